@@ -1,0 +1,47 @@
+# Two commands: `make run` shows the whole loop, `make test` proves it. Everything else is listed by `make help`.
+SHELL := /bin/sh
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help run test check setup lock golden bench-log clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.venv/.run: pyproject.toml requirements/base.txt
+	@test -n "$(PYTHON)" || { echo "flywheel needs Python 3.11 or newer; none was found. Install it, or name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements/base.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+.venv/.dev: .venv/.run requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
+	@touch $@
+
+setup: .venv/.dev ## virtual environment with everything the tests need
+
+run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once round the loop
+	@$(BIN)/flywheel db up
+	@$(BIN)/flywheel run
+
+test: .venv/.dev ## every test, on a seeded PostgreSQL of its own
+	@$(BIN)/python -m pytest
+
+check: .venv/.dev ## style, types, import contracts, dependencies
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m deptry .
+
+lock: ## pin the libraries again (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt
+	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
+
+clean: ## remove the virtual environment and caches; the log in .flywheel stays
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""What acts: runs tasks, learns memory, appends events. It never trains and never judges."""

@@ -1,0 +1,1 @@
+"""One file for each way of doing a task."""

@@ -1,0 +1,1 @@
+"""The fast loop: recovery, rewrites, overlay."""

@@ -1,0 +1,1 @@
+"""The place of the Model protocol and its backends."""

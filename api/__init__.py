@@ -1,0 +1,1 @@
+"""The outside: the only folder that knows all the others."""

@@ -1,0 +1,1 @@
+"""The flywheel command, one file for each group of commands."""

@@ -1,0 +1,99 @@
+"""Canonical bytes and the hash chain. Pure.
+
+Canonical bytes are RFC 8785 for the values a log may hold: no floats, integers within 2^53, text without NUL and lone
+surrogates. Keys sort as UTF-8 bytes. Each event is linked to the one before it:
+`sha256(previous | position | length of stream | stream | version | at | digest)`, integers big-endian,
+`at` in microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from .errors import BrokenChain, UnstorableNumber, UnstorableText
+from .events.event import EXACT
+from .store import Position, Stored
+
+GENESIS = bytes(32)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def canonical(value: object) -> bytes:
+    """The one byte string of a JSON value. Raises UnstorableNumber, UnstorableText."""
+    _check(value, "$")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _check(value: object, where: str) -> None:
+    if isinstance(value, str):
+        _check_text(value, where)
+    elif isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and not -EXACT <= value <= EXACT
+    ):
+        raise UnstorableNumber(actual=value, where=where)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_text(key, f"{where}.{key!r}")
+            _check(item, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check(item, f"{where}[{index}]")
+
+
+def _check_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise UnstorableText(actual="a NUL character", where=where)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UnstorableText(actual="a lone surrogate", where=where)
+
+
+def digest(value: object) -> bytes:
+    """SHA-256 of the canonical bytes."""
+    return hashlib.sha256(canonical(value)).digest()
+
+
+def microseconds(at: datetime) -> int:
+    """Whole microseconds since 1970."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def link(previous: bytes, row: Stored) -> bytes:
+    """The chain value of a row that follows `previous`."""
+    stream = row.stream.encode()
+    return hashlib.sha256(
+        previous
+        + row.position.to_bytes(8, "big")
+        + len(stream).to_bytes(4, "big")
+        + stream
+        + row.version.to_bytes(8, "big")
+        + microseconds(row.at).to_bytes(8, "big", signed=True)
+        + row.digest
+    ).digest()
+
+
+def event_digest(kind: str, schema_version: int, payload: object, actor: str, cause: Position | None) -> bytes:
+    """The digest of one event: what it says, who said it and what caused it."""
+    return digest({"type": kind, "schema_version": schema_version, "payload": payload, "actor": actor, "cause": cause})
+
+
+def verified(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[Stored]:
+    """Pass rows through while they are contiguous, match their digests and link up. Raises BrokenChain."""
+    expected_position = after + 1
+    for row in rows:
+        if row.position != expected_position:
+            raise BrokenChain(
+                position=expected_position, what="its place", actual=row.position, expected=expected_position
+            )
+        recomputed = event_digest(row.type, row.schema_version, json.loads(row.payload), row.actor, row.cause)
+        if recomputed != row.digest:
+            raise BrokenChain(
+                position=row.position, what="its content digest", actual=recomputed.hex(), expected=row.digest.hex()
+            )
+        previous = link(previous, row)
+        if previous != row.chain:
+            raise BrokenChain(position=row.position, what="its chain", actual=row.chain.hex(), expected=previous.hex())
+        expected_position += 1
+        yield row

@@ -1,0 +1,63 @@
+"""A connection to one project's schema, checked before first use."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from .errors import BadProjectName, LogUnavailable, OldServer
+
+OLDEST_SERVER = 15
+_PROJECT = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+def schema_name(project: str) -> str:
+    """The schema that holds a project's log. Raises BadProjectName."""
+    if not _PROJECT.fullmatch(project):
+        raise BadProjectName(actual=project)
+    return f"flywheel_{project}"
+
+
+def schema_of(engine: Engine) -> str:
+    """The schema an engine was opened on."""
+    return str(engine.get_execution_options()["project_schema"])
+
+
+def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> Engine:
+    """An engine whose connections see one project's schema. Raises LogUnavailable, OldServer, BadProjectName."""
+    schema = schema_name(project)
+    try:
+        parsed = make_url(url)
+        if parsed.drivername in {"postgresql", "postgres"}:
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        engine = create_engine(
+            parsed, pool_size=pool_size, max_overflow=16, execution_options={"project_schema": schema}
+        )
+        event.listen(engine, "connect", _on_connect(schema))
+        with engine.connect() as connection:
+            version = connection.exec_driver_sql("SHOW server_version_num").scalar_one()
+    except (SQLAlchemyError, DBAPIError, ValueError) as error:
+        raise LogUnavailable(actual=_first_line(error)) from error
+    if int(version) < OLDEST_SERVER * 10_000:
+        engine.dispose()
+        raise OldServer(actual=int(version) // 10_000, expected=OLDEST_SERVER)
+    return engine
+
+
+def _on_connect(schema: str) -> Any:
+    def set_search_path(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f'SET search_path = "{schema}", pg_temp')
+            cursor.execute("SET TimeZone = 'UTC'")
+            cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+        connection.commit()
+
+    return set_search_path
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().splitlines()[0]

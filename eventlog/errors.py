@@ -1,0 +1,83 @@
+"""Errors: the docstring is the message, its fields are the facts.
+
+Each message names what was wrong, what was expected, and the way out. The facts stay on the error as attributes
+in `facts`, so that a caller can act on `expected` and `actual` without reading prose.
+"""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+from typing import Any
+
+
+class FlywheelError(Exception):
+    """{message}."""
+
+    def __init__(self, **facts: object) -> None:
+        self.facts = facts
+        template = " ".join(cleandoc(type(self).__doc__ or "{message}").split())
+        super().__init__(template.format(**facts))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.facts)
+
+
+def _rebuilt(kind: type[FlywheelError], facts: dict[str, object]) -> FlywheelError:
+    return kind(**facts)
+
+
+class UnknownEventType(FlywheelError):
+    """Event type {actual!r} is unknown at schema version {schema_version}: expected one of {expected}.
+    A newer flywheel may have written this log; upgrade to read it."""
+
+
+class NewerSchemaVersion(FlywheelError):
+    """Event type {type} has schema version {actual}, newer than the {expected} this flywheel reads; upgrade to read it."""
+
+
+class UnstorableText(FlywheelError):
+    """The text at {where} holds {actual}: expected Unicode text without NUL and lone surrogates; remove it and append again."""
+
+
+class UnstorableNumber(FlywheelError):
+    """The number {actual} at {where} is not an integer within 2^53: expected integers in micro-units, or a decimal string."""
+
+
+class BrokenChain(FlywheelError):
+    """The log is damaged at position {position}: {what} is {actual}, expected {expected}.
+    Restore the database from a backup; events before {position} verify."""
+
+
+class CorruptRow(FlywheelError):
+    """The event at position {position} ({type}) cannot be read: {actual}; expected the shape of its vocabulary.
+    Run `flywheel log verify` to see how far the log is sound."""
+
+
+class BlobMissing(FlywheelError):
+    """No blob has the digest {actual}: expected one that was stored before; was the database restored without its blobs?"""
+
+
+class BlobDamaged(FlywheelError):
+    """The blob {expected} has bytes whose digest is {actual}: expected its own; restore it from a backup."""
+
+
+class ForeignSchema(FlywheelError):
+    """The schema {schema} is at migration {actual}, expected {expected}. {way_out}"""
+
+
+class LogUnavailable(FlywheelError):
+    """The database does not answer: {actual}. Expected a reachable PostgreSQL 15 or newer; check FLYWHEEL_DATABASE_URL,
+    or run `flywheel db up` for the embedded one."""
+
+
+class OldServer(FlywheelError):
+    """The database is PostgreSQL {actual}: expected {expected} or newer; upgrade it, or unset FLYWHEEL_DATABASE_URL to use the
+    embedded one."""
+
+
+class BadProjectName(FlywheelError):
+    """The project name {actual!r} is not usable: expected a lower-case letter, then up to 39 letters, digits or underscores."""
+
+
+class LogFull(FlywheelError):
+    """No partition takes position {actual}: expected one to be reserved; run `flywheel db migrate` as the owner."""

@@ -1,0 +1,134 @@
+"""The vocabulary. Names are the storage format: they never change.
+
+`AnyEvent` is the closed union, `EVENT_TYPES` finds a class by its stored name.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from .champion import ChampionPointed
+from .datasets import DatasetFrozen, Query, Refused, SftQuery
+from .event import Event, FrozenModel
+from .gate import (
+    ArmSummary,
+    BenchmarkFrozen,
+    BenchmarkTask,
+    Decision,
+    EvaluationOpened,
+    Interval,
+    Rules,
+    Verdict,
+    VerdictReached,
+)
+from .memory import Artifact, Memory, MemoryQuarantined, PieceKind
+from .plans import Spec, Step, StepType, TaskSpec, Template
+from .policy import PriceBookSet, TokenIssued, TokenRevoked
+from .rewards import RewardGraded, RewardTerms
+from .rewrites import (
+    Anchor,
+    Change,
+    FollowLink,
+    PromotionRule,
+    ReplaceUrl,
+    RewriteLost,
+    RewriteProposed,
+    RewriteSource,
+    RewriteWon,
+)
+from .runs import (
+    Applied,
+    ArmName,
+    ArmRun,
+    InstanceReset,
+    MissingCause,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    RunStatus,
+    StepOutcome,
+    StepTaken,
+    SweepPlanned,
+    Usage,
+)
+
+AnyEvent = (
+    SweepPlanned
+    | RunStarted
+    | InstanceReset
+    | StepTaken
+    | RunFinished
+    | RunMissing
+    | RewardGraded
+    | RewriteProposed
+    | RewriteWon
+    | RewriteLost
+    | MemoryQuarantined
+    | DatasetFrozen
+    | BenchmarkFrozen
+    | EvaluationOpened
+    | VerdictReached
+    | ChampionPointed
+    | PriceBookSet
+    | TokenIssued
+    | TokenRevoked
+)
+
+EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(AnyEvent)}
+
+__all__ = [
+    "EVENT_TYPES",
+    "Anchor",
+    "AnyEvent",
+    "Applied",
+    "ArmName",
+    "ArmRun",
+    "ArmSummary",
+    "Artifact",
+    "BenchmarkFrozen",
+    "BenchmarkTask",
+    "ChampionPointed",
+    "Change",
+    "DatasetFrozen",
+    "Decision",
+    "EvaluationOpened",
+    "Event",
+    "FollowLink",
+    "FrozenModel",
+    "InstanceReset",
+    "Interval",
+    "Memory",
+    "MemoryQuarantined",
+    "MissingCause",
+    "PieceKind",
+    "PriceBookSet",
+    "PromotionRule",
+    "Query",
+    "Refused",
+    "ReplaceUrl",
+    "RewardGraded",
+    "RewardTerms",
+    "RewriteLost",
+    "RewriteProposed",
+    "RewriteSource",
+    "RewriteWon",
+    "Rules",
+    "RunFinished",
+    "RunMissing",
+    "RunStarted",
+    "RunStatus",
+    "SftQuery",
+    "Spec",
+    "Step",
+    "StepOutcome",
+    "StepTaken",
+    "StepType",
+    "SweepPlanned",
+    "TaskSpec",
+    "Template",
+    "TokenIssued",
+    "TokenRevoked",
+    "Usage",
+    "Verdict",
+    "VerdictReached",
+]

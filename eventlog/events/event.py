@@ -1,0 +1,40 @@
+"""What every event is: a frozen, closed, strictly typed model without floats."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+EXACT = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly; larger ones are written as strings."""
+
+Whole = Annotated[int, Field(ge=-EXACT, le=EXACT)]
+"""An integer that survives JSON."""
+
+Count = Annotated[int, Field(ge=0, le=EXACT)]
+"""A natural number."""
+
+Micro = Whole
+"""A number in millionths: a score of 1 is 1_000_000, a dollar is 1_000_000 micro-dollars."""
+
+ScoreMicro = Annotated[int, Field(ge=0, le=1_000_000)]
+"""A score between 0 and 1 in millionths."""
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""SHA-256 in hexadecimal."""
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+"""An identifier: the name of a run, a template, a benchmark."""
+
+
+class FrozenModel(BaseModel):
+    """A value: frozen, no unknown fields, no coercion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Event(FrozenModel):
+    """A fact. Subclasses add `type: Literal["..."]`; class names and field names are the storage format."""
+
+    schema_version: ClassVar[int] = 1

@@ -1,0 +1,56 @@
+"""What is to be done: steps, templates and the specs of runs. They ride on events of the run family."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .event import Count, FrozenModel, Name, Whole
+
+StepType = Literal["navigate", "click", "fill_field", "select_option", "submit"]
+
+
+class Step(FrozenModel):
+    """One intent of a micro-plan. `label` is what a person sees: a link's text, a field's label, a button's caption."""
+
+    type: StepType
+    intent: str
+    url: str | None = None
+    label: str | None = None
+    value: str | None = None
+
+
+class Template(FrozenModel):
+    """A task that takes a seed (the seeds' TaskTemplate); `oracle_task_id` ties its runs to their grader."""
+
+    template_id: Name
+    cluster: Name
+    oracle_task_id: Name
+    instruction: str
+    plan_steps: tuple[Step, ...]
+    max_steps: Count = 40
+
+
+class Spec(FrozenModel):
+    """One rollout to execute (the seeds' RolloutSpec). `template` is a template_id; the sweep makes re-runs distinct.
+
+    `candidate` names the one rewrite that a treated sibling carries beyond its artifact.
+    """
+
+    spec_id: Name
+    template: Name
+    env_seed: Whole
+    group_id: Name
+    sibling_index: Count
+    sweep: Name
+    candidate: Name | None = None
+
+
+class TaskSpec(FrozenModel):
+    """What the run was asked to do, as it was asked."""
+
+    task_spec_id: Name
+    instruction: str
+    task_class: Name
+    environment: Name
+    max_steps: Count
+    success_conditions: tuple[str, ...]

@@ -1,0 +1,118 @@
+"""Runs: planned, started, reset, stepped, finished or missing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .event import Count, Digest, Event, FrozenModel, Name, Whole
+from .memory import Artifact, PieceKind
+from .plans import Spec, StepType, TaskSpec, Template
+
+ArmName = Literal["champion", "challenger"]
+
+StepOutcome = Literal[
+    "ok", "not_found", "forbidden", "server_error", "invalid_form", "no_such_link", "no_such_field", "no_such_option"
+]
+"""How a step ended for the agent. An environment that does not answer is no outcome: that run is missing."""
+
+RunStatus = Literal["completed", "halted", "out_of_budget"]
+
+MissingCause = Literal["environment_down", "environment_refused", "contract_broken", "platform_error"]
+
+
+class ArmRun(FrozenModel):
+    """Which place of which evaluation a run fills."""
+
+    evaluation: Name
+    benchmark: Name
+    arm: ArmName
+    repeat: Count
+    is_sealed: bool
+
+
+class Applied(FrozenModel):
+    """A piece of memory that changed the plan of a run, and the step it changed."""
+
+    piece: Name
+    kind: PieceKind
+    step: Count
+
+
+class Usage(FrozenModel):
+    """What a run used. None is unknown, never zero."""
+
+    actions: Count | None
+    wall_microseconds: Count | None
+    input_tokens: Count | None
+    output_tokens: Count | None
+
+
+class SweepPlanned(Event):
+    """Every spec of a sweep, before the first of them runs. The artifact is pinned for all of them."""
+
+    type: Literal["SweepPlanned"] = "SweepPlanned"
+    sweep: Name
+    environment: Name
+    templates: tuple[Template, ...]
+    specs: tuple[Spec, ...]
+    artifact: Artifact
+    rng_seed: Whole
+
+
+class RunStarted(Event):
+    """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan."""
+
+    type: Literal["RunStarted"] = "RunStarted"
+    run: Name
+    spec: Spec
+    task_spec: TaskSpec
+    artifact: Artifact
+    executor: Name
+    plan: Digest
+    applied: tuple[Applied, ...]
+    arm: ArmRun | None
+
+
+class InstanceReset(Event):
+    """The receipt of a fresh instance: the seed it was reset to and the fingerprint of its start state."""
+
+    type: Literal["InstanceReset"] = "InstanceReset"
+    run: Name
+    group: Name
+    seed: Whole
+    fingerprint: Digest
+
+
+class StepTaken(Event):
+    """One action and how it ended; the page it led to is a blob."""
+
+    type: Literal["StepTaken"] = "StepTaken"
+    run: Name
+    index: Count
+    action: StepType
+    intent: str
+    outcome: StepOutcome
+    http_status: Count | None
+    observation: Digest | None
+
+
+class RunFinished(Event):
+    """The agent stopped. `end_state` is the instance's mutations as a blob, so that it can be graded again."""
+
+    type: Literal["RunFinished"] = "RunFinished"
+    run: Name
+    status: RunStatus
+    fingerprint: Digest
+    end_state: Digest
+    mutations: Count
+    usage: Usage
+
+
+class RunMissing(Event):
+    """The platform could not play or grade the run: no reward, which is not a reward of zero."""
+
+    type: Literal["RunMissing"] = "RunMissing"
+    run: Name
+    group: Name
+    reason: MissingCause
+    detail: str

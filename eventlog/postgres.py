@@ -1,0 +1,162 @@
+"""The store as a table of PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine, Row, text
+from sqlalchemy.exc import IntegrityError
+
+from .codec import content_digest, decode, encode
+from .database import schema_of
+from .errors import LogFull
+from .store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, Repeated, Stored, Until
+
+_BATCH = 1000
+_POLL_S = 0.5
+
+_SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
+    e.payload::text AS payload, e.digest, e.chain FROM """
+_RANGE = " WHERE e.position > :after AND e.position <= :upto"
+_PAGE = " ORDER BY e.position LIMIT :page"
+_READ = text(_SELECT + "events e" + _RANGE + _PAGE)
+_READ_TYPES = text(_SELECT + "events e" + _RANGE + " AND e.type = ANY(:types)" + _PAGE)
+_READ_STREAM = text(
+    _SELECT + "stream_versions s JOIN events e ON e.position = s.position" + _RANGE + " AND s.stream = :stream" + _PAGE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresStore:
+    """An EventStore in the project's schema; see the migrations for its guards."""
+
+    engine: Engine
+
+    def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
+        """See EventStore.append. One function call is one transaction; raises LogFull."""
+        if not requests:
+            return []
+        body = json.dumps([_wire(request) for request in requests])
+        try:
+            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                rows = connection.execute(
+                    text("SELECT * FROM append_events(CAST(:requests AS jsonb))"), {"requests": body}
+                ).all()
+        except IntegrityError as error:
+            if "no partition" in str(error.orig):
+                raise LogFull(actual=self.head() + 1) from error
+            raise
+        return [_outcome(request, row) for request, row in zip(requests, rows, strict=True)]
+
+    def read(
+        self,
+        *,
+        after: Position = START,
+        upto: Position | None = None,
+        stream: str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> Iterator[Recorded]:
+        """See EventStore.read."""
+        for row in self._rows(after, upto, stream, types):
+            recorded = decode(row)
+            if stream is None or types is None or recorded.event.type in types:
+                yield recorded
+
+    def stored(self, *, after: Position = START, upto: Position | None = None) -> Iterator[Stored]:
+        """See EventStore.stored."""
+        return self._rows(after, upto, None, None)
+
+    def _rows(
+        self, after: Position, upto: Position | None, stream: str | None, types: Sequence[str] | None
+    ) -> Iterator[Stored]:
+        statement = _READ_STREAM if stream is not None else _READ_TYPES if types is not None else _READ
+        last = self.head() if upto is None else upto
+        while after < last:
+            values: dict[str, Any] = {"after": after, "upto": last, "page": _BATCH}
+            if stream is not None:
+                values["stream"] = stream
+            elif types is not None:
+                values["types"] = list(types)
+            with self.engine.connect() as connection:
+                rows = connection.execute(statement, values).all()
+            for row in rows:
+                yield _stored(row)
+            if len(rows) < _BATCH:
+                return
+            after = Position(rows[-1].position)
+
+    def head(self) -> Position:
+        """See EventStore.head."""
+        with self.engine.connect() as connection:
+            found = connection.execute(text("SELECT position FROM events ORDER BY position DESC LIMIT 1")).scalar()
+        return Position(found or 0)
+
+    def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
+        """See EventStore.subscribe. NOTIFY wakes it; polling stands behind, so a lost notice costs half a second."""
+        last = after
+        with _listener(self.engine) as listener:
+            while True:
+                batch = list(self.read(after=last, upto=Position(min(self.head(), last + _BATCH))))
+                if batch:
+                    last = batch[-1].position
+                    yield batch
+                elif until(last):
+                    return
+                elif self.head() == last:
+                    for _ in listener.notifies(timeout=_POLL_S, stop_after=1):
+                        pass
+
+
+def _listener(engine: Engine) -> psycopg.Connection[Any]:
+    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute(f'LISTEN "{schema_of(engine)}/events"')
+    return connection
+
+
+def _wire(request: Append) -> dict[str, Any]:
+    rows = encode(request)
+    return {
+        "stream": request.stream,
+        "expect": request.expect,
+        "key": request.key,
+        "digest": content_digest(request.stream, rows).hex(),
+        "cause": request.cause,
+        "actor": request.actor,
+        "events": [
+            {"type": row.type, "schema_version": row.schema_version, "payload": row.payload, "digest": row.digest.hex()}
+            for row in rows
+        ],
+    }
+
+
+def _outcome(request: Append, row: Row[Any]) -> Outcome:
+    match row.outcome:
+        case "committed":
+            return Committed(Position(row.first_position), Position(row.last_position), row.stream_version)
+        case "repeated":
+            return Repeated(Position(row.first_position), Position(row.last_position))
+        case "conflict":
+            return Conflict(request.stream, request.expect or 0, row.stream_version)
+        case _:
+            return KeyReused(request.key, Position(row.first_position), Position(row.last_position))
+
+
+def _stored(row: Row[Any]) -> Stored:
+    return Stored(
+        position=Position(row.position),
+        stream=row.stream,
+        version=row.version,
+        at=row.at,
+        actor=row.actor,
+        cause=None if row.cause is None else Position(row.cause),
+        type=row.type,
+        schema_version=row.schema_version,
+        payload=row.payload,
+        digest=bytes(row.digest),
+        chain=bytes(row.chain),
+    )

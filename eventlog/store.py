@@ -1,0 +1,146 @@
+"""What an event store is: positions, recorded events, append requests and their four outcomes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NewType, Protocol
+
+from .events import AnyEvent
+
+Position = NewType("Position", int)
+"""1, 2, 3, ... without gaps, in commit order. The visible log is always a prefix."""
+
+START = Position(0)
+"""Before the first event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row as the store keeps it: payload as JSON text, digest and chain as bytes."""
+
+    position: Position
+    stream: str
+    version: int
+    at: datetime
+    actor: str
+    cause: Position | None
+    type: str
+    schema_version: int
+    payload: str
+    digest: bytes
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event with its position, which is its identity."""
+
+    position: Position
+    stream: str
+    version: int
+    at: datetime
+    actor: str
+    cause: Position | None
+    digest: bytes
+    event: AnyEvent
+
+
+def fresh_key() -> str:
+    """An append key for a caller that has no natural one; it is made before the first try, so a retry repeats it."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Events for one stream, all or none of them.
+
+    `expect` is the stream's version before them (0: the stream is new, None: any). `key` makes the append idempotent.
+    """
+
+    stream: str
+    events: tuple[AnyEvent, ...]
+    actor: str
+    expect: int | None = None
+    key: str = field(default_factory=fresh_key)
+    cause: Position | None = None
+
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise ValueError(f"an append to {self.stream!r} carries no event; expected at least one")
+        if not self.stream or not self.key or not self.actor:
+            raise ValueError("an append needs a stream, a key and an actor; one of them is empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The events took the positions `first` to `last`; the stream is at `version`."""
+
+    first: Position
+    last: Position
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The key was seen with the same content: these are the positions it took then."""
+
+    first: Position
+    last: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The stream is at `actual`, not at the `expected` version; nothing was written."""
+
+    stream: str
+    expected: int
+    actual: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReused:
+    """The key was seen with other content, at `first` to `last`; nothing was written."""
+
+    key: str
+    first: Position
+    last: Position
+
+
+Outcome = Committed | Repeated | Conflict | KeyReused
+
+Until = Callable[[Position], bool]
+"""Asked with the last position delivered, whenever a subscriber has caught up; True ends the subscription."""
+
+
+class EventStore(Protocol):
+    """An append-only log with one total order."""
+
+    def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
+        """Judge the requests in order, each with its own outcome; acknowledged means committed."""
+        ...
+
+    def read(
+        self,
+        *,
+        after: Position = START,
+        upto: Position | None = None,
+        stream: str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> Iterator[Recorded]:
+        """Events in order, positions in (after, upto], of one stream or of some types."""
+        ...
+
+    def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
+        """Batches in order, past and future, until `until` says so. Nothing is missed, nothing comes twice."""
+        ...
+
+    def head(self) -> Position:
+        """The last committed position."""
+        ...
+
+    def stored(self, *, after: Position = START, upto: Position | None = None) -> Iterator[Stored]:
+        """Rows as they are kept, for verification and transfer."""
+        ...

@@ -1,0 +1,1 @@
+"""What may ship: pure judgement over recorded arms."""

@@ -1,0 +1,1 @@
+"""Database migrations: literal SQL, run by Alembic."""

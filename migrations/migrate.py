@@ -1,0 +1,51 @@
+"""Bring a project's schema to the newest migration, and let the application role use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, text
+
+from eventlog.database import schema_of
+
+
+def newest() -> str:
+    """The revision this code expects."""
+    head = ScriptDirectory(str(Path(__file__).parent)).get_current_head()
+    if head is None:
+        raise LookupError("no migration is installed beside migrations/migrate.py; expected at least one")
+    return head
+
+
+def migrate(engine: Engine, *, app_role: str | None = None) -> None:
+    """Create the schema if needed and upgrade it; concurrent callers wait for one another.
+
+    `engine` connects as the owner. `app_role` is granted what an application needs, and nothing that changes a fact.
+    """
+    schema = schema_of(engine)
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    with engine.begin() as connection:
+        connection.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"), {"name": f"{schema}/migrate"}
+        )
+        connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        if app_role is not None:
+            _grant(connection, schema, app_role)
+
+
+def _grant(connection: Connection, schema: str, role: str) -> None:
+    quoted = '"' + role.replace('"', '""') + '"'
+    for statement in (
+        f'GRANT USAGE ON SCHEMA "{schema}" TO {quoted}',
+        f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {quoted}',
+        f"GRANT EXECUTE ON FUNCTION append_events(jsonb), reserve_partitions(bigint) TO {quoted}",
+        f"GRANT INSERT, DELETE ON blobs TO {quoted}",
+        f"GRANT INSERT, UPDATE, DELETE ON fold_rows, bookmarks TO {quoted}",
+    ):
+        connection.execute(text(statement))

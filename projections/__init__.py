@@ -1,0 +1,1 @@
+"""What the log means: pure folds and one shell that keeps them up to date."""
