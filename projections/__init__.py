@@ -1,1 +1,30 @@
-"""What the log means: pure folds and one shell that keeps them up to date."""
+"""What the log means: pure folds, one shell that keeps them up to date. `ALL` is every projection there is."""
+
+from __future__ import annotations
+
+from .access import ACCESS
+from .benchmarks import BENCHMARKS
+from .champions import CHAMPIONS
+from .checkpoints import CHECKPOINTS
+from .costs import COSTS
+from .failures import FAILURES
+from .groups import GROUPS
+from .projection import AnyFold
+from .rewards import REWARDS
+from .rewrites import REWRITES
+from .runs import RUNS
+from .verdicts import VERDICTS
+
+ALL: tuple[AnyFold, ...] = (
+    ACCESS,
+    BENCHMARKS,
+    CHAMPIONS,
+    CHECKPOINTS,
+    COSTS,
+    FAILURES,
+    GROUPS,
+    REWARDS,
+    REWRITES,
+    RUNS,
+    VERDICTS,
+)

@@ -1,0 +1,83 @@
+"""The composition root: settings in, everything a command or a route needs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import ProgrammingError
+
+from eventlog.blobs import PostgresBlobs
+from eventlog.database import open_engine, schema_of
+from eventlog.errors import ForeignSchema
+from eventlog.postgres import PostgresStore
+from eventlog.store import Position
+from migrations.migrate import newest
+from projections.projector import Projector
+from projections.views import PostgresViews, at_least
+
+from .embedded import endpoints
+from .settings import Settings
+
+
+@dataclass(frozen=True)
+class House:
+    """One project's log and what is derived from it."""
+
+    settings: Settings
+    engine: Engine
+    store: PostgresStore
+    blobs: PostgresBlobs
+    projector: Projector
+
+    def views(self, as_of: Position | None = None) -> PostgresViews:
+        """Reads at a position, default the head, after folding that far. Raises NotThereYet, ProjectionParked."""
+        return at_least(self.projector, self.engine, self.store, as_of=as_of)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+
+def application_url(settings: Settings) -> str:
+    """The URL the application connects with. Raises the launcher's errors where the embedded one was never set up."""
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    return endpoints(settings.home).app_url
+
+
+def owner_url(settings: Settings) -> str:
+    """The URL migrations connect with."""
+    if settings.owner_url is not None:
+        return settings.owner_url.get_secret_value()
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    return endpoints(settings.home).owner_url
+
+
+def open_house(settings: Settings) -> House:
+    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema."""
+    engine = open_engine(application_url(settings), settings.project)
+    check_schema(engine)
+    return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
+
+
+def check_schema(engine: Engine) -> None:
+    """Raise ForeignSchema unless the project's schema is at the migration this code expects."""
+    try:
+        with engine.connect() as connection:
+            actual = connection.execute(text("SELECT version_num FROM migration")).scalar()
+    except ProgrammingError:
+        actual = None
+    expected = newest()
+    if actual == expected:
+        return
+    way_out = "Run `flywheel db migrate`"
+    if actual is not None and actual > expected:
+        way_out = "A newer flywheel migrated it; upgrade this one"
+    raise ForeignSchema(schema=schema_of(engine), actual=actual or "none", expected=expected, way_out=way_out + ".")
+
+
+Clock = Callable[[], datetime]

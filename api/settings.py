@@ -1,0 +1,40 @@
+"""The only reader of the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .errors import BadSetting
+
+
+class Settings(BaseSettings):
+    """What a process is told from outside; every field is an environment variable with the prefix FLYWHEEL_."""
+
+    model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", frozen=True, extra="ignore")
+
+    home: Path = Field(default=Path(".flywheel"), description="where the embedded PostgreSQL and local files live")
+    database_url: SecretStr | None = Field(default=None, description="a PostgreSQL 15 or newer; unset: the embedded one")
+    owner_url: SecretStr | None = Field(
+        default=None, description="the same database as the role that owns the schema, for migrations; unset: database_url"
+    )
+    project: str = Field(default="default", description="which log: one PostgreSQL schema each")
+    host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
+    port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the database is our own embedded one."""
+        return self.database_url is None
+
+
+def read_settings() -> Settings:
+    """The settings of this process. Raises BadSetting."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "FLYWHEEL_" + "_".join(str(part) for part in first["loc"]).upper()
+        raise BadSetting(name=name, actual=first["input"], expected=first["msg"]) from error

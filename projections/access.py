@@ -1,0 +1,32 @@
+"""Access: which tokens are accepted, by their hash."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .projection import Fold, Row, State
+
+
+class TokenState(State, frozen=True, kw_only=True):
+    """A token's hash and role."""
+
+    token: str = ""
+    digest: str = ""
+    role: str = ""
+    is_revoked: bool = False
+
+
+def _fold(state: TokenState, row: Row) -> TokenState:
+    if row.type == "TokenIssued":
+        return TokenState(token=row.text("token"), digest=row.text("digest"), role=row.text("role"))
+    return replace(state, token=row.text("token"), is_revoked=True)
+
+
+ACCESS = Fold(
+    name="access",
+    version=1,
+    reads={"TokenIssued": ("token", "digest", "role"), "TokenRevoked": ("token",)},
+    initial=TokenState(),
+    key=lambda row: row.text("token"),
+    fold=_fold,
+)

@@ -1,0 +1,55 @@
+"""The champion: who it is, since when, who moved it, on what evidence. Its history is the rows of one key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from eventlog.events import Artifact
+
+from .projection import Fold, Row, State
+from .runs import artifact_name
+
+CHAMPION = "champion"
+
+
+class ChampionState(State, frozen=True, kw_only=True):
+    """The pointer. `stack` holds the positions that `back` would restore, the present one last."""
+
+    artifact: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    by: str = ""
+    actor: str = ""
+    reason: str = ""
+    evaluation: str | None = None
+    since: int = 0
+    stack: tuple[int, ...] = ()
+
+    def pointed(self) -> Artifact:
+        """The champion itself."""
+        return Artifact.model_validate(self.artifact, strict=False)
+
+
+def _fold(state: ChampionState, row: Row) -> ChampionState:
+    by = row.text("by")
+    return ChampionState(
+        artifact=row.record("artifact"),
+        name=artifact_name(row.record("artifact")),
+        by=by,
+        actor=row.actor,
+        reason=row.text("reason"),
+        evaluation=row.maybe_text("evaluation"),
+        since=row.position,
+        stack=state.stack[:-1] if by == "rollback" else (*state.stack, row.position),
+    )
+
+
+CHAMPIONS = Fold(
+    name="champions",
+    version=1,
+    reads={"ChampionPointed": ("artifact", "by", "reason", "evaluation")},
+    initial=ChampionState(),
+    key=lambda _row: CHAMPION,
+    fold=_fold,
+)

@@ -1,0 +1,51 @@
+"""Costs: the price book in force, and what graded runs cost. Unknown costs are counted, never summed as zero."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .projection import Fold, Row, State
+
+PRICES = "prices"
+SPENT = "spent"
+
+
+class PriceBook(State, frozen=True, kw_only=True):
+    """Micro-dollars for an action, a second, a thousand tokens."""
+
+    version: int
+    per_action: int
+    per_second: int
+    per_thousand_input_tokens: int
+    per_thousand_output_tokens: int
+
+
+class CostState(State, frozen=True, kw_only=True):
+    """Under the key `prices` the book; under `spent` the sums in micro-dollars."""
+
+    book: PriceBook | None = None
+    spent: int = 0
+    runs: int = 0
+    unknown: int = 0
+
+
+_BOOK = ("version", "per_action", "per_second", "per_thousand_input_tokens", "per_thousand_output_tokens")
+
+
+def _fold(state: CostState, row: Row) -> CostState:
+    if row.type == "PriceBookSet":
+        return replace(state, book=PriceBook(**{name: row.number(name) for name in _BOOK}))
+    cost = row.maybe_number("cost")
+    return replace(
+        state, runs=state.runs + 1, spent=state.spent + (cost or 0), unknown=state.unknown + (1 if cost is None else 0)
+    )
+
+
+COSTS = Fold(
+    name="costs",
+    version=1,
+    reads={"PriceBookSet": _BOOK, "RewardGraded": ("cost",)},
+    initial=CostState(),
+    key=lambda row: PRICES if row.type == "PriceBookSet" else SPENT,
+    fold=_fold,
+)

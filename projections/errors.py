@@ -1,0 +1,18 @@
+"""What a projection can answer instead of a state."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class ProjectionParked(FlywheelError):
+    """The projection {projection} stopped at position {position}: {actual}. Expected an event it can fold; the others go on.
+    Upgrade or mend the fold, then run `flywheel replay --rebuild --projection {projection}`."""
+
+
+class NotThereYet(FlywheelError):
+    """Position {expected} was asked for, the projections have read up to {actual}. Ask for a position up to that, or wait."""
+
+
+class UnknownProjection(FlywheelError):
+    """No projection is called {actual!r}: expected one of {expected}."""

@@ -1,0 +1,124 @@
+"""Runs: one row for each, with where it came from and how it ended."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .projection import Fold, Row, State
+
+
+class RunState(State, frozen=True, kw_only=True):
+    """A run. `status` is started, completed, halted, out_of_budget or missing. None is unknown."""
+
+    run: str = ""
+    sweep: str = ""
+    group: str = ""
+    template: str = ""
+    env_seed: int = 0
+    sibling_index: int = 0
+    candidate: str | None = None
+    environment: str = ""
+    instruction: str = ""
+    artifact: str = ""
+    executor: str = ""
+    plan: str = ""
+    applied: tuple[str, ...] = ()
+    evaluation: str | None = None
+    arm: str | None = None
+    repeat: int | None = None
+    is_sealed: bool | None = None
+    fingerprint: str | None = None
+    status: str = "started"
+    steps: int = 0
+    mutations: int = 0
+    actions: int | None = None
+    wall_microseconds: int | None = None
+    missing_reason: str | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        """Finished or missing: nothing more will be done for it."""
+        return self.status != "started"
+
+
+def artifact_name(artifact: dict[str, object]) -> str:
+    """The written form of an artifact's payload, as `Artifact.__str__` gives it."""
+    memory = artifact["memory"]
+    weights = str(artifact["weights"])
+    upto = memory["upto"] if isinstance(memory, dict) else None
+    return f"{weights if weights == 'base' else 'ck-' + weights[:8]}@{upto}"
+
+
+def _started(row: Row) -> RunState:
+    arm = row.fields["arm"] or {}
+    return RunState(
+        run=row.text("run"),
+        sweep=row.text("spec.sweep"),
+        group=row.text("spec.group_id"),
+        template=row.text("spec.template"),
+        env_seed=row.number("spec.env_seed"),
+        sibling_index=row.number("spec.sibling_index"),
+        candidate=row.maybe_text("spec.candidate"),
+        environment=row.text("task_spec.environment"),
+        instruction=row.text("task_spec.instruction"),
+        artifact=artifact_name(row.record("artifact")),
+        executor=row.text("executor"),
+        plan=row.text("plan"),
+        applied=tuple(item["piece"] for item in row.records("applied")),
+        evaluation=arm.get("evaluation"),
+        arm=arm.get("arm"),
+        repeat=arm.get("repeat"),
+        is_sealed=arm.get("is_sealed"),
+    )
+
+
+def _fold(state: RunState, row: Row) -> RunState:
+    match row.type:
+        case "RunStarted":
+            return _started(row)
+        case "InstanceReset":
+            return replace(state, fingerprint=row.text("fingerprint"))
+        case "StepTaken":
+            return replace(state, steps=state.steps + 1)
+        case "RunFinished":
+            return replace(
+                state,
+                status=row.text("status"),
+                mutations=row.number("mutations"),
+                actions=row.maybe_number("usage.actions"),
+                wall_microseconds=row.maybe_number("usage.wall_microseconds"),
+            )
+        case _:
+            return replace(state, run=row.text("run"), status="missing", missing_reason=row.text("reason"))
+
+
+RUNS = Fold(
+    name="runs",
+    version=1,
+    reads={
+        "RunStarted": (
+            "run",
+            "spec.sweep",
+            "spec.group_id",
+            "spec.template",
+            "spec.env_seed",
+            "spec.sibling_index",
+            "spec.candidate",
+            "task_spec.environment",
+            "task_spec.instruction",
+            "artifact",
+            "executor",
+            "plan",
+            "applied",
+            "arm",
+        ),
+        "InstanceReset": ("run", "fingerprint"),
+        "StepTaken": ("run",),
+        "RunFinished": ("run", "status", "mutations", "usage.actions", "usage.wall_microseconds"),
+        "RunMissing": ("run", "reason"),
+    },
+    initial=RunState(),
+    key=lambda row: row.text("run"),
+    fold=_fold,
+    stream_of=lambda key: f"run/{key}",
+)

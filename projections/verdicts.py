@@ -1,0 +1,67 @@
+"""Verdicts: evaluations opened and what was decided, with every number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+from msgspec.structs import replace
+
+from eventlog.events import Artifact, Rules, Verdict
+
+from .projection import Fold, Row, State
+
+
+class VerdictState(State, frozen=True, kw_only=True):
+    """An evaluation. `verdict` keeps the shape it has in the event; None while the arms are still playing."""
+
+    evaluation: str = ""
+    benchmark: str = ""
+    benchmark_digest: str = ""
+    champion: dict[str, Any] = field(default_factory=dict)
+    challenger: dict[str, Any] = field(default_factory=dict)
+    rules: dict[str, Any] = field(default_factory=dict)
+    opened_since: int = 0
+    decision: str | None = None
+    verdict: dict[str, Any] | None = None
+
+    def artifacts(self) -> tuple[Artifact, Artifact]:
+        """Champion and challenger."""
+        return Artifact.model_validate(self.champion, strict=False), Artifact.model_validate(
+            self.challenger, strict=False
+        )
+
+    def ruled(self) -> Rules:
+        """The rules the evaluation was opened under."""
+        return Rules.model_validate(self.rules)
+
+    def reached(self) -> Verdict | None:
+        """The verdict, if there is one."""
+        return None if self.verdict is None else Verdict.model_validate(self.verdict, strict=False)
+
+
+def _fold(state: VerdictState, row: Row) -> VerdictState:
+    if row.type == "EvaluationOpened":
+        return VerdictState(
+            evaluation=row.text("evaluation"),
+            benchmark=row.text("benchmark"),
+            benchmark_digest=row.text("benchmark_digest"),
+            champion=row.record("champion"),
+            challenger=row.record("challenger"),
+            rules=row.record("rules"),
+            opened_since=row.position,
+        )
+    return replace(state, decision=row.text("verdict.decision"), verdict=row.record("verdict"))
+
+
+VERDICTS = Fold(
+    name="verdicts",
+    version=1,
+    reads={
+        "EvaluationOpened": ("evaluation", "benchmark", "benchmark_digest", "champion", "challenger", "rules"),
+        "VerdictReached": ("evaluation", "verdict", "verdict.decision"),
+    },
+    initial=VerdictState(),
+    key=lambda row: row.text("evaluation"),
+    fold=_fold,
+)
