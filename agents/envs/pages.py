@@ -1,0 +1,193 @@
+"""Pages as an agent meets them: opened, read, filled by visible label, sent. Plain HTTP, no scripts.
+
+A session lives inside one instance. Addresses in plans are paths from the instance's root (`/boats`), so a plan says
+nothing of where an instance is served.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+from lxml import html
+
+from .errors import EnvironmentDown
+
+LONGEST_TEXT: Final = 4_000
+_SPACE = re.compile(r"\s+")
+
+Problem = Literal["no_such_link", "no_such_field", "no_such_option"]
+
+
+class Absent(Exception):
+    """The page shows no such control; `problem` says which kind was looked for."""
+
+    def __init__(self, problem: Problem, label: str) -> None:
+        self.problem = problem
+        super().__init__(f"{problem}: {label}")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as a person sees it, and where it leads: a path from the instance's root."""
+
+    text: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer of the site: status, path from the instance's root, and the parsed document (filled in place)."""
+
+    status: int
+    path: str
+    address: str
+    root: str
+    document: html.HtmlElement
+
+    def links(self) -> tuple[Link, ...]:
+        """All links that stay inside the instance, in order."""
+        return tuple(self._links())
+
+    def _links(self) -> Iterator[Link]:
+        for element in self.document.iter("a"):
+            target = urljoin(self.address, element.get("href") or "")
+            if element.get("href") and target.startswith(self.root):
+                yield Link(_words(element), "/" + target.removeprefix(self.root))
+
+    def link(self, label: str) -> Link:
+        """The link with this text, else the first whose text contains it. Raises Absent."""
+        wanted = _plain(label)
+        links = [link for link in self.links() if link.text]
+        exact = [link for link in links if _plain(link.text) == wanted]
+        found = exact or [link for link in links if wanted in _plain(link.text)]
+        if not found:
+            raise Absent("no_such_link", label)
+        return found[0]
+
+    def field(self, label: str) -> Any:
+        """The form control that a label belongs to. Raises Absent."""
+        for element in self.document.iter("label"):
+            if _plain(_words(element)) == _plain(label):
+                control = self._labelled(element)
+                if control is not None:
+                    return control
+        raise Absent("no_such_field", label)
+
+    def _labelled(self, label: html.HtmlElement) -> Any:
+        target = label.get("for")
+        return label.find(".//*[@name]") if target is None else self.document.get_element_by_id(target, None)
+
+    def button(self, label: str) -> Any:
+        """The button with this caption, inside its form. Raises Absent."""
+        for element in self.document.iter("button", "input"):
+            caption = _words(element) if element.tag == "button" else str(element.get("value") or "")
+            is_button = element.tag == "button" or element.get("type") == "submit"
+            if is_button and _plain(caption) == _plain(label) and _form_of(element) is not None:
+                return element
+        raise Absent("no_such_field", label)
+
+    def fill(self, label: str, value: str) -> None:
+        """Write into a text field. Raises Absent."""
+        control = self.field(label)
+        if control.tag == "textarea":
+            control.value = value
+        elif control.tag == "input":
+            control.set("value", value)
+        else:
+            raise Absent("no_such_field", label)
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose an option by its visible text. Raises Absent."""
+        control = self.field(label)
+        if control.tag != "select":
+            raise Absent("no_such_field", label)
+        for element in control.iter("option"):
+            if _plain(_words(element)) == _plain(option):
+                control.value = element.get("value") if element.get("value") is not None else _words(element)
+                return
+        raise Absent("no_such_option", option)
+
+    def text(self) -> str:
+        """What the page says, one line a block, without addresses: the same for the same seed in every instance."""
+        return "\n".join(_lines(self.document))[:LONGEST_TEXT]
+
+
+class Session:
+    """One agent's visit to one instance; keeps cookies, raises EnvironmentDown where the site does not answer."""
+
+    def __init__(self, root: str, *, timeout_s: float = 10.0, transport: httpx2.BaseTransport | None = None) -> None:
+        self.root = root if root.endswith("/") else root + "/"
+        self._client = httpx2.Client(
+            timeout=timeout_s, follow_redirects=True, transport=transport, trust_env=False, max_redirects=5
+        )
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def open(self, path: str) -> Page:
+        """Open a path from the instance's root."""
+        return self._request("GET", urljoin(self.root, path.lstrip("/")))
+
+    def submit(self, page: Page, label: str) -> Page:
+        """Send the form that the button with this caption belongs to. Raises Absent."""
+        button = page.button(label)
+        form = _form_of(button)
+        values = [(name, value) for name, value in form.form_values() if name]
+        if button.get("name"):
+            values.append((button.get("name"), button.get("value") or ""))
+        target = urljoin(page.address, form.get("action") or page.address)
+        if (form.get("method") or "get").lower() == "post":
+            return self._request("POST", target, data=dict(values))
+        return self._request("GET", target, params=values)
+
+    def _request(self, method: str, address: str, **content: Any) -> Page:
+        try:
+            answer = self._client.request(method, address, **content)
+        except httpx2.HTTPError as problem:
+            raise EnvironmentDown(
+                url=self.root, operation=method, actual=f"{type(problem).__name__} {problem}", timeout_s=self._timeout_s
+            ) from problem
+        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
+        address = str(answer.url)
+        document = html.document_fromstring(answer.content or b"<html></html>")
+        path = "/" + address.removeprefix(self.root) if address.startswith(self.root) else urlsplit(address).path
+        return Page(answer.status_code, path, address, self.root, document)
+
+
+def _form_of(element: Any) -> Any:
+    return next(element.iterancestors("form"), None)
+
+
+def _words(element: Any) -> str:
+    return _SPACE.sub(" ", str(element.text_content())).strip()
+
+
+def _plain(text: str) -> str:
+    return _SPACE.sub(" ", text).strip().rstrip(":*").strip().casefold()
+
+
+_BLOCKS: Final = ("title", "h1", "h2", "h3", "p", "li", "a", "label", "button", "td", "th", "dt", "dd", "option")
+
+
+def _lines(document: html.HtmlElement) -> Iterator[str]:
+    for element in document.iter(*_BLOCKS):
+        if element.tag != "option" and (words := _words(element)) and not _has_block(element):
+            yield f"[{element.tag}] {words}" if element.tag in {"a", "label", "button"} else words
+
+
+def _has_block(element: Any) -> bool:
+    return any(child is not element and child.tag in _BLOCKS for child in element.iter())

@@ -1,0 +1,25 @@
+"""Credit: a treated run's oracle outcome becomes one win or one loss of the one candidate it carried. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eventlog.events import RewriteLost, RewriteWon, Spec
+from eventlog.store import Append
+from projections.rewards import RewardState
+
+
+def credits_of(specs: Sequence[Spec], rewards: Mapping[str, RewardState], actor: str) -> tuple[Append, ...]:
+    """One append for each treated and graded run, in the order of the sweep; a missing run is no trial.
+
+    The key is the run's, so crediting a sweep again changes nothing.
+    """
+    appends = []
+    for spec in specs:
+        reward = rewards.get(spec.spec_id)
+        if spec.candidate is None or reward is None:
+            continue
+        kind = RewriteWon if reward.passed else RewriteLost
+        event = kind(rewrite=spec.candidate, run=spec.spec_id, control_runs=(), control_successes=0)
+        appends.append(Append(f"rewrite/{spec.candidate}", (event,), actor, key=f"credit:{spec.spec_id}"))
+    return tuple(appends)

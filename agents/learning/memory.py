@@ -1,0 +1,74 @@
+"""Memory as an artifact: what folds at a position hold, as canonical bytes with a digest. Pure over views."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from eventlog.blobs import Blob
+from eventlog.chain import canonical
+from eventlog.events import Anchor, Artifact, Change, Memory
+from projections.rewrites import REWRITES, RewriteState
+from projections.views import Views
+
+from ..plans import Piece
+
+MEDIA_TYPE = "application/vnd.flywheel.memory+json"
+_FOLDS = {REWRITES.name: REWRITES.version}
+_CHANGE: TypeAdapter[Change] = TypeAdapter(Change)
+
+
+def piece_of(state: RewriteState) -> Piece:
+    """A rewrite's row as a piece of memory."""
+    return Piece(
+        piece=state.rewrite,
+        anchor=Anchor.model_validate(state.anchor),
+        change=_CHANGE.validate_python(state.change),
+        wins=state.wins,
+        confidence=state.confidence,
+    )
+
+
+def remember(views: Views, weights: str) -> tuple[Artifact, Blob]:
+    """The artifact of these weights with everything promoted at the views' position, and the blob of its content."""
+    states = views.find(REWRITES).values()
+    pieces = [piece_of(state) for state in states if state.status == "promoted"]
+    return _artifact(weights, int(views.upto), pieces)
+
+
+def forget_everything(weights: str) -> tuple[Artifact, Blob]:
+    """The artifact of these weights with empty memory: the first champion."""
+    return _artifact(weights, 0, [])
+
+
+def pieces_from(content: bytes) -> tuple[Piece, ...]:
+    """The pieces of a memory blob."""
+    return tuple(_piece(item) for item in json.loads(content)["rewrites"])
+
+
+def _artifact(weights: str, upto: int, pieces: list[Piece]) -> tuple[Artifact, Blob]:
+    content = {"rewrites": [_plain(piece) for piece in sorted(pieces, key=lambda piece: piece.piece)]}
+    blob = Blob(MEDIA_TYPE, canonical(content))
+    return Artifact(weights=weights, memory=Memory(upto=upto, folds=_FOLDS, without=(), digest=blob.digest)), blob
+
+
+def _plain(piece: Piece) -> dict[str, Any]:
+    return {
+        "piece": piece.piece,
+        "anchor": piece.anchor.model_dump(mode="json"),
+        "change": piece.change.model_dump(mode="json"),
+        "wins": piece.wins,
+        "confidence": piece.confidence,
+    }
+
+
+def _piece(item: dict[str, Any]) -> Piece:
+    return Piece(
+        piece=item["piece"],
+        anchor=Anchor.model_validate(item["anchor"]),
+        change=_CHANGE.validate_python(item["change"]),
+        wins=item["wins"],
+        confidence=item["confidence"],
+    )

@@ -1,0 +1,73 @@
+"""Rewards: `R = score - lambda * cost`, in integers, terms kept apart. Pure."""
+
+from __future__ import annotations
+
+from eventlog.events import PriceBookSet, RewardGraded, RewardTerms, Usage
+from projections.costs import PriceBook
+
+DEFAULT_LAMBDA = 100_000
+"""Micro-score a dollar: a dollar is worth a tenth of a score (the seeds' 0.1)."""
+
+REWARD_VERSION = "oracle-1"
+
+DEFAULT_PRICES = PriceBookSet(
+    version=1,
+    per_action=200,
+    per_second=30,
+    per_thousand_input_tokens=3_000,
+    per_thousand_output_tokens=15_000,
+)
+"""An action at a fiftieth of a cent, a machine at about eleven cents an hour, and model tokens at 3 and 15 dollars a
+million."""
+
+
+def cost_of(usage: Usage, book: PriceBook) -> int | None:
+    """Micro-dollars that a run cost, rounded down; None where any part of its usage is unknown."""
+    actions, wall, tokens_in, tokens_out = (
+        usage.actions,
+        usage.wall_microseconds,
+        usage.input_tokens,
+        usage.output_tokens,
+    )
+    if actions is None or wall is None or tokens_in is None or tokens_out is None:
+        return None
+    return (
+        actions * book.per_action
+        + wall * book.per_second // 1_000_000
+        + tokens_in * book.per_thousand_input_tokens // 1_000
+        + tokens_out * book.per_thousand_output_tokens // 1_000
+    )
+
+
+def penalty_of(cost: int | None, lambda_per_dollar: int) -> int | None:
+    """Micro-score that a cost in micro-dollars takes away, rounded down; None where the cost is unknown."""
+    return None if cost is None else cost * lambda_per_dollar // 1_000_000
+
+
+def graded(
+    run: str,
+    group: str,
+    score: int,
+    reasons: tuple[str, ...],
+    usage: Usage,
+    book: PriceBook,
+    *,
+    passed: bool,
+    lambda_per_dollar: int = DEFAULT_LAMBDA,
+) -> RewardGraded:
+    """The reward event of an oracle's score (micro): what it is worth after cost."""
+    cost = cost_of(usage, book)
+    penalty = penalty_of(cost, lambda_per_dollar)
+    return RewardGraded(
+        run=run,
+        group=group,
+        channel="oracle",
+        version=REWARD_VERSION,
+        score=score,
+        passed=passed,
+        reasons=reasons,
+        terms=RewardTerms(score=score, lambda_per_dollar=lambda_per_dollar, penalty=penalty),
+        prices=book.version,
+        cost=cost,
+        value=None if penalty is None else score - penalty,
+    )

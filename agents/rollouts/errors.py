@@ -1,0 +1,18 @@
+"""What can be wrong with a sweep before any of it runs."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class UnknownTemplate(FlywheelError):
+    """No plan is known for the task {actual!r}: expected one of {expected}."""
+
+
+class BenchmarkInstance(FlywheelError):
+    """The sweep {sweep} would run task {task} of {environment} at seed {actual}, which belongs to a frozen benchmark:
+    expected seeds that no benchmark holds. Choose other seeds."""
+
+
+class BadSweep(FlywheelError):
+    """The sweep {sweep} has {actual}: expected {expected}."""
