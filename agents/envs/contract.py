@@ -1,0 +1,90 @@
+"""The environment contract: what every simulated site answers, as frozen models.
+
+`docs/environments.md` is the same in prose. Answers may carry more fields than these; a missing or mistyped one breaks
+the contract. Scores are integers in micro-units, because nothing that reaches the log may be a float.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictInt, StrictStr
+
+ADMIN_HEADER: Final = "X-Env-Admin"
+INSTANCE_HEADER: Final = "X-Env-Instance"
+MICRO: Final = 1_000_000
+LARGEST_SEED: Final = 2**53 - 1
+SHORTEST_TOKEN: Final = 16
+
+Seed = Annotated[StrictInt, Field(ge=0, le=LARGEST_SEED)]
+Name = Annotated[StrictStr, Field(min_length=1)]
+
+
+class Answer(BaseModel):
+    """A part of an environment's answer; unknown fields are ignored so that sites can say more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TaskText(Answer):
+    """A task that a site can grade, and its instruction as a person sees it."""
+
+    task_id: Name
+    instruction: Name
+
+
+class Health(Answer):
+    """A site that answers: its name, how many instances are open, and the tasks it can grade."""
+
+    site: Name
+    instances: Annotated[StrictInt, Field(ge=0)]
+    tasks: tuple[TaskText, ...]
+
+
+class Instance(Answer):
+    """One isolated copy of a site: the seed that made it, its secret id, and the address of its first page."""
+
+    seed: Seed
+    instance: Name
+    url: Annotated[StrictStr, Field(pattern=r"^https?://[^/]+/")]
+
+
+class Graded(Answer):
+    """An oracle's judgement of one instance. Reasons never name the answer; the diff may."""
+
+    task_id: Name
+    passed: StrictBool
+    score_micro: Annotated[StrictInt, Field(ge=0, le=MICRO)]
+    reasons: tuple[StrictStr, ...]
+    diff: Mapping[str, JsonValue]
+
+
+class Mutation(Answer):
+    """One change that an agent made to an instance; ids count from 1 after each reset, `at` is simulated time."""
+
+    id: Annotated[StrictInt, Field(ge=1)]
+    operation: Name
+    target_type: Name
+    target_id: Name
+    payload: Mapping[str, JsonValue]
+    at: StrictInt
+
+
+class State(Answer):
+    """What an instance holds: equal fingerprints mean equal seeds and equal changes, whatever the instance."""
+
+    seed: Seed
+    counts: Mapping[str, StrictInt]
+    fingerprint: Annotated[StrictStr, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+def micro_units(score: object) -> int:
+    """Turn a JSON score into micro-units; ValueError says why it is no number from 0 to 1."""
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise ValueError(f"the score is {score!r}, not a number")  # noqa: TRY004 (an answer's content, not a caller's type)
+    if not math.isfinite(score) or not 0 <= score <= 1:
+        raise ValueError(f"the score is {score!r}, not between 0 and 1")
+    return int((Decimal(repr(score)) * MICRO).to_integral_value(rounding=ROUND_HALF_EVEN))

@@ -1,0 +1,57 @@
+"""What goes wrong with an environment, kept apart from anything that an agent did."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class EnvironmentFailure(FlywheelError):
+    """{message}."""
+
+
+class EnvironmentDown(EnvironmentFailure):
+    """The environment at {url} does not answer {operation}: {actual}. Expected an answer within {timeout_s} s.
+    Start the site or check the address; a run that met this says nothing about its agent."""
+
+
+class EnvironmentRefused(EnvironmentFailure):
+    """The environment at {url} refused {operation} with status {actual}: expected the admin token that the site was started with.
+    Check the token, and the extra headers if a preview proxy stands before the site."""
+
+
+class ContractBroken(EnvironmentFailure):
+    """The environment at {url} broke the contract in {operation}: {actual}; expected {expected}.
+    docs/environments.md says what each endpoint answers."""
+
+
+class InstanceClosed(EnvironmentFailure):
+    """The environment at {url} has no instance {actual}: expected one that was reset and not closed since.
+    It was closed, pushed out by newer instances, or lost in a restart; reset again with the same seed."""
+
+
+class UnknownTask(EnvironmentFailure):
+    """The environment at {url} grades no task {actual!r}: expected one of {expected}."""
+
+
+class UnknownSite(FlywheelError):
+    """There is no site {actual!r}: expected one of {expected}."""
+
+
+class WeakToken(FlywheelError):
+    """The admin token has {actual} characters: expected at least {expected}. Give the site a random one."""
+
+
+class PortInUse(FlywheelError):
+    """The port {port} on {host} cannot be taken: {actual}. Expected a free port; choose another one, or 0 for any free one."""
+
+
+class SiteDied(FlywheelError):
+    """The site {site} ended with exit status {actual} before it was ready: expected it to serve. Its last words: {stderr}"""
+
+
+class SiteNotReady(FlywheelError):
+    """The site {site} was not ready: {actual}. Expected one line of JSON on its standard output within {timeout_s} s."""
+
+
+class BadSiteUrl(FlywheelError):
+    """The address {actual!r} of the site {site} cannot be used: expected http:// or https:// with a host."""

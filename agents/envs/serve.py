@@ -1,0 +1,187 @@
+"""Serving one site on two ports of one process: `python -m agents.envs.serve marketplace --port 0 --admin-port 0`.
+
+The admin token is the first line of standard input, so that no list of processes shows it. When the ports are open,
+one line of JSON on standard output says which; the process ends when its standard input does, unless `--stay` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+
+from eventlog.errors import FlywheelError
+
+from .contract import SHORTEST_TOKEN
+from .errors import PortInUse, UnknownSite, WeakToken
+from .sites.known import KNOWN
+
+BACKLOG: Final = 512
+KEEP_ALIVE_S: Final = 60
+GRACE_S: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A site that serves: its name, and the addresses of its pages and of its admin surface."""
+
+    site: str
+    url: str
+    admin_url: str
+
+
+class _Quiet(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # two servers share the process, which handles signals once for both
+
+
+async def serve(
+    name: str,
+    *,
+    host: str,
+    port: int,
+    admin_port: int,
+    token: str,
+    announce: Callable[[Ready], None],
+    stop: asyncio.Event,
+    public_url: str | None = None,
+) -> None:
+    """Serve a site until `stop` is set; port 0 is any free one, `announce` is told when both are open.
+
+    `public_url` is the address of the pages as agents see it, where that is not the host and port.
+    Raises UnknownSite, WeakToken, PortInUse.
+    """
+    kind = KNOWN.get(name)
+    if kind is None:
+        raise UnknownSite(actual=name, expected=", ".join(sorted(KNOWN)))
+    if len(token) < SHORTEST_TOKEN:
+        raise WeakToken(actual=len(token), expected=SHORTEST_TOKEN)
+    with _listen(host, port) as page_socket, _listen(host, admin_port) as admin_socket:
+        url = public_url or _url(host, page_socket)
+        apps = kind.build(url, token)
+        servers = (_server(apps.pages), _server(apps.admin))
+        running = [
+            asyncio.create_task(server.serve(sockets=[taken]))
+            for server, taken in zip(servers, (page_socket, admin_socket), strict=True)
+        ]
+        while not all(server.started for server in servers):
+            if any(task.done() for task in running):
+                await asyncio.gather(*running)
+            await asyncio.sleep(0.002)
+        announce(Ready(name, url, _url(host, admin_socket)))
+        await stop.wait()
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*running)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one site from the command line; the exit status is 0 when it was stopped and 1 when it could not start."""
+    options = _options(arguments)
+    token = sys.stdin.readline().strip()
+    try:
+        asyncio.run(_until_stopped(options, token))
+    except FlywheelError as problem:
+        facts = {key: value for key, value in problem.facts.items() if isinstance(value, str | int)}
+        _say({"failed": type(problem).__name__, "facts": facts})
+        sys.stderr.write(f"{problem}\n")
+        return 1
+    return 0
+
+
+async def _until_stopped(options: argparse.Namespace, token: str) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stop.set)
+    if not options.stay:
+        threading.Thread(target=_watch_parent, args=(loop, stop), daemon=True).start()
+    await serve(
+        options.site,
+        host=options.host,
+        port=options.port,
+        admin_port=options.admin_port,
+        token=token,
+        announce=lambda ready: _say(asdict(ready)),
+        stop=stop,
+        public_url=options.public_url,
+    )
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    while sys.stdin.readline():
+        pass
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(stop.set)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m agents.envs.serve", description=__doc__)
+    parser.add_argument("site", help=f"one of: {', '.join(sorted(KNOWN))}")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="for the pages that agents see; 0 takes any free port")
+    parser.add_argument(
+        "--admin-port", type=int, default=0, help="for reset, oracle and the like; 0 takes any free port"
+    )
+    parser.add_argument("--public-url", help="the address of the pages as agents reach it, behind a proxy")
+    parser.add_argument("--stay", action="store_true", help="go on when standard input ends")
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends small answers at once only on sockets that name TCP; otherwise each answer waits 40 ms.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind((host, port))
+            taken.listen(BACKLOG)
+        except (OSError, OverflowError) as problem:
+            raise PortInUse(host=host, port=port, actual=str(problem)) from problem
+        yield taken
+
+
+def _server(app: Starlette) -> uvicorn.Server:
+    return _Quiet(
+        uvicorn.Config(
+            app,
+            access_log=False,
+            date_header=False,
+            forwarded_allow_ips="127.0.0.1",
+            lifespan="off",
+            log_level="warning",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            workers=1,
+            ws="none",
+        )
+    )
+
+
+def _url(host: str, taken: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{taken.getsockname()[1]}"
+
+
+def _say(facts: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

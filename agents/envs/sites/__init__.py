@@ -1,0 +1,1 @@
+"""Simulated sites: what they share, and one folder for each of them."""

@@ -1,0 +1,174 @@
+"""The admin surface of a simulated site: reset, oracle, mutations, state, close, on a port of its own.
+
+Any site whose instances are `Simulation`s gets it; `docs/environments.md` is its contract.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from pydantic import JsonValue
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ..contract import ADMIN_HEADER, INSTANCE_HEADER, LARGEST_SEED, TaskText
+from .instances import Instances
+from .requests import body_of
+from .site import Simulation
+
+S = TypeVar("S", bound=Simulation)
+Answering = Callable[[Request], Awaitable[dict[str, JsonValue]]]
+LONGEST_NUMBER: Final = 15
+
+
+class Refusal(Exception):
+    """A request that gets an error answer: its status, a code for programs, a sentence for people, and more facts."""
+
+    def __init__(self, status: int, code: str, error: str, **more: JsonValue) -> None:
+        super().__init__(error)
+        self.status = status
+        self.body: dict[str, JsonValue] = {"error": error, "code": code, **more}
+
+
+def admin_app(
+    *, site: str, tasks: tuple[TaskText, ...], instances: Instances[S], page_base: str, token: str
+) -> Starlette:
+    """Build the admin app for a site's instances; page_base is the address at which agents reach the pages."""
+    surface = _Surface(site, tasks, instances, page_base, token)
+    return Starlette(
+        routes=[
+            Route("/__env__/health", _answering(surface.health), methods=["GET"]),
+            Route("/__env__/reset", _answering(surface.reset), methods=["POST"]),
+            Route("/__env__/oracle", _answering(surface.oracle), methods=["GET"]),
+            Route("/__env__/mutations", _answering(surface.mutations), methods=["GET"]),
+            Route("/__env__/state", _answering(surface.state), methods=["GET"]),
+            Route("/__env__/close", _answering(surface.close), methods=["POST"]),
+        ],
+        exception_handlers={HTTPException: _no_such_endpoint},
+    )
+
+
+class _Surface(Generic[S]):
+    def __init__(
+        self, site: str, tasks: tuple[TaskText, ...], instances: Instances[S], page_base: str, token: str
+    ) -> None:
+        self._site = site
+        self._tasks = tasks
+        self._task_ids = sorted(task.task_id for task in tasks)
+        self._instances = instances
+        self._page_base = page_base.rstrip("/")
+        self._token = token.encode()
+
+    async def health(self, _request: Request) -> dict[str, JsonValue]:
+        tasks: list[JsonValue] = [task.model_dump(mode="json") for task in self._tasks]
+        return {"ok": True, "site": self._site, "instances": len(self._instances), "tasks": tasks}
+
+    async def reset(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        seed = _seed_in(await _json_of(request))
+        if INSTANCE_HEADER in request.headers:
+            instance, _ = self._instance(request)
+            self._instances.restart(instance, seed)
+        else:
+            instance = self._instances.mint(seed)
+        return {"ok": True, "seed": seed, "instance": instance, "url": f"{self._page_base}/i/{instance}/"}
+
+    async def oracle(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        _, state = self._instance(request)
+        task_id = request.query_params.get("task_id")
+        if not task_id:
+            raise Refusal(
+                422, "task_missing", "the query has no task_id: expected one of the known ones", **self._known()
+            )
+        if task_id not in self._task_ids:
+            raise Refusal(404, "unknown_task", "this site grades no such task: expected a known one", **self._known())
+        grade = state.grade(task_id)
+        return {
+            "task_id": task_id,
+            "passed": grade.passed,
+            "score": grade.score_e4 / 10_000,
+            "reasons": list(grade.reasons),
+            "diff": dict(grade.diff),
+        }
+
+    async def mutations(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        _, state = self._instance(request)
+        since = _since_in(request.query_params.get("since", "0"))
+        return {"mutations": [each.model_dump(mode="json") for each in state.mutations if each.id > since]}
+
+    async def state(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        _, state = self._instance(request)
+        return {
+            "site": self._site,
+            "seed": state.seed,
+            "counts": dict(state.counts()),
+            "fingerprint": state.fingerprint(),
+        }
+
+    async def close(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        instance, _ = self._instance(request)
+        self._instances.close(instance)
+        return {"ok": True, "instance": instance}
+
+    def _authorize(self, request: Request) -> None:
+        if not hmac.compare_digest(request.headers.get(ADMIN_HEADER, "").encode(), self._token):
+            raise Refusal(401, "unauthorized", f"the header {ADMIN_HEADER} does not carry this site's admin token")
+
+    def _instance(self, request: Request) -> tuple[str, S]:
+        instance = request.headers.get(INSTANCE_HEADER)
+        if not instance:
+            raise Refusal(
+                422, "instance_missing", f"the header {INSTANCE_HEADER} is missing: expected an instance's id"
+            )
+        state = self._instances.find(instance)
+        if state is None:
+            raise Refusal(404, "unknown_instance", "no instance of that id is open: reset to get one")
+        return instance, state
+
+    def _known(self) -> dict[str, JsonValue]:
+        return {"known": list(self._task_ids)}
+
+
+def _answering(answer: Answering) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        try:
+            return JSONResponse(await answer(request))
+        except Refusal as refusal:
+            return JSONResponse(refusal.body, refusal.status)
+
+    return respond
+
+
+async def _no_such_endpoint(_request: Request, problem: Exception) -> Response:
+    status = problem.status_code if isinstance(problem, HTTPException) else 500
+    return JSONResponse({"error": "this site has no such endpoint", "code": "no_endpoint"}, status)
+
+
+async def _json_of(request: Request) -> object:
+    try:
+        return json.loads(await body_of(request))
+    except (ValueError, RecursionError) as problem:
+        raise Refusal(422, "bad_body", 'the body cannot be read: expected {"seed": <integer>} in JSON') from problem
+
+
+def _seed_in(body: object) -> int:
+    seed = body.get("seed") if isinstance(body, dict) else None
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise Refusal(422, "bad_seed", f'expected {{"seed": <integer>}} in JSON, from 0 to {LARGEST_SEED}')
+    return seed
+
+
+def _since_in(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
+        raise Refusal(422, "bad_since", "since is not a mutation's id: expected 0 or a positive integer")
+    return int(text)

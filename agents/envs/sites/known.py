@@ -1,0 +1,12 @@
+"""The sites that can be started by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from .marketplace.app import MARKETPLACE
+from .site import Kind
+
+KNOWN: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in (MARKETPLACE,)})

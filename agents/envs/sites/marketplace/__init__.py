@@ -1,0 +1,1 @@
+"""Harbourline: boat classifieds whose stock and whose addresses follow from a seed."""

@@ -1,0 +1,149 @@
+"""Where a seed puts Harbourline's pages: named families of addresses, in two pools that share only the canonical one.
+
+Seeds below 10 000 draw from the training pool, the others from the sealed one. In each run of four seeds one is
+canonical, and neighbours never share a family.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+SEALED_FROM: Final = 10_000
+RUN: Final = 4
+
+Place = Literal["search", "detail", "lead", "phone", "thanks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One shape of a site's addresses; `{slug}` and `{id}` stand for the boat."""
+
+    name: str
+    search: str
+    detail: str
+    lead: str
+    phone: str
+    thanks: str
+
+    def path(self, place: Place, *, slug: str = "", number: int = 0) -> str:
+        """The address of a place, from the instance's root; a boat's place needs its slug and its id."""
+        return _pattern(self, place).format(slug=slug, id=number)
+
+    def locate(self, path: str) -> tuple[Place, str] | None:
+        """Say which place an address is, and the slug or id in it; a slash at the end makes no difference."""
+        for place, expression in _expressions(self):
+            found = expression.fullmatch(path.rstrip("/"))
+            if found:
+                return place, next(iter(found.groupdict().values()), "")
+        return None
+
+
+CANONICAL: Final = Family(
+    "canonical", "/boats", "/boats/{slug}", "/boats/{slug}/contact", "/boats/{slug}/phone", "/boats/{slug}/thanks"
+)
+TRAINING: Final = (
+    Family(
+        "for-sale",
+        "/boats-for-sale",
+        "/boats-for-sale/{slug}",
+        "/boats-for-sale/{slug}/request",
+        "/boats-for-sale/{slug}/call",
+        "/boats-for-sale/{slug}/sent",
+    ),
+    Family(
+        "listings",
+        "/listings/boats",
+        "/listings/boats/ad/{id}",
+        "/listings/boats/ad/{id}/reply",
+        "/listings/boats/ad/{id}/reveal",
+        "/listings/boats/ad/{id}/replied",
+    ),
+    Family(
+        "inventory",
+        "/inventory",
+        "/inventory/unit-{id}",
+        "/inventory/unit-{id}/inquiry",
+        "/inventory/unit-{id}/number",
+        "/inventory/unit-{id}/received",
+    ),
+    Family("browse", "/b/browse", "/b/{id}", "/b/{id}/msg", "/b/{id}/tel", "/b/{id}/ok"),
+)
+SEALED: Final = (
+    Family(
+        "market-search",
+        "/marketplace/search",
+        "/marketplace/item/{id}",
+        "/marketplace/item/{id}/lead",
+        "/marketplace/item/{id}/show-phone",
+        "/marketplace/item/{id}/done",
+    ),
+    Family(
+        "english",
+        "/en/boats/",
+        "/en/boat/{slug}/",
+        "/en/boat/{slug}/enquire/",
+        "/en/boat/{slug}/telephone/",
+        "/en/boat/{slug}/confirmed/",
+    ),
+    Family("php", "/search.php", "/vessel-{id}.php", "/send-{id}.php", "/dial-{id}.php", "/sent-{id}.php"),
+    Family(
+        "classifieds",
+        "/classifieds/used-boats.html",
+        "/classifieds/{slug}.html",
+        "/classifieds/post/{slug}.html",
+        "/classifieds/unlock/{slug}.html",
+        "/classifieds/posted/{slug}.html",
+    ),
+    Family(
+        "yachts",
+        "/find/boats-and-yachts",
+        "/yachts/{slug}/overview",
+        "/yachts/{slug}/ask",
+        "/yachts/{slug}/ring",
+        "/yachts/{slug}/asked",
+    ),
+)
+
+
+def pool_of(seed: int) -> tuple[Family, ...]:
+    """The drifted families that a seed may get."""
+    return TRAINING if seed < SEALED_FROM else SEALED
+
+
+def family_of(seed: int) -> Family:
+    """The family of a seed's instances."""
+    run, offset = divmod(seed, RUN)
+    rng = random.Random(f"harbourline:drift:{run}")  # noqa: S311 (a repeatable stream is wanted)
+    canonical = rng.randrange(RUN - 1)
+    if offset == canonical:
+        return CANONICAL
+    pool = pool_of(seed)
+    drifted_before = run * (RUN - 1) + offset - (offset > canonical)
+    return pool[drifted_before % len(pool)]
+
+
+def _pattern(family: Family, place: Place) -> str:
+    patterns: dict[Place, str] = {
+        "search": family.search,
+        "detail": family.detail,
+        "lead": family.lead,
+        "phone": family.phone,
+        "thanks": family.thanks,
+    }
+    return patterns[place]
+
+
+@lru_cache(maxsize=32)
+def _expressions(family: Family) -> tuple[tuple[Place, re.Pattern[str]], ...]:
+    places: tuple[Place, ...] = ("search", "detail", "lead", "phone", "thanks")
+    return tuple((place, re.compile(_expression(_pattern(family, place)))) for place in places)
+
+
+def _expression(pattern: str) -> str:
+    literal = re.escape(pattern.rstrip("/"))
+    slug, number = re.escape("{slug}"), re.escape("{id}")
+    return literal.replace(slug, r"(?P<slug>[a-z0-9-]+)").replace(number, r"(?P<id>[0-9]{1,12})")

@@ -1,0 +1,85 @@
+"""Harbourline's graders: pure over the catalogue and the recorded mutations, never over what an agent says.
+
+The score is F1: precision over everything that was recorded, recall on the one right change. So 1.0 and `passed` are
+the same thing, a change beside the right one costs, and doing nothing scores 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from ...contract import Mutation
+from ..site import Grade
+from .catalog import Boat, Catalogue
+from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
+
+LEAD: Final = "lead_submitted"
+PHONE: Final = "phone_revealed"
+FULL: Final = 10_000
+
+Faults = Callable[[Mutation, Boat], list[str]]
+
+
+def grade_lead(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+    """Pass one request for details on the cheapest qualifying boat with the right words, and nothing else."""
+    return _grade(catalogue.qualifying(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
+
+
+def grade_phone(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+    """Pass showing the phone number of the cheapest qualifying boat, and nothing else."""
+    return _grade(catalogue.qualifying(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
+
+
+GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], Grade]]] = {
+    LEAD_ID: grade_lead,
+    PHONE_ID: grade_phone,
+}
+
+
+def _grade(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of: Faults) -> Grade:
+    hit: int | None = None
+    reasons: list[str] = []
+    wrong: list[JsonValue] = []
+    for mutation in mutations:
+        faults = faults_of(mutation, right)
+        if not faults and hit is None:
+            hit = mutation.id
+            continue
+        faults = faults or ["it repeats what was done already"]
+        reasons += [f"{mutation.operation} {mutation.id}: {fault}" for fault in faults]
+        wrong.append(mutation.id)
+    if hit is None:
+        reasons.append(f"the right {operation} is missing")
+    diff: dict[str, JsonValue] = {
+        "expected": {"operation": operation, "target_id": str(right.id)},
+        "hit": hit,
+        "wrong": wrong,
+    }
+    score = 0 if hit is None else _f1(len(mutations))
+    return Grade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
+
+
+def _f1(recorded: int) -> int:
+    """F1 of one hit among so many recorded changes, 2 / (recorded + 1), rounded half up to four decimals."""
+    whole = recorded + 1
+    return (4 * FULL + whole) // (2 * whole)
+
+
+def _lead_faults(mutation: Mutation, right: Boat) -> list[str]:
+    if mutation.operation != LEAD:
+        return ["it was not asked for"]
+    payload = mutation.payload
+    faults = [] if mutation.target_id == str(right.id) else ["it went to another boat"]
+    expected = {"name": LEAD_REQUEST.name, "email": LEAD_REQUEST.email, "message": LEAD_REQUEST.message}
+    return faults + [
+        f"its {field} is not the one asked for" for field, said in expected.items() if payload[field] != said
+    ]
+
+
+def _phone_faults(mutation: Mutation, right: Boat) -> list[str]:
+    if mutation.operation != PHONE:
+        return ["it was not asked for"]
+    return [] if mutation.target_id == str(right.id) else ["it was shown for another boat"]

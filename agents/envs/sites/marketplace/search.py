@@ -1,0 +1,111 @@
+"""Searching a catalogue: what the form's fields mean, and which boats they leave. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+from .catalog import Boat, Catalogue
+from .stock import MAKES, STATES
+from .tasks import Seller
+
+T = TypeVar("T")
+PAGE_SIZE: Final = 20
+MOST_DIGITS: Final = 9
+
+
+def code(words: str) -> str:
+    """The value that stands for a make or a state in addresses."""
+    return words.lower().replace(" ", "-")
+
+
+MAKE_CODES: Final = {code(make): make for make in MAKES}
+STATE_CODES: Final = {code(state): state for state in STATES}
+SELLER_CODES: Final[Mapping[str, Seller]] = {"prv": "owner", "dlr": "dealer"}
+SELLER_WORDS: Final[Mapping[Seller, str]] = {"owner": "Private owner", "dealer": "Dealer"}
+ORDERS: Final = {"new": "Newest first", "asc": "Price: low to high", "desc": "Price: high to low"}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A search: the raw fields (which the form shows again), what they mean, and what was wrong with them."""
+
+    fields: Mapping[str, str]
+    make: str | None
+    state: str | None
+    seller: Seller | None
+    max_price: int | None
+    min_length: int | None
+    order: str
+    page: int
+    errors: tuple[str, ...]
+
+    def address(self, path: str, page: int) -> str:
+        """The same search, another page of it."""
+        kept = {name: value for name, value in self.fields.items() if value and name != "pg"}
+        return f"{path}?{urlencode({**kept, 'pg': str(page)})}"
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One page of the boats that a query leaves."""
+
+    boats: tuple[Boat, ...]
+    total: int
+    page: int
+    pages: int
+
+
+def read_query(parameters: Mapping[str, str]) -> Query:
+    """Read a search from the address; a field that cannot be read is named in `errors`."""
+    fields = {name: parameters.get(name, "").strip() for name in ("mk", "rg", "slr", "pmax", "lmin", "ord", "pg")}
+    errors: list[str] = []
+    return Query(
+        fields=fields,
+        make=_known(MAKE_CODES, fields["mk"], "make", errors),
+        state=_known(STATE_CODES, fields["rg"], "state", errors),
+        seller=_known(SELLER_CODES, fields["slr"], "seller", errors),
+        max_price=_whole(fields["pmax"], "Maximum price", errors),
+        min_length=_whole(fields["lmin"], "Minimum length", errors),
+        order=fields["ord"] if fields["ord"] in ORDERS else "new",
+        page=_whole(fields["pg"], "The page", errors) or 1,
+        errors=tuple(errors),
+    )
+
+
+def find(catalogue: Catalogue, query: Query) -> Results:
+    """Filter, sort and cut out one page; a page beyond the last is the last."""
+    boats = [boat for boat in catalogue.boats if _passes(boat, query)]
+    if query.order != "new":
+        boats.sort(key=lambda boat: boat.price, reverse=query.order == "desc")
+    pages = max(1, -(-len(boats) // PAGE_SIZE))
+    page = min(query.page, pages)
+    return Results(tuple(boats[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), len(boats), page, pages)
+
+
+def _passes(boat: Boat, query: Query) -> bool:
+    return (
+        query.make in (None, boat.make)
+        and query.state in (None, boat.state)
+        and query.seller in (None, boat.seller)
+        and (query.max_price is None or boat.price <= query.max_price)
+        and (query.min_length is None or boat.length_ft >= query.min_length)
+    )
+
+
+def _known(codes: Mapping[str, T], value: str, what: str, errors: list[str]) -> T | None:
+    if value and value not in codes:
+        errors.append(f"We do not know that {what}.")
+    return codes.get(value)
+
+
+def _whole(value: str, what: str, errors: list[str]) -> int | None:
+    digits = value.removeprefix("$").replace(",", "").strip()
+    if not digits:
+        return None
+    if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS:
+        return int(digits)
+    errors.append(f"{what} must be a whole number.")
+    return None

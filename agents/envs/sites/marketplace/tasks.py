@@ -1,0 +1,80 @@
+"""What Harbourline asks of an agent: the instructions, and what makes a boat the right one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ...contract import TaskText
+
+Seller = Literal["dealer", "owner"]
+Trait = tuple[str, str, Seller]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The boats that a task's filters leave; its right boat is the cheapest of them.
+
+    `decoys` are (make, state, seller) of boats that are cheaper and fail one filter each, so that none can be skipped.
+    """
+
+    make: str
+    seller: Seller
+    state: str | None
+    max_price: int | None
+    decoys: tuple[Trait, ...]
+
+    def fits(self, *, make: str, seller: Seller, state: str, price: int) -> bool:
+        """Say whether a boat with these facts passes every filter."""
+        return (
+            (make, seller) == (self.make, self.seller)
+            and self.state in (None, state)
+            and (self.max_price is None or price <= self.max_price)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the lead of the lead task must say."""
+
+    name: str
+    email: str
+    message: str
+
+
+LEAD_ID: Final = "marketplace.lead_filtered_search"
+PHONE_ID: Final = "marketplace.phone_reveal"
+
+LEAD_WANTED: Final = Wanted(
+    make="Bayliner",
+    seller="owner",
+    state=None,
+    max_price=40_000,
+    decoys=(("Bayliner", "Texas", "dealer"), ("Tracker", "Texas", "owner")),
+)
+PHONE_WANTED: Final = Wanted(
+    make="Sea Ray",
+    seller="owner",
+    state="Florida",
+    max_price=None,
+    decoys=(("Sea Ray", "Florida", "dealer"), ("Sea Ray", "Georgia", "owner"), ("Tracker", "Florida", "owner")),
+)
+LEAD_REQUEST: Final = Request("Alex Morgan", "alex.morgan@example.com", "Is it still available?")
+
+TASKS: Final = (
+    TaskText(
+        task_id=LEAD_ID,
+        instruction=(
+            "On the boat marketplace, open the boats page at /boats. Show only Bayliner boats from private owners with "
+            "a maximum price of 40000, sorted by price from low to high. Open the cheapest one and request details as "
+            "Alex Morgan, alex.morgan@example.com, with the message 'Is it still available?'."
+        ),
+    ),
+    TaskText(
+        task_id=PHONE_ID,
+        instruction=(
+            "On the boat marketplace, open the boats page at /boats. Show only Sea Ray boats in Florida from private "
+            "owners, sorted by price from low to high. Open the cheapest one and show its phone number."
+        ),
+    ),
+)

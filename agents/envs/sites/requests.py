@@ -1,0 +1,31 @@
+"""Reading what a request carries, with a limit on its size."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+LARGEST_BODY: Final = 64 * 1024
+MOST_FIELDS: Final = 50
+
+
+class BodyTooLarge(ValueError):
+    """The body is larger than a site reads."""
+
+
+async def body_of(request: Request) -> bytes:
+    """Read a request's body; BodyTooLarge beyond 64 KiB."""
+    read = bytearray()
+    async for part in request.stream():
+        read += part
+        if len(read) > LARGEST_BODY:
+            raise BodyTooLarge
+    return bytes(read)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Read a URL-encoded form; of a repeated field the last counts. ValueError if it is none or too large."""
+    text = (await body_of(request)).decode("utf-8", errors="replace")
+    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))

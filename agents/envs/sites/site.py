@@ -1,0 +1,65 @@
+"""What every simulated site has in common: what one instance can be asked, and what a site hands to its server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import JsonValue
+from starlette.applications import Starlette
+
+from ..contract import Mutation, TaskText
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What an oracle found: `score_e4` counts ten-thousandths, so that a score never has more than four decimals."""
+
+    passed: bool
+    score_e4: int
+    reasons: tuple[str, ...]
+    diff: Mapping[str, JsonValue]
+
+
+class Simulation(Protocol):
+    """The state of one instance, as its admin surface reads it."""
+
+    @property
+    def seed(self) -> int:
+        """The seed that made this instance."""
+        ...
+
+    @property
+    def mutations(self) -> Sequence[Mutation]:
+        """What the agent changed since the reset, oldest first."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """How many of each kind of thing the instance holds."""
+        ...
+
+    def fingerprint(self) -> str:
+        """`sha256:` and the digest of the state: of the seed's content and of the mutations, of nothing else."""
+        ...
+
+    def grade(self, task_id: str) -> Grade:
+        """Judge one of the site's tasks from the state alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Apps:
+    """A site ready to be served: the agent's pages and the admin surface, for two ports."""
+
+    pages: Starlette
+    admin: Starlette
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A site that can be started: its tasks, and how to build it for a page address and an admin token."""
+
+    name: str
+    tasks: tuple[TaskText, ...]
+    build: Callable[[str, str], Apps]
