@@ -1,0 +1,157 @@
+"""Recorded runs to arms, and two arms to the pairs that can be compared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from eventlog.events import ArmName, Artifact, BenchmarkFrozen
+from projections.rewards import RewardState
+from projections.runs import RunState
+
+from .errors import ForeignRun, ScoreOutOfRange, TwoResults
+
+Place = tuple[str, int, int]
+"""Template, environment seed, repeat: what one run of an arm fills."""
+
+_WHOLE_SCORE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A graded run: score in millionths, cost in micro-dollars (None: unknown)."""
+
+    score: int
+    passed: bool
+    cost: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What one artifact did with a benchmark. A place is either in `sealed`, in `visible`, or in `missing`.
+
+    `benchmark` is the digest of what was played.
+    """
+
+    name: ArmName
+    artifact: Artifact
+    evaluation: str
+    benchmark: str
+    sealed: Mapping[Place, Result]
+    visible: Mapping[Place, Result]
+    missing: frozenset[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedInstance:
+    """One sealed instance and its results of the same repeats in both arms, at least one."""
+
+    template: str
+    env_seed: int
+    champion: tuple[Result, ...]
+    challenger: tuple[Result, ...]
+
+    @property
+    def deltas(self) -> tuple[int, ...]:
+        """Challenger less champion, in millionths, repeat by repeat."""
+        paired = zip(self.champion, self.challenger, strict=True)
+        return tuple(challenger.score - champion.score for champion, challenger in paired)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Sealed instances in order of template and seed; `missing` of `planned` (instance, repeat) pairs lack an arm."""
+
+    instances: tuple[PairedInstance, ...]
+    planned: int
+    missing: int
+
+
+def arm(
+    benchmark: BenchmarkFrozen,
+    evaluation: str,
+    name: ArmName,
+    artifact: Artifact,
+    runs: Mapping[str, RunState],
+    rewards: Mapping[str, RewardState],
+) -> Arm:
+    """The arm of an evaluation, from all runs and their rewards as of one position.
+
+    A place without a run, or whose run has not ended, is missing, or was never graded, is missing. A run that halted or
+    ran out of budget and was graded is a result. Raises ForeignRun, TwoResults, ScoreOutOfRange.
+    """
+    sealed_of = _places(benchmark)
+    results: dict[Place, Result] = {}
+    sources: dict[Place, str] = {}
+    for key in sorted(runs, key=str.encode):
+        run, reward = runs[key], rewards.get(key)
+        if (run.evaluation, run.arm) != (evaluation, name):
+            continue
+        place = _place(key, run, benchmark, artifact, sealed_of)
+        if reward is None or not run.is_ended or run.status == "missing":
+            continue
+        if place in sources:
+            both = f"{sources[place]}, {key}"
+            raise TwoResults(arm=name, evaluation=evaluation, place=place, actual=both)
+        sources[place], results[place] = key, _result(key, reward)
+    return Arm(
+        name=name,
+        artifact=artifact,
+        evaluation=evaluation,
+        benchmark=benchmark.digest,
+        sealed={place: result for place, result in results.items() if sealed_of[place]},
+        visible={place: result for place, result in results.items() if not sealed_of[place]},
+        missing=frozenset(sealed_of.keys() - results.keys()),
+    )
+
+
+def _places(benchmark: BenchmarkFrozen) -> dict[Place, bool]:
+    return {
+        (task.template, task.env_seed, repeat): task.is_sealed
+        for task in benchmark.tasks
+        for repeat in range(benchmark.repeats)
+    }
+
+
+def _place(
+    key: str, run: RunState, benchmark: BenchmarkFrozen, artifact: Artifact, sealed_of: Mapping[Place, bool]
+) -> Place:
+    if run.environment != benchmark.environment:
+        raise ForeignRun(run=key, what="environment", actual=run.environment, expected=benchmark.environment)
+    place = (run.template, run.env_seed, -1 if run.repeat is None else run.repeat)
+    if place not in sealed_of:
+        raise ForeignRun(run=key, what="place", actual=place, expected=f"one of the benchmark {benchmark.benchmark}")
+    if run.is_sealed != sealed_of[place]:
+        raise ForeignRun(run=key, what="sealed flag", actual=run.is_sealed, expected=sealed_of[place])
+    if run.artifact != str(artifact):
+        raise ForeignRun(run=key, what="artifact", actual=run.artifact, expected=str(artifact))
+    if run.candidate is not None:
+        raise ForeignRun(run=key, what="candidate", actual=run.candidate, expected="the artifact alone")
+    return place
+
+
+def _result(key: str, reward: RewardState) -> Result:
+    if not 0 <= reward.score <= _WHOLE_SCORE:
+        raise ScoreOutOfRange(run=key, actual=reward.score, expected=_WHOLE_SCORE)
+    return Result(reward.score, reward.passed, reward.cost)
+
+
+def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Pairs:
+    """The sealed (instance, repeat) pairs that both arms have; a repeat that is missing in one drops out of both."""
+    instances = tuple(_paired(champion, challenger, benchmark))
+    planned = benchmark.repeats * sum(task.is_sealed for task in benchmark.tasks)
+    return Pairs(instances, planned, planned - sum(len(instance.champion) for instance in instances))
+
+
+def _paired(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Iterator[PairedInstance]:
+    tasks = (task for task in benchmark.tasks if task.is_sealed)
+    for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
+        places = [(task.template, task.env_seed, repeat) for repeat in range(benchmark.repeats)]
+        kept = [place for place in places if place in champion.sealed and place in challenger.sealed]
+        if kept:
+            yield PairedInstance(
+                task.template,
+                task.env_seed,
+                tuple(champion.sealed[place] for place in kept),
+                tuple(challenger.sealed[place] for place in kept),
+            )

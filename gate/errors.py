@@ -1,0 +1,74 @@
+"""What the gate refuses: the docstring is the message."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class EmptyBenchmark(FlywheelError):
+    """The benchmark {benchmark} has no {actual}: expected at least one template and one sealed seed, because sealed tasks decide."""
+
+
+class TooFewRepeats(FlywheelError):
+    """The benchmark {benchmark} asks for {actual} repeats: expected at least {expected}."""
+
+
+class DuplicateTask(FlywheelError):
+    """The benchmark {benchmark} names the {what} {actual!r} more than once: expected each template at each seed once."""
+
+
+class SeedBothWays(FlywheelError):
+    """The seed {actual} of the benchmark {benchmark} is both visible and sealed: expected one or the other,
+    because what is visible may be learned from."""
+
+
+class TwoResults(FlywheelError):
+    """The {arm} of {evaluation} has two results for {place} (template, seed, repeat): the runs {actual}.
+    Expected one, because whoever may choose between two may choose the verdict; open a new evaluation."""
+
+
+class ScoreOutOfRange(FlywheelError):
+    """The run {run} was graded {actual}: expected a score between 0 and {expected} in millionths."""
+
+
+class ForeignRun(FlywheelError):
+    """The run {run} does not belong to its arm: its {what} is {actual}, expected {expected}. Play the arm again in a new evaluation."""
+
+
+class NoSamples(FlywheelError):
+    """The rules ask for {actual} bootstrap samples: expected at least {expected}."""
+
+
+class AlreadyOpened(FlywheelError):
+    """The evaluation {evaluation} was opened before with other artifacts, benchmark or rules: expected a new name."""
+
+
+class NotOpened(FlywheelError):
+    """The evaluation {evaluation} was never opened: expected an EvaluationOpened in the stream {expected}."""
+
+
+class OtherEvaluation(FlywheelError):
+    """The verdict is not on what the evaluation {evaluation} opened: its {what} is {actual}, expected {expected}."""
+
+
+class AlreadySettled(FlywheelError):
+    """The evaluation {evaluation} was settled with another verdict at position {actual}: expected the same verdict.
+    Open a new evaluation to judge again."""
+
+
+class ChampionMoved(FlywheelError):
+    """The stream of the champion is at version {actual}, expected {expected}: something was settled or pointed meanwhile.
+    Read the champion again and decide again."""
+
+
+class OtherChampion(FlywheelError):
+    """The evaluation {evaluation} judged against {actual}, but at version {version} the champion is {expected}.
+    Evaluate against the present champion."""
+
+
+class ReasonMissing(FlywheelError):
+    """No reason was given: expected a few words on why the champion is moved by hand."""
+
+
+class NothingBefore(FlywheelError):
+    """There is nothing to go back to: the champion was pointed {actual} times, expected at least {expected}."""

@@ -1,0 +1,22 @@
+"""Millionths as decimal text. Pure."""
+
+from __future__ import annotations
+
+_MICRO = 1_000_000
+
+
+def decimal(millionths: int) -> str:
+    """`-125_000` as `-0.125`, `1_000_000` as `1`; exact, without trailing zeros."""
+    whole, part = divmod(abs(millionths), _MICRO)
+    digits = f"{part:06d}".rstrip("0")
+    return f"{'-' if millionths < 0 else ''}{whole}{'.' if digits else ''}{digits}"
+
+
+def dollars(micro_dollars: int | None) -> str:
+    """`2_500_000` as `$2.5`; None as `unknown`."""
+    return "unknown" if micro_dollars is None else f"${decimal(micro_dollars)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 regression`, `2 regressions`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,204 @@
+"""The only way to move the champion: facts appended to the stream `champion` at the version that was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eventlog.events import (
+    AnyEvent,
+    Artifact,
+    BenchmarkFrozen,
+    ChampionPointed,
+    Decision,
+    EvaluationOpened,
+    Memory,
+    MemoryQuarantined,
+    Rules,
+    Verdict,
+    VerdictReached,
+)
+from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, Position, Recorded, Repeated
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.rewrites import REWRITES, RewriteState
+from projections.views import Views
+
+from .errors import (
+    AlreadyOpened,
+    AlreadySettled,
+    ChampionMoved,
+    NothingBefore,
+    NotOpened,
+    OtherChampion,
+    OtherEvaluation,
+    ReasonMissing,
+)
+
+STREAM = CHAMPION
+"""The stream of everything that decides who is champion; its key in the fold has the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was decided, and the positions its facts took."""
+
+    decision: Decision
+    first: Position
+    last: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """The champion from `position` on, and the pieces of memory that were quarantined with the move."""
+
+    artifact: Artifact
+    position: Position
+    quarantined: tuple[str, ...]
+
+
+def open_evaluation(
+    store: EventStore,
+    evaluation: str,
+    benchmark: BenchmarkFrozen,
+    champion: Artifact,
+    challenger: Artifact,
+    rules: Rules,
+    actor: str,
+) -> Position:
+    """Record that two artifacts will play a benchmark under these rules. Repeating it changes nothing.
+
+    Raises AlreadyOpened where the name stands for something else.
+    """
+    opened = EvaluationOpened(
+        evaluation=evaluation,
+        benchmark=benchmark.benchmark,
+        benchmark_digest=benchmark.digest,
+        champion=champion,
+        challenger=challenger,
+        rules=rules,
+    )
+    request = Append(f"evaluation/{evaluation}", (opened,), actor, key=f"open:{evaluation}")
+    outcome = store.append([request])[0]
+    if isinstance(outcome, Committed | Repeated):
+        return outcome.first
+    raise AlreadyOpened(evaluation=evaluation)
+
+
+def settle(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
+    """Record a verdict and, if it promotes, move the champion with it: both or neither.
+
+    `expect` is the version of the champion's stream that was judged. Repeating it changes nothing.
+    Raises ChampionMoved, OtherChampion, NotOpened, OtherEvaluation, AlreadySettled.
+    """
+    _refuse_other_evaluation(store, evaluation, verdict)
+    events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
+    if verdict.decision == "promote":
+        _refuse_other_champion(store, evaluation, verdict, expect)
+        reason = "; ".join(verdict.reasons)
+        artifact = verdict.challenger.artifact
+        events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
+    request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")
+    outcome = _appended(store, request)
+    if isinstance(outcome, KeyReused):
+        raise AlreadySettled(evaluation=evaluation, actual=outcome.first)
+    return Settled(verdict.decision, outcome.first, outcome.last)
+
+
+def point(store: EventStore, views: Views, artifact: Artifact, reason: str, actor: str) -> Pointed:
+    """Make an artifact champion by hand, as of what `views` show. Raises ReasonMissing, ChampionMoved."""
+    _refuse_empty(reason)
+    event = ChampionPointed(artifact=artifact, by="operator", reason=reason, evaluation=None)
+    return _move(store, views, event, (), actor)
+
+
+def back(store: EventStore, views: Views, reason: str, actor: str) -> Pointed:
+    """Restore the champion before the present one, as of what `views` show, and quarantine what came since.
+
+    Raises ReasonMissing, NothingBefore, ChampionMoved.
+    """
+    _refuse_empty(reason)
+    state = views.get(CHAMPIONS, CHAMPION)
+    if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the present one and the one before it
+        raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
+    pointed_before = {change.since: change.state for change in views.history(CHAMPIONS, CHAMPION)}
+    restored = pointed_before[Position(state.stack[-2])].pointed()
+    pieces = tuple(
+        key
+        for key, rewrite in views.find(REWRITES).items()
+        if _is_left_behind(views, rewrite, state.pointed().memory, restored.memory)
+    )
+    event = ChampionPointed(artifact=restored, by="rollback", reason=reason, evaluation=None)
+    return _move(store, views, event, pieces, actor)
+
+
+def _is_left_behind(views: Views, rewrite: RewriteState, present: Memory, restored: Memory) -> bool:
+    """Whether a rewrite was accepted after the restored memory, or is kept out of it, and the present one has it.
+
+    A rewrite that is promoted now has been so without a break since `promoted_since`; one that is demoted counts where
+    the present memory still carries it.
+    """
+    if rewrite.status == "promoted":
+        return (rewrite.promoted_since or 0) > restored.upto or rewrite.rewrite in restored.without
+    if rewrite.status == "demoted":
+        return _holds(views, present, rewrite.rewrite) and not _holds(views, restored, rewrite.rewrite)
+    return False
+
+
+def _holds(views: Views, memory: Memory, piece: str) -> bool:
+    statuses = [change.state.status for change in views.history(REWRITES, piece) if change.since <= memory.upto]
+    return piece not in memory.without and statuses[-1:] == ["promoted"]
+
+
+def _move(store: EventStore, views: Views, event: ChampionPointed, pieces: tuple[str, ...], actor: str) -> Pointed:
+    """Append at the version that the views have seen, so that a move they have not seen is a conflict."""
+    quarantines = tuple(
+        MemoryQuarantined(piece=piece, kind="rewrite", restored=event.artifact.memory.upto, reason=event.reason)
+        for piece in pieces
+    )
+    seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
+    request = Append(STREAM, (event, *quarantines), actor, expect=seen[-1] if seen else 0)
+    outcome = _appended(store, request)
+    return Pointed(event.artifact, outcome.first, pieces)
+
+
+def _appended(store: EventStore, request: Append) -> Committed | Repeated | KeyReused:
+    outcome = store.append([request])[0]
+    if isinstance(outcome, Conflict):
+        raise ChampionMoved(expected=outcome.expected, actual=outcome.actual)
+    return outcome
+
+
+def _refuse_empty(reason: str) -> None:
+    if not reason.strip():
+        raise ReasonMissing
+
+
+def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> None:
+    stream = f"evaluation/{evaluation}"
+    found = (recorded.event for recorded in store.read(stream=stream))
+    opened = next((event for event in found if isinstance(event, EvaluationOpened)), None)
+    if opened is None:
+        raise NotOpened(evaluation=evaluation, expected=stream)
+    for what, actual, expected in (
+        ("benchmark", verdict.benchmark, opened.benchmark_digest),
+        ("champion", verdict.champion.artifact, opened.champion),
+        ("challenger", verdict.challenger.artifact, opened.challenger),
+        ("set of rules", verdict.rules, opened.rules),
+    ):
+        if actual != expected:
+            raise OtherEvaluation(evaluation=evaluation, what=what, actual=str(actual), expected=str(expected))
+
+
+def _refuse_other_champion(store: EventStore, evaluation: str, verdict: Verdict, expect: int) -> None:
+    """The champion at `expect` must be the one that was judged; where none was pointed yet, anything may become it."""
+    events = tuple(store.read(stream=STREAM))
+    if any(isinstance(item.event, VerdictReached) and item.event.evaluation == evaluation for item in events):
+        return  # settled before: the key answers
+    champion = next(_pointings(reversed([item for item in events if item.version <= expect])), None)
+    judged = verdict.champion.artifact
+    if champion is not None and champion != judged:
+        raise OtherChampion(evaluation=evaluation, actual=str(judged), version=expect, expected=str(champion))
+
+
+def _pointings(events: Iterator[Recorded]) -> Iterator[Artifact]:
+    return (item.event.artifact for item in events if isinstance(item.event, ChampionPointed))

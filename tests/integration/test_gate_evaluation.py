@@ -1,0 +1,114 @@
+"""An evaluation from frozen benchmark to moved champion, over events only."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from eventlog.events import (
+    AnyEvent,
+    Artifact,
+    ChampionPointed,
+    RewardGraded,
+    RewardTerms,
+    Rules,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    TaskSpec,
+    Usage,
+)
+from eventlog.memory import MemoryStore
+from eventlog.store import Append
+from gate.arms import arm
+from gate.benchmark import PlannedArmRun, specs
+from gate.judge import judge
+from gate.promote import open_evaluation, settle
+from projections.benchmarks import BENCHMARKS
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+from projections.verdicts import VERDICTS
+from projections.views import ReplayedViews
+from tests.unit.test_gate_samples import EVALUATION, ZERO, artifact, benchmark
+
+OLD, NEW = artifact(0), artifact(9)
+FROZEN = benchmark(sealed=10, repeats=2, visible=2, templates=("t1", "t2"))
+
+
+def graded(run: str, group: str, score: int) -> tuple[RunFinished, RewardGraded]:
+    usage = Usage(actions=1, wall_microseconds=1, input_tokens=None, output_tokens=None)
+    finished = RunFinished(run=run, status="completed", fingerprint=ZERO, end_state=ZERO, mutations=1, usage=usage)
+    reward = RewardGraded(
+        run=run,
+        group=group,
+        channel="oracle",
+        version="1",
+        score=score,
+        passed=score > 0,
+        reasons=(),
+        terms=RewardTerms(score=score, lambda_per_dollar=0, penalty=0),
+        prices=0,
+        cost=10,
+        value=score,
+    )
+    return finished, reward
+
+
+def events_of(planned: PlannedArmRun, pinned: Artifact, *, passed: bool, is_missing: bool) -> tuple[AnyEvent, ...]:
+    spec, run = planned.spec, planned.spec.spec_id
+    task = TaskSpec(
+        task_spec_id="ts",
+        instruction="do it",
+        task_class="c",
+        environment=FROZEN.environment,
+        max_steps=4,
+        success_conditions=(),
+    )
+    started = RunStarted(
+        run=run,
+        spec=spec,
+        task_spec=task,
+        artifact=pinned,
+        executor="plan",
+        plan=ZERO,
+        applied=(),
+        arm=planned.arm,
+    )
+    if is_missing:
+        return started, RunMissing(run=run, group=spec.group_id, reason="environment_down", detail="")
+    return started, *graded(run, spec.group_id, 1_000_000 * passed)
+
+
+@pytest.mark.parametrize(("missing", "decision", "now"), [(0, "promote", NEW), (2, "promote", NEW), (3, "void", OLD)])
+def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str, now: Artifact) -> None:
+    """The champion passes what the template t1 asks, the challenger everything; a few challenger runs are missing."""
+    store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    genesis = ChampionPointed(artifact=OLD, by="genesis", reason="start", evaluation=None)
+    store.append([Append("champion", (genesis,), "t"), Append("benchmark/bench", (FROZEN,), "t")])
+    open_evaluation(store, EVALUATION, FROZEN, OLD, NEW, Rules.seeds(), "gate")
+    lost = [item.spec.spec_id for item in specs(FROZEN, EVALUATION) if item.arm.arm == "challenger"][:missing]
+    for planned in specs(FROZEN, EVALUATION):
+        is_new, spec = planned.arm.arm == "challenger", planned.spec
+        passed, is_missing = is_new or spec.template == "t1", spec.spec_id in lost
+        events = events_of(planned, NEW if is_new else OLD, passed=passed, is_missing=is_missing)
+        store.append([Append(f"run/{spec.spec_id}", events, "runner")])
+
+    views = ReplayedViews(store, store.head())
+    runs, rewards, state = views.find(RUNS), views.find(REWARDS), views.get(BENCHMARKS, "bench")
+    assert state is not None
+    frozen = state.frozen()
+    champion = arm(frozen, EVALUATION, "champion", OLD, runs, rewards)
+    challenger = arm(frozen, EVALUATION, "challenger", NEW, runs, rewards)
+    verdict = judge(champion, challenger, frozen, Rules.seeds())
+    settle(store, EVALUATION, verdict, 1, "gate")
+
+    assert (verdict.decision, verdict.pairs, verdict.missing) == (decision, 20, missing)
+    assert verdict.champion.cost == verdict.challenger.cost == 10 * (40 - missing)
+    after = ReplayedViews(store, store.head())
+    pointed, settled = after.get(CHAMPIONS, CHAMPION), after.get(VERDICTS, EVALUATION)
+    assert pointed is not None
+    assert settled is not None
+    assert pointed.pointed() == now
+    assert settled.reached() == verdict

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as reference  # type: ignore[import-untyped]
+
+from gate.errors import NoSamples
+from gate.stats import MICRO, averaged, bootstrap, wilson
+
+DELTAS = st.lists(
+    st.lists(st.integers(-MICRO, MICRO), min_size=1, max_size=4),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(DELTAS)
+def test_repeats_are_averaged_inside_the_instance_and_instances_count_the_same(instances: list[list[int]]) -> None:
+    exact = [Fraction(sum(repeats), len(repeats)) for repeats in instances]
+    averages = averaged(instances)
+    assert [Fraction(value, averages.scale) for value in averages.values] == exact
+    assert averages.mean() == sum(exact) / len(exact) // 1
+    assert averages.share_at_least_zero() == MICRO * sum(value >= 0 for value in exact) // len(exact)
+    assert averages.below(-50_000) == tuple(index for index, value in enumerate(exact) if value < -50_000)
+
+
+@given(DELTAS, st.integers(0, 9))
+def test_a_bootstrap_is_a_function_of_deltas_and_seed(instances: list[list[int]], seed: int) -> None:
+    first, second = (bootstrap(averaged(instances), 50, seed) for _ in range(2))
+    assert first == second
+    assert 0 <= first.prob_improvement <= MICRO
+    lowest, highest = (pick(Fraction(sum(each), len(each)) for each in instances) for pick in (min, max))
+    assert lowest // 1 <= first.interval.low <= first.interval.high <= -(-highest // 1)
+
+
+@pytest.mark.parametrize(("delta", "probability"), [(1, MICRO), (0, 0), (-1, 0)])
+def test_identical_deltas_have_no_doubt(delta: int, probability: int) -> None:
+    resampled = bootstrap(averaged([[delta]] * 5), 20, 0)
+    assert resampled.prob_improvement == probability
+    assert (resampled.interval.low, resampled.interval.high) == (delta, delta)
+
+
+def test_a_resample_of_zero_counts_against() -> None:
+    resampled = bootstrap(averaged([[1], [-1]]), 4_000, 0)
+    assert resampled.prob_improvement == pytest.approx(250_000, abs=20_000)
+
+
+def test_the_stream_is_frozen() -> None:
+    """These figures enter verdicts: they must never change, on any Python."""
+    resampled = bootstrap(averaged([[300_000], [100_000, 400_001], [-100_000, 0, -9], [-600_000]]), 1_000, 7)
+    assert (resampled.prob_improvement, resampled.interval.low, resampled.interval.high) == (460_000, -387_500, 275_001)
+
+
+def test_no_samples_are_refused() -> None:
+    with pytest.raises(NoSamples, match="0 bootstrap samples"):
+        bootstrap(averaged([[1]]), 0, 0)
+
+
+def test_the_interval_agrees_with_scipy() -> None:
+    stream = Random(3)  # noqa: S311 - sample data
+    deltas = [stream.randrange(-300_000, 500_000) for _ in range(40)]
+    ours = bootstrap(averaged([[delta] for delta in deltas]), 5_000, 0).interval
+    theirs = reference.bootstrap(
+        (deltas,), lambda sample, axis: sample.mean(axis=axis), n_resamples=5_000, method="percentile", rng=1
+    ).confidence_interval
+    assert ours.low == pytest.approx(theirs.low, abs=10_000)
+    assert ours.high == pytest.approx(theirs.high, abs=10_000)
+
+
+@given(st.integers(0, 400).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
+def test_wilson_lies_around_the_share_and_inside_nought_and_one(counts: tuple[int, int]) -> None:
+    passed, runs = counts
+    interval = wilson(passed, runs)
+    assert 0 <= interval.low <= interval.high <= MICRO
+    if runs:
+        assert interval.low * runs <= passed * MICRO <= interval.high * runs
+
+
+@given(st.integers(1, 100_000).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
+def test_wilson_agrees_with_scipy(counts: tuple[int, int]) -> None:
+    passed, runs = counts
+    interval = wilson(passed, runs)
+    theirs = reference.binomtest(passed, runs).proportion_ci(method="wilson")
+    assert -0.01 <= theirs.low * MICRO - interval.low <= 1.01
+    assert -0.01 <= interval.high - theirs.high * MICRO <= 1.01
+
+
+def test_wilson_at_its_ends() -> None:
+    assert (wilson(0, 0).low, wilson(0, 0).high) == (0, MICRO)
+    assert wilson(0, 10).low == 0
+    assert wilson(10, 10).high == MICRO
+    with pytest.raises(ValueError, match="11 of 10"):
+        wilson(11, 10)
+
+
+def test_a_verdict_is_a_matter_of_milliseconds() -> None:
+    deltas = averaged([[(-1) ** index * index * 1_000] for index in range(40)])
+    began = time.perf_counter()
+    bootstrap(deltas, 2_000, 0)
+    assert time.perf_counter() - began < 0.5
