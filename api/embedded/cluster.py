@@ -1,0 +1,165 @@
+"""The embedded PostgreSQL of a home: up, down, status and its endpoints."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+
+from . import postmaster
+from .account import Way, account
+from .claim import belongs, claim, locked
+from .configuration import configuration
+from .creation import chosen, create, data_version, existing_passwords, reached, settled_sockets
+from .errors import StartFailed, Unreachable
+from .layout import PORT, Layout, sockets
+from .record import APP, Endpoints, Passwords, Setup, read_passwords, read_setup, recorded_endpoints, write_private
+from .roles import connected, settle
+
+STOP_TIMEOUT_S = 300.0
+ASK_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a home's server; `version` is exact while it runs, else the major one of its data folder."""
+
+    running: bool
+    pid: int | None
+    version: str | None
+    data: Path
+    sockets: Path
+    port: int
+    started_at: datetime | None
+
+
+def up(home: Path, *, timeout_s: float = 300.0, way: Way | None = None) -> Endpoints:
+    """Set the home's database up where it is not, start it where it is not running, and return its endpoints.
+
+    `way` says how root shall run the server of a new home; a home that was set up keeps its own.
+
+    Raises HomeNotWritable, ForeignHome, BinariesMissing, OtherMajorVersion, PasswordsMissing, DamagedFile,
+    DatabaseBusy, InitFailed, StartFailed, StillStarting, StillStopping, Unreachable, UnsafeFolder, SocketPathUnusable,
+    NoUnprivilegedAccount or NeedsRoot.
+    """
+    home, deadline = home.resolve(), time.monotonic() + timeout_s
+    claim(home)
+    if not _answers(home, deadline):
+        with locked(home, deadline):
+            _bring_up(home, way, deadline)
+    return recorded_endpoints(home)
+
+
+def down(home: Path) -> bool:
+    """Stop the home's server by a fast shutdown, and say whether it ran.
+
+    Raises ForeignHome, HomeNotWritable, DatabaseBusy, DamagedFile or StillStopping.
+    """
+    home, deadline = home.resolve(), time.monotonic() + STOP_TIMEOUT_S
+    if not belongs(home):
+        return False
+    claim(home)
+    with locked(home, deadline):
+        layout = _layout(home)
+        found = postmaster.running(layout.data)
+        if found is None:
+            return False
+        postmaster.stop(found.pid, layout, deadline)
+        if layout.sockets.parent != layout.store:
+            with suppress(OSError):
+                layout.sockets.rmdir()
+        return True
+
+
+def status(home: Path) -> Status:
+    """Return what is known of the home's server, changing nothing.
+
+    Raises ForeignHome, HomeNotWritable or DamagedFile.
+    """
+    home = home.resolve()
+    belongs(home)
+    layout, passwords = _layout(home), read_passwords(home)
+    found, version = postmaster.running(layout.data), data_version(layout.data)
+    if found is not None and found.ready and passwords is not None:
+        deadline = time.monotonic() + ASK_TIMEOUT_S
+        with suppress(psycopg.OperationalError), connected(APP, passwords, layout, deadline) as application:
+            major, minor = divmod(application.info.server_version, 10_000)
+            version = f"{major}.{minor}"
+    return Status(
+        running=found is not None,
+        pid=found.pid if found else None,
+        version=version,
+        data=layout.data,
+        sockets=layout.sockets,
+        port=PORT,
+        started_at=found.started_at if found else None,
+    )
+
+
+def endpoints(home: Path) -> Endpoints:
+    """Return the URLs of the home's database, starting nothing.
+
+    Raises NeverSetUp, ForeignHome, HomeNotWritable or DamagedFile.
+    """
+    home = home.resolve()
+    belongs(home)
+    return recorded_endpoints(home)
+
+
+def _layout(home: Path) -> Layout:
+    return (read_setup(home) or Setup("direct", ".", "run")).layout(home)
+
+
+def _answers(home: Path, deadline: float) -> bool:
+    """Say whether the server runs and lets the application in: then there is nothing to do."""
+    layout, passwords = _layout(home), read_passwords(home)
+    found = postmaster.running(layout.data)
+    if passwords is None or found is None or not found.ready:
+        return False
+    return _refusal(passwords, layout, deadline) is None
+
+
+def _bring_up(home: Path, way: Way | None, deadline: float) -> None:
+    setup = chosen(home, way)
+    layout = setup.layout(home)
+    passwords = existing_passwords(layout)
+    found = postmaster.running(layout.data)
+    if passwords is None or found is None or not postmaster.await_ready(found.pid, layout, deadline):
+        layout, passwords = _start(setup, layout, passwords, deadline)
+    if _refusal(passwords, layout, deadline) is None:
+        return
+    settle(passwords, layout, deadline)
+    refusal = _refusal(passwords, layout, deadline)
+    if refusal is not None:
+        raise Unreachable(data=layout.data, role=APP, actual=refusal, log=layout.log, tail=postmaster.tail(layout.log))
+
+
+def _start(setup: Setup, layout: Layout, passwords: Passwords | None, deadline: float) -> tuple[Layout, Passwords]:
+    """Without passwords there is no data folder yet, and it is made first."""
+    runs_as, installed = account(setup.way, setup.user), reached(setup, layout)
+    place = sockets(layout.home, layout.store, Path(tempfile.gettempdir()).resolve())
+    layout = settled_sockets(setup, layout, place)
+    fresh = passwords is None
+    passwords = passwords or create(installed, layout, runs_as, deadline)
+    postmaster.clear(layout, deadline)
+    write_private(layout.configuration, configuration(layout.sockets), 0o600 if runs_as.uid is None else 0o644)
+    pid = postmaster.launch(installed, layout, runs_as)
+    if not postmaster.await_ready(pid, layout, deadline):
+        raise StartFailed(data=layout.data, log=layout.log, tail=postmaster.tail(layout.log))
+    if fresh:
+        settle(passwords, layout, deadline)
+    return layout, passwords
+
+
+def _refusal(passwords: Passwords, layout: Layout, deadline: float) -> str | None:
+    """Return why the application cannot connect, None when it can."""
+    try:
+        connected(APP, passwords, layout, deadline).close()
+    except psycopg.OperationalError as error:
+        return str(error).strip()
+    return None

@@ -1,0 +1,157 @@
+"""One server process: found, launched, awaited, stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from .account import Account, own, run
+from .errors import StartFailed, StillStarting, StillStopping
+from .layout import PORT, Layout
+from .process import is_alive, is_server, servers_in
+
+LOG_BYTES = 16 * 2**20
+TAIL_BYTES = 2000
+POLL_S, LONGEST_POLL_S = 0.02, 0.25
+STATUS_LINE = 7
+LAUNCH = 'exec "$@" </dev/null >>"$0" 2>&1 & echo $!'
+
+
+@dataclass(frozen=True)
+class Postmaster:
+    """A server as its pid file tells of it."""
+
+    pid: int
+    started_at: datetime
+    ready: bool
+
+
+def parsed(text: str) -> Postmaster | None:
+    """Return what a postmaster.pid says, or None while it is not written to its third line."""
+    lines = text.split("\n")
+    if len(lines) < 4 or not lines[0].strip().isdigit() or not lines[2].strip().isdigit():  # noqa: PLR2004
+        return None
+    ready = len(lines) > STATUS_LINE and lines[STATUS_LINE].strip() == "ready"
+    return Postmaster(int(lines[0]), datetime.fromtimestamp(int(lines[2]), UTC), ready)
+
+
+def running(data: Path) -> Postmaster | None:
+    """Return the server of the data folder, or None when none lives, whatever its pid file says."""
+    found = _told(data)
+    return found if found is not None and is_server(found.pid, data) else None
+
+
+def clear(layout: Layout, deadline: float) -> None:
+    """Remove what a killed server left: its children, its pid file and its socket.
+
+    Raises StillStopping when a child does not end in time.
+    """
+    pids = servers_in(layout.data)
+    for pid in pids:
+        _signal(pid, signal.SIGQUIT)
+    await_end(pids, layout, deadline)
+    _pid_file(layout.data).unlink(missing_ok=True)
+    for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
+        (layout.sockets / name).unlink(missing_ok=True)
+
+
+def launch(binaries: Path, layout: Layout, account: Account) -> int:
+    """Start a server that outlives us, in a session of its own and with its output in the log; return its process.
+
+    Raises StartFailed when it cannot even be started.
+    """
+    if layout.log.exists() and layout.log.stat().st_size > LOG_BYTES:
+        layout.log.replace(layout.log.with_name("server.log.1"))
+    layout.log.touch(mode=0o600)
+    own(layout.log, account)
+    server = (str(binaries / "bin" / "postgres"), "-D", str(layout.data))
+    started = run(account, ("/bin/sh", "-c", LAUNCH, str(layout.log), *server), cwd=layout.store)
+    if started.returncode != 0 or not started.stdout.strip().isdigit():
+        raise StartFailed(data=layout.data, log=layout.log, tail=started.stderr.strip())
+    return int(started.stdout)
+
+
+def await_ready(pid: int, layout: Layout, deadline: float) -> bool:
+    """Wait until the server accepts connections, however long it recovers; False when it ends instead.
+
+    Raises StillStarting at the deadline.
+    """
+    pause_s = POLL_S
+    while not _accepts(pid, layout, deadline):
+        if not is_alive(pid):
+            return False
+        if time.monotonic() > deadline:
+            raise StillStarting(data=layout.data, pid=pid, log=layout.log, tail=tail(layout.log))
+        time.sleep(pause_s)
+        pause_s = min(LONGEST_POLL_S, pause_s * 1.1)
+    return True
+
+
+def stop(pid: int, layout: Layout, deadline: float) -> None:
+    """End the server by a fast shutdown: open transactions are rolled back, everything is written.
+
+    Raises StillStopping at the deadline.
+    """
+    _signal(pid, signal.SIGINT)
+    await_end([pid], layout, deadline)
+
+
+def await_end(pids: list[int], layout: Layout, deadline: float) -> None:
+    """Wait until none of the processes lives.
+
+    Raises StillStopping at the deadline.
+    """
+    while living := [pid for pid in pids if is_alive(pid)]:
+        if time.monotonic() > deadline:
+            raise StillStopping(data=layout.data, pids=living, log=layout.log, tail=tail(layout.log))
+        time.sleep(POLL_S)
+
+
+def tail(log: Path) -> str:
+    """Return the last lines of the log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            return file.read().decode(errors="replace").strip()
+    except FileNotFoundError:
+        return "(no log)"
+
+
+def patience_s(deadline: float) -> int:
+    """Return the seconds to wait for one connection: a server that hangs shall not outlast the deadline by much."""
+    return max(2, min(30, round(deadline - time.monotonic())))
+
+
+def _accepts(pid: int, layout: Layout, deadline: float) -> bool:
+    """Ask only a server that calls itself ready: each question to one that recovers is a line in its log."""
+    told = _told(layout.data)
+    if told is None or told.pid != pid or not told.ready:
+        return False
+    target = make_conninfo(
+        host=str(layout.sockets), port=PORT, dbname="postgres", user="flywheel", connect_timeout=patience_s(deadline)
+    )
+    return pq.PGconn.ping(target.encode()) == pq.Ping.OK
+
+
+def _told(data: Path) -> Postmaster | None:
+    try:
+        return parsed(_pid_file(data).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _pid_file(data: Path) -> Path:
+    return data / "postmaster.pid"
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
