@@ -39,6 +39,9 @@ check: .venv/.dev ## style, types, import contracts, dependencies
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m deptry .
 
+golden: .venv/.dev ## play the golden log again (only before the first release)
+	$(BIN)/python -m tests.golden.make
+
 lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt

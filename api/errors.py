@@ -18,4 +18,23 @@ class NotSetUp(FlywheelError):
 
 
 class PortInUse(FlywheelError):
-    """The port {actual} on {host} is taken: expected a free one; stop what listens there, or choose another with --port."""
+    """The port {port} on {host} cannot be used: it is {actual}; expected a free one. Stop what listens there, or choose another with
+    --port."""
+
+
+class BadArtifactName(FlywheelError):
+    """{actual!r} names no artifact: expected `base@POSITION`, as `flywheel champion history` shows them."""
+
+
+class BadPosition(FlywheelError):
+    """{actual!r} is neither a position nor a time: expected a whole number, or a time such as 2026-01-31T12:00:00Z."""
+
+
+class VerdictDiffers(FlywheelError):
+    """The verdict of {evaluation} recomputes to other bytes: {actual}, recorded {expected}.
+    Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
+
+
+class NotEmbedded(FlywheelError):
+    """FLYWHEEL_DATABASE_URL is set, so the database is not ours to stop: expected the embedded one; stop that server by its own
+    means, or unset the variable."""

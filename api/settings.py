@@ -16,13 +16,15 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", frozen=True, extra="ignore")
 
     home: Path = Field(default=Path(".flywheel"), description="where the embedded PostgreSQL and local files live")
-    database_url: SecretStr | None = Field(default=None, description="a PostgreSQL 15 or newer; unset: the embedded one")
+    database_url: SecretStr | None = Field(default=None, description="PostgreSQL 15 or newer; unset: the embedded one")
     owner_url: SecretStr | None = Field(
-        default=None, description="the same database as the role that owns the schema, for migrations; unset: database_url"
+        default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
     )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
+
+    env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
     @property
     def is_embedded(self) -> bool:

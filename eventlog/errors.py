@@ -81,3 +81,11 @@ class BadProjectName(FlywheelError):
 
 class LogFull(FlywheelError):
     """No partition takes position {actual}: expected one to be reserved; run `flywheel db migrate` as the owner."""
+
+
+class LogNotEmpty(FlywheelError):
+    """The log already holds {actual} events: expected an empty one to import into; choose another project with FLYWHEEL_PROJECT."""
+
+
+class NotALog(FlywheelError):
+    """The file {file} is no whole exported log: it has {actual}, expected {expected}; export it again."""

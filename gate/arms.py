@@ -125,6 +125,10 @@ def _place(
         raise ForeignRun(run=key, what="sealed flag", actual=run.is_sealed, expected=sealed_of[place])
     if run.artifact != str(artifact):
         raise ForeignRun(run=key, what="artifact", actual=run.artifact, expected=str(artifact))
+    if run.memory != artifact.memory.digest:
+        raise ForeignRun(run=key, what="memory", actual=run.memory, expected=artifact.memory.digest)
+    if run.benchmark != benchmark.benchmark:
+        raise ForeignRun(run=key, what="benchmark", actual=run.benchmark, expected=benchmark.benchmark)
     if run.candidate is not None:
         raise ForeignRun(run=key, what="candidate", actual=run.candidate, expected="the artifact alone")
     return place

@@ -19,15 +19,22 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         ("win rate", _number(verdict.win_rate)),
         ("regressions", ", ".join(verdict.regressions) or "none"),
         ("costs", f"challenger {dollars(verdict.challenger.cost)}, champion {dollars(verdict.champion.cost)}"),
+        ("compared costs", _compared(verdict)),
         ("missing", f"{counted(verdict.missing, 'run pair')}, {counted(verdict.pairs, 'sealed instance')} compared"),
     ]
+
+
+def _compared(verdict: Verdict) -> str:
+    over = "all pairs" if verdict.rules.cost_basis == "all_pairs" else "pairs that both arms passed"
+    challenger, champion = verdict.challenger.compared_cost, verdict.champion.compared_cost
+    return f"challenger {dollars(challenger)}, champion {dollars(champion)}, over {over}"
 
 
 def _arm(arm: ArmSummary) -> str:
     if arm.runs == 0:
         return f"{arm.artifact}: no run compared"
     passed = f"{arm.passed} of {counted(arm.runs, 'run')} passed ({_interval(arm.success)})"
-    return f"{arm.artifact}: {passed}, mean score {decimal(arm.mean_score)}"
+    return f"{arm.artifact}: {passed}, mean score {_number(arm.mean_score)}"
 
 
 def _number(millionths: int | None) -> str:

@@ -43,9 +43,10 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         compared = Pairs((), compared.planned, compared.planned)
     voids = mismatches or tuple(_gaps(compared, rules))
     figures = _figures(compared.instances, rules) if compared.instances else None
-    first = _summary(champion.artifact, [instance.champion for instance in compared.instances])
-    second = _summary(challenger.artifact, [instance.challenger for instance in compared.instances])
-    checks = () if figures is None or voids else _checks(figures, first, second, rules)
+    basis = _cost_basis(compared.instances, rules)
+    first = _summary(champion.artifact, [i.champion for i in compared.instances], [pair[0] for pair in basis])
+    second = _summary(challenger.artifact, [i.challenger for i in compared.instances], [pair[1] for pair in basis])
+    checks = () if figures is None or voids else _checks(figures, first, second, rules, len(basis))
     failed = tuple(check.words for check in checks if not check.is_met)
     return Verdict(
         decision="void" if voids else "hold" if failed else "promote",
@@ -97,29 +98,43 @@ def _figures(instances: tuple[PairedInstance, ...], rules: Rules) -> _Figures:
     )
 
 
-def _summary(artifact: Artifact, instances: list[tuple[Result, ...]]) -> ArmSummary:
+def _cost_basis(instances: tuple[PairedInstance, ...], rules: Rules) -> list[tuple[Result, Result]]:
+    """The pairs of runs whose costs are compared."""
+    both = [pair for instance in instances for pair in zip(instance.champion, instance.challenger, strict=True)]
+    if rules.cost_basis == "all_pairs":
+        return both
+    return [(champion, challenger) for champion, challenger in both if champion.passed and challenger.passed]
+
+
+def _total(results: list[Result]) -> int | None:
+    known = [result.cost for result in results if result.cost is not None]
+    return sum(known) if results and len(known) == len(results) else None
+
+
+def _summary(artifact: Artifact, instances: list[tuple[Result, ...]], compared: list[Result]) -> ArmSummary:
     results = [result for repeats in instances for result in repeats]
-    costs = [result.cost for result in results]
-    known = [cost for cost in costs if cost is not None]
     passed = sum(result.passed for result in results)
     scores = averaged([[result.score for result in repeats] for repeats in instances])
     return ArmSummary(
         artifact=artifact,
         runs=len(results),
         passed=passed,
-        mean_score=scores.mean() if results else 0,
+        mean_score=scores.mean() if results else None,
         success=wilson(passed, len(results)),
-        cost=sum(known) if results and len(known) == len(costs) else None,
+        cost=_total(results),
+        compared_cost=_total(compared),
     )
 
 
-def _checks(figures: _Figures, champion: ArmSummary, challenger: ArmSummary, rules: Rules) -> tuple[_Check, ...]:
+def _checks(
+    figures: _Figures, champion: ArmSummary, challenger: ArmSummary, rules: Rules, compared: int
+) -> tuple[_Check, ...]:
     return (
         _at_least("mean difference", figures.mean_delta, rules.min_mean_delta),
         _at_least("probability of improvement", figures.prob_improvement, rules.min_prob_improvement),
         _at_least("win rate", figures.win_rate, rules.min_win_rate),
         _few_regressions(len(figures.regressions), rules),
-        _affordable(champion.cost, challenger.cost, rules),
+        _affordable(champion.compared_cost, challenger.compared_cost, rules, compared),
     )
 
 
@@ -136,7 +151,10 @@ def _few_regressions(actual: int, rules: Rules) -> _Check:
     )
 
 
-def _affordable(champion: int | None, challenger: int | None, rules: Rules) -> _Check:
+def _affordable(champion: int | None, challenger: int | None, rules: Rules, compared: int) -> _Check:
+    over = "" if rules.cost_basis == "all_pairs" else f" over the {counted(compared, 'pair')} that both passed"
+    if compared == 0:
+        return _Check(is_met=True, words="costs are not compared: there is no pair that both arms passed")
     if champion is None:
         return _Check(is_met=True, words="costs are not compared: the champion's is unknown")
     if challenger is None:
@@ -145,4 +163,4 @@ def _affordable(champion: int | None, challenger: int | None, rules: Rules) -> _
         return _Check(is_met=True, words="costs are not compared: the champion cost nothing")
     is_met = challenger * MICRO <= champion * rules.max_cost_ratio
     bound = f"{'at most' if is_met else 'more than'} {decimal(rules.max_cost_ratio)} times"
-    return _Check(is_met, f"cost {dollars(challenger)} is {bound} the champion's {dollars(champion)}")
+    return _Check(is_met, f"cost {dollars(challenger)} is {bound} the champion's {dollars(champion)}{over}")

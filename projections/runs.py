@@ -20,10 +20,12 @@ class RunState(State, frozen=True, kw_only=True):
     environment: str = ""
     instruction: str = ""
     artifact: str = ""
+    memory: str = ""
     executor: str = ""
     plan: str = ""
     applied: tuple[str, ...] = ()
     evaluation: str | None = None
+    benchmark: str | None = None
     arm: str | None = None
     repeat: int | None = None
     is_sealed: bool | None = None
@@ -62,10 +64,12 @@ def _started(row: Row) -> RunState:
         environment=row.text("task_spec.environment"),
         instruction=row.text("task_spec.instruction"),
         artifact=artifact_name(row.record("artifact")),
+        memory=row.text("artifact.memory.digest"),
         executor=row.text("executor"),
         plan=row.text("plan"),
         applied=tuple(item["piece"] for item in row.records("applied")),
         evaluation=arm.get("evaluation"),
+        benchmark=arm.get("benchmark"),
         arm=arm.get("arm"),
         repeat=arm.get("repeat"),
         is_sealed=arm.get("is_sealed"),
@@ -107,6 +111,7 @@ RUNS = Fold(
             "task_spec.environment",
             "task_spec.instruction",
             "artifact",
+            "artifact.memory.digest",
             "executor",
             "plan",
             "applied",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
 from .memory import Artifact
 from .plans import Template
 
 Decision = Literal["promote", "hold", "void"]
+
+CostBasis = Literal["all_pairs", "passed_pairs"]
+"""Over which pairs costs are compared: all of them, or only those that both arms passed (like work against like)."""
 
 
 class BenchmarkTask(FrozenModel):
@@ -32,7 +37,11 @@ class BenchmarkFrozen(Event):
 
 
 class Rules(FrozenModel):
-    """Every number the gate uses. The defaults are the seeds' own gate; shares and scores are in millionths."""
+    """Every number the gate uses; shares and scores are in millionths.
+
+    The defaults are the seeds' numbers with costs compared over pairs that both arms passed: an arm that fails early is
+    cheap, and a challenger is not charged for work that the champion left undone. `seeds()` compares all pairs.
+    """
 
     min_mean_delta: Micro = 20_000
     min_prob_improvement: ScoreMicro = 950_000
@@ -40,14 +49,15 @@ class Rules(FrozenModel):
     regression_tolerance: ScoreMicro = 50_000
     max_regressions: Count = 0
     max_cost_ratio: Micro = 1_500_000
+    cost_basis: CostBasis = "passed_pairs"
     max_missing: ScoreMicro = 50_000
-    bootstrap_samples: Count = 2_000
+    bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
     rng_seed: Whole = 0
 
     @classmethod
     def seeds(cls) -> Rules:
         """The gate of the seed documents: paired bootstrap, margin, significance, regressions, cost budget."""
-        return cls()
+        return cls(cost_basis="all_pairs")
 
 
 class Interval(FrozenModel):
@@ -58,14 +68,18 @@ class Interval(FrozenModel):
 
 
 class ArmSummary(FrozenModel):
-    """One arm over the sealed instances: mean score, runs passed, and what it cost (None: unknown)."""
+    """One arm over the sealed pairs: mean score (None: no pair), runs passed, and costs in micro-dollars.
+
+    `cost` is of all its runs, `compared_cost` of those that the rules' cost basis compares; None is unknown.
+    """
 
     artifact: Artifact
     runs: Count
     passed: Count
-    mean_score: Micro
+    mean_score: Micro | None
     success: Interval
     cost: Count | None
+    compared_cost: Count | None
 
 
 class Verdict(FrozenModel):

@@ -1,0 +1,160 @@
+"""What must hold before anything runs: each check says what it found and, if it fails, the way out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from eventlog.chain import GENESIS, verified
+from eventlog.codec import decode
+from eventlog.database import open_engine
+from eventlog.errors import FlywheelError
+from eventlog.postgres import PostgresStore
+from eventlog.store import START
+from projections.projector import bookmarks
+from projections.views import at_least
+
+from . import embedded, tokens
+from .cli.serve import listening
+from .embedded.errors import HomeNotWritable
+from .errors import NotSetUp
+from .house import application_url, check_schema, open_house
+from .settings import Settings
+
+OLDEST_PYTHON = (3, 11)
+LEAST_FREE_BYTES = 500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `is_required` is false for what is only good to know."""
+
+    name: str
+    ok: bool
+    found: str
+    is_required: bool = True
+
+
+class _Failed(Exception):
+    """A check's own finding, for what no other part of the code would raise."""
+
+
+def checks(settings: Settings, *, token: str | None = None, port: int | None = None) -> Iterator[Check]:
+    """Every check in order; those that need a database are left out once it cannot be reached."""
+    yield _check("python", _python)
+    yield _check("home", lambda: _home(settings.home))
+    yield _check("port", lambda: _port(settings.host, settings.port if port is None else port))
+    yield Check(
+        "chromium",
+        ok=True,
+        found=shutil.which("chromium") or "not installed (browser tests are left out)",
+        is_required=False,
+    )
+    database = _check("database", lambda: _database(settings))
+    yield database
+    if not database.ok:
+        return
+    engine = open_engine(application_url(settings), settings.project)
+    try:
+        schema = _check("schema", lambda: _schema(engine))
+        yield schema
+        if schema.ok:
+            yield _check("log", lambda: _log(engine))
+            yield _check("projections", lambda: _projections(engine))
+            yield _check("token", lambda: _token(settings, token))
+    finally:
+        engine.dispose()
+
+
+def _check(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, ok=True, found=look())
+    except (FlywheelError, _Failed) as error:
+        return Check(name, ok=False, found=str(error))
+
+
+def _python() -> str:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        raise _Failed(f"Python {found}: expected 3.11 or newer; make the virtual environment with another one")
+    return found
+
+
+def _home(home: Path) -> str:
+    nearest = next(folder for folder in (home.absolute(), *home.absolute().parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise HomeNotWritable(home=home, actual=f"{nearest} may not be written to by this user")
+    free = shutil.disk_usage(nearest).free
+    if free < LEAST_FREE_BYTES:
+        raise _Failed(
+            f"{free // 1_000_000} MB are free under {nearest}: expected 500 or more; make room, or set FLYWHEEL_HOME"
+        )
+    return f"{home.absolute()} ({free // 1_000_000_000} GB free)"
+
+
+def _port(host: str, port: int) -> str:
+    listening(host, port).close()
+    return f"{host}:{port} is free"
+
+
+def _database(settings: Settings) -> str:
+    if settings.is_embedded:
+        found = embedded.status(settings.home)
+        if not found.running:
+            raise NotSetUp(actual=settings.home)
+    engine = open_engine(application_url(settings), settings.project)
+    try:
+        with engine.connect() as connection:
+            version = connection.exec_driver_sql("SHOW server_version").scalar_one()
+    finally:
+        engine.dispose()
+    return f"PostgreSQL {version}, {'embedded' if settings.is_embedded else 'external'}"
+
+
+def _schema(engine: Engine) -> str:
+    check_schema(engine)
+    return "at the newest migration"
+
+
+def _log(engine: Engine) -> str:
+    store = PostgresStore(engine)
+    events = 0
+    for row in verified(store.stored(), after=START, previous=GENESIS):
+        decode(row)
+        events += 1
+    return f"{events} events, every one readable, chain holds"
+
+
+def _projections(engine: Engine) -> str:
+    for bookmark in bookmarks(engine):
+        if bookmark.parked_at is not None:
+            raise _Failed(
+                f"{bookmark.projection} is parked at {bookmark.parked_at}: {bookmark.parked_error}; mend it, then run"
+                f" `flywheel replay --rebuild --projection {bookmark.projection}`"
+            )
+    return "none is parked"
+
+
+def _token(settings: Settings, token: str | None) -> str:
+    house = open_house(settings)
+    try:
+        views = at_least(house.projector, house.engine, house.store)
+        if token is not None:
+            if not tokens.is_accepted(views, token):
+                raise _Failed(
+                    "the token is not accepted: expected one that was issued and not revoked; see `flywheel token list`"
+                )
+            return "the token is accepted"
+        if not tokens.has_any(views):
+            raise _Failed(
+                "no token was issued: expected one; `flywheel db up` or `flywheel token issue NAME` prints one"
+            )
+        return "at least one is accepted"
+    finally:
+        house.close()

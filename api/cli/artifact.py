@@ -1,0 +1,27 @@
+"""`flywheel artifact`: weights and memory under one name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..artifacts import content, resolve
+from .output import AsJson, emit_json, opened, say, table
+
+app = typer.Typer(help="Artifacts: show.", no_args_is_help=True)
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")], as_json: AsJson = False) -> None:
+    """Show what an artifact remembers."""
+    with opened() as house:
+        artifact, memory = resolve(house, name)
+        house.blobs.put([memory])
+        pieces = content(house, artifact)
+    if as_json:
+        emit_json({"name": str(artifact), "artifact": artifact.model_dump(mode="json"), "pieces": pieces})
+        return
+    say(f"{artifact}: memory {artifact.memory.digest}, folds {artifact.memory.folds}")
+    rows = [(piece["piece"], piece["wins"], piece["step"], piece["change"]) for piece in pieces]
+    table(("piece", "wins", "step", "change"), rows, empty="it remembers nothing")

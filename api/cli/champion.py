@@ -1,0 +1,81 @@
+"""`flywheel champion`: the pointer, its history, and the ways an operator moves it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from gate import promote
+from projections.champions import CHAMPION, CHAMPIONS, ChampionState
+
+from ..artifacts import resolve
+from ..errors import Unknown
+from ..reading import read_position
+from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say
+
+app = typer.Typer(help="The champion: show, history, point, back.", no_args_is_help=True)
+Reason = Annotated[str, typer.Option(help="Why; it is recorded with the move.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+ACTOR = "operator"
+
+
+def _row(state: ChampionState) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(state)
+    return {**row, "champion": state.name}
+
+
+@app.command()
+def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """Show who is champion, since when, who moved it, and on what evidence."""
+    with opened() as house:
+        views = house.views(read_position(house.engine, as_of))
+        state = views.get(CHAMPIONS, CHAMPION)
+    if state is None:
+        raise Unknown(
+            what="champion", actual=f"at position {views.upto}", way_out="`flywheel run` points the first one."
+        )
+    row = {**_row(state), "as_of": views.upto}
+    if as_json:
+        emit_json(row)
+    else:
+        facts(
+            [(name, row[name]) for name in ("champion", "since", "by", "actor", "reason", "evaluation", "as_of")],
+        )
+
+
+@app.command()
+def history(as_json: AsJson = False) -> None:
+    """List every champion there was."""
+    with opened() as house:
+        changes = house.views().history(CHAMPIONS, CHAMPION)
+    rows = [_row(change.state) for change in changes]
+    columns = ("since", "champion", "by", "actor", "evaluation", "reason")
+    listing(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
+
+
+@app.command()
+def point(
+    artifact: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")],
+    reason: Reason,
+    yes: Yes = False,
+) -> None:
+    """Make an artifact champion without the gate; the reason and who did it are recorded."""
+    with opened() as house:
+        chosen, memory = resolve(house, artifact)
+        confirmed(f"Make {chosen} champion without a verdict?", yes=yes)
+        house.blobs.put([memory])
+        pointed = promote.point(house.store, house.views(), chosen, reason, ACTOR)
+    say(f"{pointed.artifact} is champion since position {pointed.position}")
+
+
+@app.command()
+def back(reason: Reason, yes: Yes = False) -> None:
+    """Put the champion before the present one back, and quarantine what was learned since."""
+    with opened() as house:
+        confirmed("Put the champion before the present one back?", yes=yes)
+        pointed = promote.back(house.store, house.views(), reason, ACTOR)
+    say(f"{pointed.artifact} is champion again since position {pointed.position}")
+    for piece in pointed.quarantined:
+        say(f"quarantined: {piece}")

@@ -1,0 +1,97 @@
+"""`flywheel db`: the database this log lives in."""
+
+from __future__ import annotations
+
+import typer
+
+from eventlog.database import open_engine
+from eventlog.postgres import PostgresStore
+from migrations.migrate import migrate as migrate_schema
+from migrations.migrate import newest
+
+from .. import embedded, tokens
+from ..errors import NotEmbedded
+from ..house import House, application_url, open_house, owner_url
+from ..settings import Settings, read_settings
+from .output import AsJson, emit_json, facts, say
+
+app = typer.Typer(help="The database: start, stop, look, migrate.", no_args_is_help=True)
+
+
+@app.command()
+def up() -> None:
+    """Start the embedded PostgreSQL if that is what is used, migrate, and print an admin token the first time."""
+    settings = read_settings()
+    if settings.is_embedded:
+        embedded.up(settings.home)
+        say(f"PostgreSQL runs under {settings.home}/postgres")
+    migrated(settings)
+    house = open_house(settings)
+    try:
+        first_token(house)
+    finally:
+        house.close()
+
+
+def migrated(settings: Settings) -> None:
+    """Bring the project's schema to the newest migration, as its owner, and let the application use it."""
+    owner = open_engine(owner_url(settings), settings.project)
+    application = open_engine(application_url(settings), settings.project)
+    try:
+        role = application.url.username
+        migrate_schema(owner, app_role=None if role == owner.url.username else role)
+    finally:
+        owner.dispose()
+        application.dispose()
+    say(f"The log {settings.project!r} is at migration {newest()}")
+
+
+def first_token(house: House) -> None:
+    """Issue and print the first admin token, once."""
+    if tokens.has_any(house.views()):
+        return
+    plain = tokens.issue(house.store, "admin", "operator")
+    say(f"Admin token, shown this once: {plain}")
+    say("Keep it; only its hash is stored. `flywheel token issue NAME` makes another.")
+
+
+@app.command()
+def down() -> None:
+    """Stop the embedded PostgreSQL; what is in it stays."""
+    settings = read_settings()
+    if not settings.is_embedded:
+        raise NotEmbedded
+    say("PostgreSQL stopped" if embedded.down(settings.home) else "PostgreSQL was not running")
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the project's schema to the newest migration."""
+    migrated(read_settings())
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Say whether the database runs and how far its log goes."""
+    settings = read_settings()
+    rows: list[tuple[str, object]] = [("project", settings.project)]
+    if settings.is_embedded:
+        found = embedded.status(settings.home)
+        rows += [
+            ("kind", "embedded"),
+            ("running", found.running),
+            ("process", found.pid),
+            ("version", found.version),
+            ("data", found.data),
+            ("socket", found.sockets),
+            ("started", found.started_at),
+        ]
+    else:
+        rows += [("kind", "external"), ("running", True)]
+    if dict(rows)["running"]:
+        engine = open_engine(application_url(settings), settings.project)
+        try:
+            rows.append(("log head", PostgresStore(engine).head()))
+        finally:
+            engine.dispose()
+    emit_json(dict(rows)) if as_json else facts(rows)

@@ -1,0 +1,29 @@
+"""`flywheel doctor`: everything that could go wrong, looked at beforehand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from ..checks import checks
+from ..settings import read_settings
+from .output import AsJson, emit_json, table
+
+
+def doctor(
+    token: Annotated[str | None, typer.Option(help="Also check that this token is accepted.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port to check. Default: FLYWHEEL_PORT.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check Python, home, port, database, schema, log, projections and token; exit 1 if one of them fails."""
+    found = list(checks(read_settings(), token=token, port=port))
+    if as_json:
+        emit_json([dataclasses.asdict(check) for check in found])
+    else:
+        table(("check", "", "found"), [(check.name, "ok" if check.ok else "FAILS", check.found) for check in found])
+    if not all(check.ok for check in found):
+        raise typer.Exit(1)

@@ -1,0 +1,99 @@
+"""The flywheel command: groups of commands, exit codes, and errors as one sentence.
+
+Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.text import Text
+from typer.exceptions import Abort, TyperException
+
+from eventlog.errors import FlywheelError
+
+from . import (
+    artifact,
+    benchmark,
+    champion,
+    dataset,
+    db,
+    doctor,
+    env,
+    failures,
+    gate,
+    log,
+    replay,
+    rewrites,
+    run,
+    runs,
+    serve,
+    token,
+)
+from .output import ERR
+
+USAGE = 64
+ERROR = 1
+_CLICK_USAGE = 2
+
+app = typer.Typer(
+    name="flywheel",
+    help="Make agents better from their own runs, and prove it: run, replay, judge, promote, roll back.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("serve")(serve.serve)
+app.command("replay")(replay.replay)
+app.command("doctor")(doctor.doctor)
+for _name, _group in (
+    ("db", db.app),
+    ("log", log.app),
+    ("runs", runs.app),
+    ("rewrites", rewrites.app),
+    ("failures", failures.app),
+    ("env", env.app),
+    ("dataset", dataset.app),
+    ("benchmark", benchmark.app),
+    ("gate", gate.app),
+    ("champion", champion.app),
+    ("artifact", artifact.app),
+    ("token", token.app),
+):
+    app.add_typer(_group, name=_name)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit with its code."""
+    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run one command; its exit code. Every expected error is one sentence on standard error."""
+    try:
+        code = typer.main.get_command(app).main(args=arguments, prog_name="flywheel", standalone_mode=False)
+    except TyperException as error:
+        ERR.print(Text(f"flywheel: {error.format_message()}"), soft_wrap=True)
+        ERR.print(Text(f"Try: flywheel {_group_of(arguments)}--help"), soft_wrap=True)
+        return USAGE if error.exit_code == _CLICK_USAGE else ERROR
+    except Abort:
+        ERR.print(Text("flywheel: stopped; nothing was changed"))
+        return ERROR
+    except FlywheelError as error:
+        ERR.print(Text(f"flywheel: {error}"), soft_wrap=True)
+        return ERROR
+    except KeyboardInterrupt:
+        ERR.print(Text("flywheel: interrupted; run it again to go on from where the log stands"))
+        return 130
+    except BrokenPipeError:
+        return ERROR
+    return code if isinstance(code, int) else 0
+
+
+def _group_of(arguments: list[str]) -> str:
+    """The command or group that was meant, where there is one of that name."""
+    known = {str(command.name) for command in app.registered_commands} | {str(g.name) for g in app.registered_groups}
+    return f"{arguments[0]} " if arguments and arguments[0] in known else ""

@@ -1,0 +1,108 @@
+"""What the commands print: tables and sentences for people, JSON where it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from ..house import House, open_house
+from ..settings import read_settings
+
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsOf = Annotated[str | None, typer.Option("--as-of", metavar="POSITION|TIME", help="As it was then. Default: now.")]
+
+
+@contextmanager
+def opened() -> Iterator[House]:
+    """The house of this process's settings, closed afterwards."""
+    house = open_house(read_settings())
+    try:
+        yield house
+    finally:
+        house.close()
+
+
+def emit_json(data: object) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def say(text: str) -> None:
+    """One sentence for people; markup is not interpreted."""
+    OUT.print(Text(text), soft_wrap=True)
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None, empty: str = ""
+) -> None:
+    """A table, or the sentence `empty` where there are no rows. Piped output is as wide as its content."""
+    if not rows and empty:
+        say(empty)
+        return
+    grid = Table(title=title, title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    if OUT.is_terminal:
+        OUT.print(grid)
+    else:
+        Console(highlight=False, width=240).print(grid)
+
+
+def facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:
+    """Names and what they are, one a line, folded to the terminal."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(Text(name), Text("" if value is None else str(value)))
+    if title is not None:
+        say(title)
+    (OUT if OUT.is_terminal else Console(highlight=False, width=160)).print(grid)
+
+
+def listing(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str) -> None:
+    """Rows as a table of these columns, or as JSON whole."""
+    if as_json:
+        emit_json(rows)
+    else:
+        table(columns, [[row.get(column) for column in columns] for row in rows], empty=empty)
+
+
+class TerminalReporter:
+    """Progress bars for phases, sentences for news; on standard error, so that output can be piped."""
+
+    def phase(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+        """See Reporter.phase."""
+        return bar(title, total)
+
+    def say(self, text: str) -> None:
+        """See Reporter.say."""
+        ERR.print(Text(f"  {text}"), soft_wrap=True)
+
+
+@contextmanager
+def bar(title: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """A progress bar of `total` steps; where nobody watches, one line at the end."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=ERR) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda: progress.advance(task)
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Ask before something that is hard to miss; only on a terminal. Aborts on no."""
+    if not yes and ERR.is_terminal and not typer.confirm(question, err=True):
+        raise typer.Abort

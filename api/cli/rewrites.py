@@ -1,0 +1,63 @@
+"""`flywheel rewrites`: what recovery proposed, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from projections.rewrites import REWRITES, RewriteState, is_cold
+
+from ..decide import describe
+from ..errors import Unknown
+from ..reading import read_position
+from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
+
+app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    status: Annotated[
+        str | None, typer.Option(help="candidate, promoted, demoted, quarantined, or cold (promoted and idle).")
+    ] = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List rewrites with their wins and losses."""
+    with opened() as house:
+        views = house.views(read_position(house.engine, as_of))
+        now = datetime.now(UTC)
+        rows = [_row(state, now) for state in views.find(REWRITES).values()]
+    rows = [row for row in rows if status in {None, row["status"]}]
+    columns = ("rewrite", "status", "wins", "losses", "step", "does", "source")
+    listing(rows, columns, as_json=as_json, empty="no rewrites; `flywheel run` proposes some where runs fail")
+
+
+def _row(state: RewriteState, now: datetime) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(state)
+    status = "cold" if is_cold(state, now) else state.status
+    return {**row, "status": status, "step": state.anchor.get("intent"), "does": describe(state.change)}
+
+
+@app.command()
+def show(rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_json: AsJson = False) -> None:
+    """Show one rewrite and every trial of it."""
+    with opened() as house:
+        views = house.views()
+        state = views.get(REWRITES, rewrite)
+        if state is None:
+            raise Unknown(what="rewrite", actual=rewrite, way_out="`flywheel rewrites list` names them.")
+        changes = views.history(REWRITES, rewrite)
+    history = [
+        {"since": c.since, "status": c.state.status, "wins": c.state.wins, "losses": c.state.losses} for c in changes
+    ]
+    row = _row(state, datetime.now(UTC))
+    if as_json:
+        emit_json({**row, "history": history})
+        return
+    facts(list(row.items()))
+    say("")
+    table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])

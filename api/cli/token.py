@@ -1,0 +1,42 @@
+"""`flywheel token`: who may call the REST API."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from projections.access import ACCESS
+
+from .. import tokens
+from .output import AsJson, listing, opened, say
+
+app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The token's name.")]
+
+
+@app.command()
+def issue(name: Name) -> None:
+    """Make a token and print it, this once."""
+    with opened() as house:
+        plain = tokens.issue(house.store, name, "operator")
+    say(plain)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List tokens by name; what they are is not stored."""
+    with opened() as house:
+        states = house.views().find(ACCESS).values()
+    rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
+    listing(
+        rows, ("token", "role", "revoked"), as_json=as_json, empty="no tokens; `flywheel token issue NAME` makes one"
+    )
+
+
+@app.command()
+def revoke(name: Name, reason: Annotated[str, typer.Option(help="Why.")]) -> None:
+    """Stop accepting a token."""
+    with opened() as house:
+        tokens.revoke(house.store, house.views(), name, reason, "operator")
+    say(f"{name} is no longer accepted")

@@ -1,0 +1,130 @@
+"""What is next: a pure reading of the log, so that a killed controller resumes where the log stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from agents.learning.memory import forget_everything, remember
+from agents.rollouts.record import MAX_PARALLEL
+from eventlog.events import Artifact, PromotionRule, Rules, Spec, SweepPlanned
+from projections.champions import CHAMPION, CHAMPIONS, ChampionState
+from projections.costs import COSTS, PRICES, PriceBook
+from projections.rewards import REWARDS, RewardState
+from projections.rewrites import REWRITES
+from projections.runs import RUNS, RunState
+from projections.verdicts import VERDICTS
+from projections.views import Views
+
+ACTOR = "controller"
+BASE = "base"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How large a round is and when to stop. Seeds are taken in order, so every round sees new ones."""
+
+    seeds_per_round: int = 12
+    siblings: int = 2
+    max_rounds: int = 4
+    visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
+    sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_020))
+    repeats: int = 1
+    max_parallel: int = MAX_PARALLEL
+    rng_seed: int = 7
+    rule: PromotionRule = field(default_factory=PromotionRule)
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to do next, and why."""
+
+    what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "stop"]
+    why: str
+    sweep: SweepPlanned | None = None
+    evaluation: str | None = None
+
+
+def decide(views: Views, sweeps: Sequence[SweepPlanned], *, rounds: int, course: Course, site: str) -> Next:
+    """What the log says is next: first what was begun, then the gate for what was learned, then another round."""
+    for sweep in sweeps:
+        if unended(views, sweep.specs, f"{sweep.sweep}__"):
+            return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
+    verdicts = views.find(VERDICTS)
+    for key, state in verdicts.items():
+        if state.decision is None and state.benchmark == benchmark_name(site):
+            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
+    present = champion(views).pointed()
+    challenger, _blob = remember(views, present.weights)
+    judged = {state.challenger["memory"]["digest"] for state in verdicts.values()}
+    if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
+        return Next("open_evaluation", "memory holds something that no champion was judged with")
+    if sweeps and _is_clean(views, sweeps[-1], challenger):
+        return Next("stop", f"every untreated run of {sweeps[-1].sweep} passed: nothing to improve")
+    if rounds >= course.max_rounds:
+        return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
+    return Next("plan_sweep", "there are failures to learn from")
+
+
+def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
+    """Whether the last sweep was played with today's memory and none of its untreated runs failed."""
+    rewards = views.find(REWARDS, f"{sweep.sweep}__")
+    failed = [spec for spec in sweep.specs if spec.candidate is None and not _passed(rewards.get(spec.spec_id))]
+    return sweep.artifact.memory.digest == present.memory.digest and not failed
+
+
+def _passed(reward: RewardState | None) -> bool:
+    return reward is not None and reward.passed
+
+
+def _aside(views: Views) -> str:
+    quarantined = [key for key, state in views.find(REWRITES).items() if state.status == "quarantined"]
+    return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
+
+
+def unended(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Spec, ...]:
+    """The specs whose run has not ended, in order."""
+    done = ended(views, prefix)
+    return tuple(spec for spec in specs_ if spec.spec_id not in done)
+
+
+def ended(views: Views, prefix: str) -> frozenset[str]:
+    """The runs under a prefix that have ended."""
+    runs: dict[str, RunState] = views.find(RUNS, prefix)
+    return frozenset(key for key, state in runs.items() if state.is_ended)
+
+
+def champion(views: Views) -> ChampionState:
+    """The present champion; the controller sees to it that there is one."""
+    return known(views.get(CHAMPIONS, CHAMPION))
+
+
+def prices(views: Views) -> PriceBook:
+    """The price book in force."""
+    return known(known(views.get(COSTS, PRICES)).book)
+
+
+def benchmark_name(site: str) -> str:
+    """The benchmark that the controller judges a site's challengers on."""
+    return f"{site}-1"
+
+
+def describe(change: dict[str, str]) -> str:
+    """A rewrite's change in words."""
+    if change["kind"] == "follow_link":
+        return f"open {change['page']} and follow “{change['label']}”"
+    return f"open {change['url']}"
+
+
+def _empty() -> str:
+    return forget_everything(BASE)[0].memory.digest
+
+
+def known(value: T | None) -> T:
+    """A fact the controller appended before; LookupError where the log lacks it."""
+    if value is None:
+        raise LookupError("the log lacks a fact that the controller appends first; run `flywheel run` to the end once")
+    return value

@@ -1,0 +1,167 @@
+"""A whole log to a file and back: one JSON line each for the header, every event, every append key and every blob.
+
+Positions, times, digests and chain come over unchanged; the import goes past the append function, as the schema's
+owner, and the insert trigger checks contiguity and chain as on any other path.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from sqlalchemy import Connection, Engine, text
+
+from .blobs import Blob, PostgresBlobs
+from .chain import GENESIS, verified
+from .errors import LogNotEmpty, NotALog
+from .postgres import PostgresStore
+from .store import START, Position, Stored
+
+FORMAT = "flywheel-log-1"
+_BATCH = 500
+
+
+def export_log(engine: Engine, file: Path) -> int:
+    """Write the log up to its head; the number of events. A half-written file never bears the name asked for."""
+    store, blobs = PostgresStore(engine), PostgresBlobs(engine)
+    upto = store.head()
+    partial = file.with_name(file.name + ".partial")
+    with _open(partial, "wt", compressed=file.suffix == ".gz") as out:
+        out.write(_line({"format": FORMAT, "head": upto}))
+        for row in store.stored(upto=upto):
+            out.write(_line(_plain(row)))
+        for key in _keys(engine, upto):
+            out.write(_line(key))
+        for digest in sorted(blobs.digests()):
+            blob = blobs.get(digest)
+            body = base64.b64encode(blob.body).decode()
+            out.write(_line({"blob": digest, "media_type": blob.media_type, "body": body}))
+    partial.replace(file)
+    return upto
+
+
+def import_log(engine: Engine, file: Path) -> int:
+    """Read an exported log into an empty one, all of it or nothing; the number of events.
+
+    `engine` connects as the schema's owner. Raises LogNotEmpty, NotALog, BrokenChain.
+    """
+    with _open(file, "rt", compressed=file.suffix == ".gz") as lines, engine.begin() as connection:
+        entries = _entries(file, lines)
+        header = next(entries, {})
+        if header.get("format") != FORMAT:
+            raise NotALog(file=file, actual=header.get("format"), expected=FORMAT)
+        actual = connection.execute(text("SELECT max(position) FROM events")).scalar()
+        if actual is not None:
+            raise LogNotEmpty(actual=actual)
+        events = 0
+        for batch in _batches(entries):
+            events += _insert(connection, batch, after=Position(events))
+        if events != header["head"]:
+            raise NotALog(file=file, actual=f"{events} events", expected=f"{header['head']} as its header says")
+    return events
+
+
+def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Position) -> int:
+    rows = [_row(entry) for entry in batch if "position" in entry]
+    keys = [entry for entry in batch if "key" in entry]
+    blobs = [Blob(entry["media_type"], base64.b64decode(entry["body"])) for entry in batch if "blob" in entry]
+    if rows:
+        previous = _chain_at(connection, after)
+        body = json.dumps([_plain(row) for row in verified(rows, after=after, previous=previous)])
+        connection.execute(text(_INSERT_EVENTS), {"rows": body})
+        connection.execute(text(_INSERT_VERSIONS), {"rows": body})
+    if keys:
+        connection.execute(text(_INSERT_KEYS), {"rows": json.dumps(keys)})
+    if blobs:
+        values = [{"d": b.digest, "m": b.media_type, "n": len(b.body), "b": b.body} for b in blobs]
+        connection.execute(text("INSERT INTO blobs VALUES (:d, :m, :n, :b) ON CONFLICT DO NOTHING"), values)
+    return len(rows)
+
+
+_INSERT_EVENTS = """INSERT INTO events
+    SELECT position, stream, version, at, actor, cause, type, schema_version, payload,
+           decode(digest, 'hex'), decode(chain, 'hex')
+    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (position bigint, stream text, version bigint, at timestamptz,
+        actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)"""
+_INSERT_VERSIONS = """INSERT INTO stream_versions SELECT stream, version, position
+    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (stream text, version bigint, position bigint)"""
+_INSERT_KEYS = """INSERT INTO append_keys SELECT key, decode(digest, 'hex'), first, last
+    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint)"""
+
+
+def _chain_at(connection: Connection, position: Position) -> bytes:
+    if position == START:
+        return GENESIS
+    statement = text("SELECT chain FROM events WHERE position = :position")
+    return bytes(connection.execute(statement, {"position": position}).scalar_one())
+
+
+def _keys(engine: Engine, upto: Position) -> Iterator[dict[str, Any]]:
+    statement = text("SELECT * FROM append_keys WHERE last_position <= :upto ORDER BY first_position")
+    with engine.connect() as connection:
+        for row in connection.execute(statement, {"upto": upto}):
+            yield {
+                "key": row.key,
+                "digest": bytes(row.digest).hex(),
+                "first": row.first_position,
+                "last": row.last_position,
+            }
+
+
+def _plain(row: Stored) -> dict[str, Any]:
+    return {
+        "position": row.position,
+        "stream": row.stream,
+        "version": row.version,
+        "at": row.at.isoformat(),
+        "actor": row.actor,
+        "cause": row.cause,
+        "type": row.type,
+        "schema_version": row.schema_version,
+        "payload": json.loads(row.payload),
+        "digest": row.digest.hex(),
+        "chain": row.chain.hex(),
+    }
+
+
+def _row(entry: dict[str, Any]) -> Stored:
+    return Stored(
+        **{
+            **entry,
+            "at": datetime.fromisoformat(entry["at"]),
+            "payload": json.dumps(entry["payload"]),
+            "digest": bytes.fromhex(entry["digest"]),
+            "chain": bytes.fromhex(entry["chain"]),
+        }
+    )
+
+
+def _line(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _entries(file: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    try:
+        for line in lines:
+            yield json.loads(line)
+    except (ValueError, OSError, EOFError) as error:
+        raise NotALog(file=file, actual=str(error), expected="lines of JSON") from error
+
+
+def _batches(entries: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while batch := list(islice(entries, _BATCH)):
+        yield batch
+
+
+@contextmanager
+def _open(file: Path, mode: str, *, compressed: bool) -> Iterator[TextIO]:
+    opener: Callable[..., Any] = gzip.open if compressed else open
+    with opener(file, mode, encoding="utf-8") as stream:
+        yield stream

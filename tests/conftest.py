@@ -1,0 +1,200 @@
+"""Fixtures: one PostgreSQL a session, one seeded template database, a clone of it for each test that wants one.
+
+The server is our embedded one, or the one that FLYWHEEL_DATABASE_URL names (its role must be allowed to create
+databases). The seeded template holds the golden log, imported and folded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import Engine, create_engine, make_url, text
+
+from api import embedded
+from api.house import House
+from api.settings import Settings, read_settings
+from eventlog.blobs import PostgresBlobs
+from eventlog.database import open_engine
+from eventlog.postgres import PostgresStore
+from eventlog.transfer import import_log
+from migrations.migrate import migrate
+from projections.projector import Projector
+
+GOLDEN = Path(__file__).parent / "golden" / "log.ndjson.gz"
+LEFT_OUT: dict[str, tuple[str, Callable[[], bool]]] = {
+    "browser": ("Chromium is not installed", lambda: shutil.which("chromium") is not None),
+    "gpu": ("there is no CUDA device", lambda: Path("/dev/nvidia0").exists()),
+}
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database: where its owner and where the application connect."""
+
+    owner_url: str
+    app_url: str
+
+    def named(self, name: str) -> Database:
+        """Another database of the same server."""
+        return Database(_renamed(self.owner_url, name), _renamed(self.app_url, name))
+
+    @property
+    def app_role(self) -> str | None:
+        """The application's role, where it is not the owner's."""
+        role = make_url(self.app_url).username
+        return None if role == make_url(self.owner_url).username else role
+
+
+def _renamed(url: str, name: str) -> str:
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The server of this test run."""
+    settings = read_settings()
+    if settings.database_url is not None:
+        url = settings.database_url.get_secret_value()
+        owner = url if settings.owner_url is None else settings.owner_url.get_secret_value()
+        yield Database(_psycopg(owner), _psycopg(url))
+        return
+    home = tmp_path_factory.mktemp("home")
+    found = embedded.up(home)
+    try:
+        yield Database(found.owner_url, found.app_url)
+    finally:
+        embedded.down(home)
+
+
+def _psycopg(url: str) -> str:
+    return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def run_sql(server: Database) -> Iterator[Callable[[str], None]]:
+    """Run a statement that no transaction may hold, on the server's own database."""
+    engine = create_engine(server.owner_url, isolation_level="AUTOCOMMIT")
+
+    def run(statement: str) -> None:
+        with engine.connect() as connection:
+            connection.execute(text(statement))
+
+    yield run
+    engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def templates(server: Database, run_sql: Callable[[str], None]) -> Iterator[dict[str, str]]:
+    """Template databases of this run: `empty` is migrated, `seeded` holds the golden log besides."""
+    names = {kind: f"flywheel_test_{os.getpid()}_{kind}" for kind in ("empty", "seeded")}
+    for kind, name in names.items():
+        run_sql(f'DROP DATABASE IF EXISTS "{name}"')
+        run_sql(f'CREATE DATABASE "{name}"')
+        database = server.named(name)
+        engine = open_engine(database.owner_url)
+        migrate(engine, app_role=database.app_role)
+        if kind == "seeded":
+            import_log(engine, GOLDEN)
+            Projector(engine).catch_up()
+        engine.dispose()
+    yield names
+    for name in names.values():
+        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def clone(
+    server: Database, run_sql: Callable[[str], None], templates: dict[str, str]
+) -> Iterator[Callable[[str], Database]]:
+    """A function that makes a database of its own from a template, `empty` or `seeded`."""
+    made: list[str] = []
+
+    def make(kind: str) -> Database:
+        name = f"flywheel_test_{os.getpid()}_{next(_numbers)}"
+        run_sql(f'CREATE DATABASE "{name}" TEMPLATE "{templates[kind]}"')
+        made.append(name)
+        return server.named(name)
+
+    yield make
+    for name in made:
+        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def database(clone: Callable[[str], Database]) -> Database:
+    """A seeded database of this test's own."""
+    return clone("seeded")
+
+
+@pytest.fixture
+def empty_database(clone: Callable[[str], Database]) -> Database:
+    """A migrated, empty database of this test's own."""
+    return clone("empty")
+
+
+@pytest.fixture
+def engine(database: Database) -> Iterator[Engine]:
+    """The application's engine on the golden log."""
+    opened = open_engine(database.app_url)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def empty_engine(empty_database: Database) -> Iterator[Engine]:
+    """The application's engine on an empty log."""
+    opened = open_engine(empty_database.app_url)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def owner_engine(database: Database) -> Iterator[Engine]:
+    """The schema owner's engine on the golden log."""
+    opened = open_engine(database.owner_url)
+    yield opened
+    opened.dispose()
+
+
+def house_on(engine: Engine, database: Database) -> House:
+    """A house on an engine, as the composition root builds it."""
+    settings = Settings(database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url))
+    return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
+
+
+@pytest.fixture
+def house(engine: Engine, database: Database) -> House:
+    """A house on the golden log."""
+    return house_on(engine, database)
+
+
+@pytest.fixture
+def empty_house(empty_engine: Engine, empty_database: Database) -> House:
+    """A house on an empty log."""
+    return house_on(empty_engine, empty_database)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this machine lacks."""
+    for marker, (reason, is_there) in LEFT_OUT.items():
+        if not is_there():
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what this machine leaves out."""
+    for marker, (reason, is_there) in LEFT_OUT.items():
+        if not is_there():
+            terminalreporter.write_line(f"left out here: {marker} tests, because {reason}")
