@@ -60,7 +60,11 @@ def owner_url(settings: Settings) -> str:
 def open_house(settings: Settings) -> House:
     """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema."""
     engine = open_engine(application_url(settings), settings.project)
-    check_schema(engine)
+    try:
+        check_schema(engine)
+    except ForeignSchema:
+        engine.dispose()
+        raise
     return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
 
 

@@ -47,6 +47,8 @@ class Controller:
     def run(self) -> str:
         """Go on until a verdict was reached or nothing is left to try; says why it stopped."""
         self._begin()
+        for sweep in self._sweeps():
+            self._credit(sweep)
         rounds = 0
         while True:
             views = self.house.views()
@@ -134,9 +136,12 @@ class Controller:
         play_jobs(
             self.house, self.client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, self.course, self.reporter
         )
+        self._credit(sweep)
+        self._tell(sweep, before=rewrites.keys())
+
+    def _credit(self, sweep: SweepPlanned) -> None:
         rewards = self.house.views().find(REWARDS, f"{sweep.sweep}__")
         self.house.store.append(credits_of(sweep.specs, rewards, ACTOR))
-        self._tell(sweep, before=rewrites.keys())
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
         views = self.house.views()

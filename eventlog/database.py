@@ -31,8 +31,9 @@ def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> En
     schema = schema_name(project)
     try:
         parsed = make_url(url)
-        if parsed.drivername in {"postgresql", "postgres"}:
-            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in {"postgresql", "postgres"}:
+            raise LogUnavailable(actual=f"its URL is for {parsed.get_backend_name()}, not for postgresql")
+        parsed = parsed.set(drivername="postgresql+psycopg")
         engine = create_engine(
             parsed, pool_size=pool_size, max_overflow=16, execution_options={"project_schema": schema}
         )

@@ -106,7 +106,7 @@ def templates(server: Database, run_sql: Callable[[str], None]) -> Iterator[dict
         engine.dispose()
     yield names
     for name in names.values():
-        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        run_sql(f'DROP DATABASE IF EXISTS "{name}"')
 
 
 _numbers = itertools.count()
@@ -127,7 +127,7 @@ def clone(
 
     yield make
     for name in made:
-        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        run_sql(f'DROP DATABASE IF EXISTS "{name}"')
 
 
 @pytest.fixture

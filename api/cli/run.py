@@ -11,6 +11,7 @@ import typer
 from agents.envs.client import EnvClient
 from agents.envs.provider import Site, local_site, site_at
 from eventlog.events import SftQuery
+from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
 from ..decide import Course
@@ -60,7 +61,7 @@ def _go(house: House, site: Site, course: Course) -> str:
     with EnvClient(site.admin_url, site.admin_token) as client:
         why = Controller(house, client, site.name, course, reporter).run()
     built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site.name))
-    if built.rows.height:
+    if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, built, "controller")
     return why
 

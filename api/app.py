@@ -1,0 +1,74 @@
+"""The REST interface: one application over one house."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+
+from .house import House
+from .routes import benchmarks, champion, costs, datasets, events, failures, health, problems, rewrites, runs, verdicts
+from .routes.access import caller
+from .routes.reading import POSITION_HEADER, PositionHeader
+
+DESCRIPTION = f"""
+An event-sourced platform that makes agents better from their own runs, and can prove it.
+
+Everything under `/v1` needs `Authorization: Bearer <token>`; issue one with `flywheel token issue NAME`.
+`/healthz`, `/docs` and `/openapi.json` need none: they show how far log and projections are.
+
+Every read takes `as_of`, a log position or a time; every answer says in `{POSITION_HEADER}` which position it is of.
+Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
+"""
+
+_TAGS = [
+    {"name": "health", "description": "Whether the service and its database answer."},
+    {"name": "events", "description": "The log: read it in order, append to it."},
+    {"name": "runs", "description": "One execution of a task, how it ended and what it earned."},
+    {"name": "rewrites", "description": "Changes to plans that recovery proposed, and their record."},
+    {"name": "benchmarks", "description": "Frozen tasks and seeds that arms are judged on."},
+    {"name": "verdicts", "description": "What the gate decided, and by which numbers."},
+    {"name": "failures", "description": "Failed runs, grouped by how they failed."},
+    {"name": "costs", "description": "The price book in force and what was spent."},
+    {"name": "champion", "description": "The artifact in production and every move of that pointer."},
+    {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
+]
+
+_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets)
+
+
+class _Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The document, with the vocabulary of events beside the schemas of the routes."""
+        schema = super().openapi()
+        schema["components"]["schemas"].update(events.vocabulary())
+        return schema
+
+
+def create_app(house: House) -> FastAPI:
+    """The application. Endpoints are synchronous, as the store is: each runs on a thread of the server's pool."""
+    app = _Api(title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS)
+    app.state.house = house
+    app.add_middleware(PositionHeader)
+    problems.install(app)
+    app.include_router(health.router)
+    app.include_router(_guarded())
+    return app
+
+
+def _guarded() -> APIRouter:
+    """Every resource under /v1, behind the bearer token."""
+    described = {
+        401: "No token that is accepted was presented.",
+        409: "The position asked for is not there yet.",
+        422: "A part of the request is not what it should be.",
+        503: "The database does not answer, or a projection is parked.",
+    }
+    v1 = APIRouter(
+        prefix="/v1",
+        dependencies=[Depends(caller)],
+        responses={status: {"model": problems.Problem, "description": words} for status, words in described.items()},
+    )
+    for resource in _RESOURCES:
+        v1.include_router(resource.router)
+    return v1

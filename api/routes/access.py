@@ -1,0 +1,48 @@
+"""Who may call: a bearer token whose hash the log knows. Only the projection of tokens has to be up for this."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from projections.access import ACCESS
+from projections.errors import ProjectionParked
+from projections.projector import bookmarks
+from projections.views import PostgresViews
+
+from ..house import House
+from ..tokens import has_any, holder
+from .errors import NotAuthorized
+from .reading import HouseOf, mark
+
+_BEARER = HTTPBearer(auto_error=False, description="a token of `flywheel token issue NAME`")
+
+Presented = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
+
+
+def caller(request: Request, house: HouseOf, presented: Presented) -> str:
+    """The name of the caller's token. Raises NotAuthorized, ProjectionParked."""
+    views = _tokens(house)
+    mark(request, views.upto)
+    if presented is None:
+        raise NotAuthorized(actual="No bearer token was presented")
+    name = holder(views, presented.credentials)
+    if name is None:
+        known = "The bearer token is not accepted" if has_any(views) else "No token was issued yet"
+        raise NotAuthorized(actual=known)
+    return name
+
+
+Caller = Annotated[str, Depends(caller)]
+
+
+def _tokens(house: House) -> PostgresViews:
+    reached = house.projector.catch_up()
+    (bookmark,) = bookmarks(house.engine, (ACCESS,))
+    if bookmark.parked_at is not None:
+        raise ProjectionParked(
+            projection=bookmark.projection, position=bookmark.parked_at, actual=bookmark.parked_error
+        )
+    return PostgresViews(house.engine, house.store, reached)

@@ -1,0 +1,25 @@
+"""What a caller over HTTP can be told beside the errors of the rooms."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class NotAuthorized(FlywheelError):
+    """{actual}: expected `Authorization: Bearer <token>` with a token that is accepted; issue one with `flywheel token issue NAME`."""
+
+
+class Unprocessable(FlywheelError):
+    """{where} is {actual}: expected {expected}."""
+
+
+class NotAcceptable(FlywheelError):
+    """No answer of the kind {actual!r} is offered: expected one of {offered} in the Accept header."""
+
+
+class AppendConflict(FlywheelError):
+    """The stream {stream} is at version {actual}, expected {expected}: nothing was written. Read the stream and decide again."""
+
+
+class AppendKeyReused(FlywheelError):
+    """The key {key!r} was seen with {actual}, expected {expected}: nothing was written. Take a new key for new content."""

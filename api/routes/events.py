@@ -1,0 +1,152 @@
+"""The log itself: read a page of it, append to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import Field, ValidationError
+
+from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
+from eventlog.events.event import EXACT, Count
+from eventlog.store import Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
+
+from .access import Caller
+from .errors import AppendConflict, AppendKeyReused, Unprocessable
+from .problems import Problem, faults
+from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, mark, reply
+
+router = APIRouter(prefix="/events", tags=["events"])
+
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+
+
+class AppendBody(FrozenModel):
+    """Events for one stream, all or none of them. `expect` is the stream's version before them (0: it is new)."""
+
+    stream: Text
+    events: Annotated[
+        tuple[Annotated[AnyEvent, Field(discriminator="type")], ...], Field(min_length=1, max_length=MOST)
+    ]
+    expect: Count | None = None
+    key: Text | None = None
+    cause: Annotated[int, Field(ge=1, le=EXACT)] | None = None
+
+
+def vocabulary() -> dict[str, Any]:
+    """JSON schemas of the body and of every event, by name, for the OpenAPI document."""
+    schema = AppendBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Any] = schema.pop("$defs")
+    return {**parts, "AppendBody": schema}
+
+
+def plain(recorded: Recorded) -> dict[str, object]:
+    """A recorded event as it is answered; `event` has the shape in which it can be appended."""
+    return {
+        "position": recorded.position,
+        "stream": recorded.stream,
+        "version": recorded.version,
+        "at": recorded.at,
+        "actor": recorded.actor,
+        "cause": recorded.cause,
+        "type": recorded.event.type,
+        "schema_version": recorded.event.schema_version,
+        "event": recorded.event.model_dump(mode="json"),
+    }
+
+
+After = Annotated[int, Query(ge=0, le=EXACT, description="positions after this one")]
+Type = Annotated[str | None, Query(alias="type", max_length=200, description="events of this type alone")]
+
+
+@router.get("", summary="Read events in order")
+def read_events(
+    house: HouseOf, upto: Bound, after: After = 0, limit: Limit = LIMIT, stream: Wanted = None, kind: Type = None
+) -> Response:
+    """`{"events": [...], "next": position}`: pass `next` as `after` for the following page; null: there is none."""
+    if kind is not None and kind not in EVENT_TYPES:
+        raise Unprocessable(where="type", actual=repr(kind), expected="one of " + ", ".join(sorted(EVENT_TYPES)))
+    types = None if kind is None else (kind,)
+    if stream is None and types is None:
+        upto = Position(min(upto, after + limit + 1))
+    found = list(islice(house.store.read(after=Position(after), upto=upto, stream=stream, types=types), limit + 1))
+    page = found[:limit]
+    return reply({"events": [plain(item) for item in page], "next": page[-1].position if len(found) > limit else None})
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+RawBody = Annotated[bytes, Depends(_body)]
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", max_length=200, pattern=r"^[^\x00]+$", description="wins over `key` in the body"),
+]
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Append events to a stream",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/AppendBody"}}},
+        }
+    },
+    responses={
+        200: {"description": "The key was seen with this content: the positions it took then."},
+        201: {"description": "Committed: the positions the events took, and the stream's version."},
+        409: {"model": Problem, "description": "The stream is at another version, or the key had other content."},
+    },
+)
+def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
+    """Validated strictly against the vocabulary. `key` makes a retry harmless; `expect` refuses a stale decision."""
+    try:
+        asked = AppendBody.model_validate_json(body)
+    except ValidationError as error:
+        raise _refused(error.errors(include_url=False, include_input=False)) from error
+    append = Append(
+        stream=asked.stream,
+        events=asked.events,
+        actor=f"api:{name}",
+        expect=asked.expect,
+        key=key or asked.key or fresh_key(),
+        cause=None if asked.cause is None else Position(asked.cause),
+    )
+    (outcome,) = house.store.append([append])
+    return _answer(request, outcome)
+
+
+def _refused(errors: Sequence[Any]) -> Unprocessable:
+    found = faults(errors)
+    where, message = found[0]["where"] or "the body", found[0]["message"]
+    return Unprocessable(
+        where=where, actual=f"refused ({message})", expected="the shape that /docs shows for it", errors=found
+    )
+
+
+def _answer(request: Request, outcome: Outcome) -> Response:
+    match outcome:
+        case Conflict():
+            raise AppendConflict(
+                outcome="conflict", stream=outcome.stream, expected=outcome.expected, actual=outcome.actual
+            )
+        case KeyReused():
+            raise AppendKeyReused(
+                outcome="key_reused",
+                key=outcome.key,
+                actual="other content",
+                expected=f"the events at positions {outcome.first} to {outcome.last}",
+                first=outcome.first,
+                last=outcome.last,
+            )
+        case Committed():
+            mark(request, outcome.last)
+            taken = {"first": outcome.first, "last": outcome.last, "version": outcome.version}
+            return reply({"outcome": "committed", **taken}, status=201)
+        case _:
+            return reply({"outcome": "repeated", "first": outcome.first, "last": outcome.last, "version": None})

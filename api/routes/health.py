@@ -1,0 +1,31 @@
+"""Whether the service and its database answer, and how far each projection has read."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from projections.projector import Bookmark, bookmarks
+
+from .problems import Problem
+from .reading import HouseOf, mark, reply
+
+router = APIRouter(tags=["health"])
+
+
+@router.get(
+    "/healthz",
+    summary="Is it up",
+    responses={503: {"model": Problem, "description": "The database does not answer."}},
+)
+def healthz(request: Request, house: HouseOf) -> Response:
+    """The head of the log and the position of each projection; a parked one says why. Needs no token."""
+    head = house.store.head()
+    mark(request, head)
+    standing = {bookmark.projection: _plain(bookmark) for bookmark in bookmarks(house.engine)}
+    return reply({"status": "ok", "head": head, "projections": standing})
+
+
+def _plain(bookmark: Bookmark) -> dict[str, object]:
+    if bookmark.parked_at is None:
+        return {"position": bookmark.position}
+    return {"position": bookmark.position, "parked_error": bookmark.parked_error}

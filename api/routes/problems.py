@@ -1,0 +1,144 @@
+"""Every error in one shape, `{"error": {type, message, facts}}`, with the status of one table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from eventlog.errors import (
+    BadProjectName,
+    BlobMissing,
+    FlywheelError,
+    ForeignSchema,
+    LogFull,
+    LogUnavailable,
+    OldServer,
+    UnstorableNumber,
+    UnstorableText,
+)
+from projections.errors import NotThereYet, ProjectionParked, UnknownProjection
+
+from ..errors import BadPosition, NotSetUp, Unknown
+from ..tokens import TokenNameTaken
+from .errors import AppendConflict, AppendKeyReused, NotAcceptable, NotAuthorized, Unprocessable
+from .reading import POSITION_HEADER, known_position, reply
+
+_LOG = logging.getLogger(__name__)
+
+SERVER_ERROR = 500
+
+STATUS: Mapping[type[FlywheelError], int] = {
+    NotAuthorized: 401,
+    BlobMissing: 404,
+    Unknown: 404,
+    UnknownProjection: 404,
+    NotAcceptable: 406,
+    AppendConflict: 409,
+    AppendKeyReused: 409,
+    NotThereYet: 409,
+    TokenNameTaken: 409,
+    BadPosition: 422,
+    BadProjectName: 422,
+    Unprocessable: 422,
+    UnstorableNumber: 422,
+    UnstorableText: 422,
+    ForeignSchema: 503,
+    LogFull: 503,
+    LogUnavailable: 503,
+    NotSetUp: 503,
+    OldServer: 503,
+    ProjectionParked: 503,
+}
+"""The status of each error; what is not here is damage or a defect on this side, and answers 500."""
+
+
+class Fault(BaseModel):
+    """What was wrong, what was expected, and the way out; `facts` are the same for a program."""
+
+    type: str
+    message: str
+    facts: dict[str, Any]
+
+
+class Problem(BaseModel):
+    """The body of every answer that is not a success."""
+
+    error: Fault
+
+
+def status_of(error: FlywheelError) -> int:
+    """The status an error answers with."""
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), SERVER_ERROR)
+
+
+def problem(status: int, kind: str, message: str, facts: Mapping[str, object]) -> Response:
+    """An answer in the one shape."""
+    return reply({"error": {"type": kind, "message": message, "facts": facts}}, status=status)
+
+
+def faults(errors: Sequence[Any]) -> list[dict[str, str]]:
+    """Where a request was wrong, and what was said of it; never the input itself."""
+    return [{"where": ".".join(str(part) for part in error["loc"]), "message": error["msg"]} for error in errors]
+
+
+def invalid(errors: Sequence[Any]) -> Response:
+    """422 for a request whose parts are not what they should be."""
+    found = faults(errors)
+    first = found[0]
+    return problem(422, "InvalidRequest", f"{first['where'] or 'The body'}: {first['message']}.", {"errors": found})
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of the application in the one shape."""
+    _install_ours(app)
+    _install_foreign(app)
+
+
+def _install_ours(app: FastAPI) -> None:
+    @app.exception_handler(FlywheelError)
+    async def flywheel(request: Request, error: FlywheelError) -> Response:
+        status = status_of(error)
+        if status >= SERVER_ERROR:
+            _LOG.error("%s %s answered %d: %s", request.method, request.url.path, status, error)
+        answer = problem(status, type(error).__name__, str(error), error.facts)
+        if isinstance(error, NotAuthorized):
+            answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
+        return answer
+
+    @app.exception_handler(OperationalError)
+    @app.exception_handler(InterfaceError)
+    @app.exception_handler(PendingRollbackError)
+    @app.exception_handler(PoolTimeout)
+    async def unavailable(request: Request, error: SQLAlchemyError) -> Response:
+        _LOG.error("%s %s: the database does not answer: %s", request.method, request.url.path, error)
+        cause = LogUnavailable(actual=type(error).__name__)
+        return problem(status_of(cause), type(cause).__name__, str(cause), cause.facts)
+
+
+def _install_foreign(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def validation(_request: Request, error: RequestValidationError) -> Response:
+        return invalid(error.errors())
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        message = f"{request.method} {request.url.path}: {error.detail}. What is offered is listed at /docs."
+        answer = problem(error.status_code, "HttpError", message, {"path": request.url.path, "method": request.method})
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unhandled(request: Request, error: Exception) -> Response:
+        message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
+        answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})
+        if (position := known_position(request.scope)) is not None:
+            answer.headers[POSITION_HEADER] = str(position)
+        return answer

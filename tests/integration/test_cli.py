@@ -1,0 +1,184 @@
+"""The flywheel command on the golden log: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from api.cli.main import app, run_command
+from tests.conftest import Database
+
+Flywheel = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def flywheel(database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Flywheel:
+    """Run a command on the golden log: exit code, standard output, standard error."""
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", database.owner_url)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(list(arguments))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Every command there is, by its words."""
+    single: list[tuple[str, ...]] = [(str(command.name),) for command in app.registered_commands]
+    grouped: list[tuple[str, ...]] = [
+        (str(group.name), str(command.name or command.callback.__name__.rstrip("_")))
+        for group in app.registered_groups
+        if group.typer_instance is not None
+        for command in group.typer_instance.registered_commands
+        if command.callback is not None
+    ]
+    return single + grouped
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_explains_itself_and_the_readme_names_it(words: tuple[str, ...], flywheel: Flywheel) -> None:
+    code, out, _ = flywheel(*words, "--help")
+    assert code == 0
+    assert "Usage: flywheel " + " ".join(words) in " ".join(out.split())
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert "flywheel " + words[0] in readme
+    assert words[-1] in readme
+
+
+LISTS = [
+    ("runs", "list"),
+    ("rewrites", "list"),
+    ("failures", "list"),
+    ("dataset", "list"),
+    ("benchmark", "list"),
+    ("gate", "list"),
+    ("champion", "history"),
+    ("env", "list"),
+    ("token", "list"),
+    ("log", "stats"),
+    ("log", "tail"),
+    ("replay",),
+]
+
+
+@pytest.mark.parametrize("words", LISTS, ids=" ".join)
+def test_a_list_prints_a_table_for_people_and_json_for_programs(words: tuple[str, ...], flywheel: Flywheel) -> None:
+    code, out, _ = flywheel(*words)
+    assert code == 0
+    assert out.strip()
+    code, out, _ = flywheel(*words, "--json")
+    assert code == 0
+    assert isinstance(json.loads(out), list)
+
+
+def shown(flywheel: Flywheel, *words: str) -> Any:
+    code, out, err = flywheel(*words, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_what_a_list_names_can_be_shown(flywheel: Flywheel) -> None:
+    for group, key in (("runs", "run"), ("rewrites", "rewrite"), ("dataset", "dataset"), ("benchmark", "benchmark")):
+        name = shown(flywheel, group, "list")[0][key]
+        assert shown(flywheel, group, "show", name)[key] == name
+    assert flywheel("runs", "show", shown(flywheel, "runs", "list")[0]["run"])[0] == 0
+
+
+def test_runs_are_listed_a_page_at_a_time_and_none_twice(flywheel: Flywheel) -> None:
+    every = [row["run"] for row in shown(flywheel, "runs", "list", "--limit", "100000")]
+    pages: list[str] = []
+    while page := shown(flywheel, "runs", "list", "--limit", "17", "--after", pages[-1] if pages else ""):
+        pages += [row["run"] for row in page]
+    assert pages == every
+    assert len(set(every)) == len(every) == 72
+
+
+def test_the_champion_of_every_position_is_who_was_pointed_last_before_it(flywheel: Flywheel) -> None:
+    history = shown(flywheel, "champion", "history")
+    assert [row["by"] for row in history] == ["genesis", "gate", "rollback"]
+    for row, following in zip(history, [*history[1:], None], strict=True):
+        until = following["since"] - 1 if following else row["since"]
+        for position in (row["since"], until):
+            assert shown(flywheel, "champion", "show", "--as-of", str(position))["champion"] == row["champion"]
+
+
+def test_the_champion_is_pointed_and_put_back_with_a_reason(flywheel: Flywheel) -> None:
+    promoted = shown(flywheel, "champion", "history")[1]["champion"]
+    assert flywheel("champion", "point", promoted, "--reason", "by hand")[0] == 0
+    assert shown(flywheel, "champion", "show")["champion"] == promoted
+    code, out, _ = flywheel("champion", "back", "--reason", "test")
+    assert code == 0
+    assert "base@0 is champion again" in out
+    assert shown(flywheel, "champion", "show")["reason"] == "test"
+
+
+def test_a_verdict_is_explained_and_recomputes_to_the_same_bytes(flywheel: Flywheel) -> None:
+    code, out, _ = flywheel("gate", "explain", "eval-1")
+    assert code == 0
+    assert "probability of improvement" in out
+    code, out, _ = flywheel("gate", "verify", "eval-1")
+    assert code == 0
+    assert out.startswith("equal: eval-1")
+
+
+def test_the_log_verifies_and_every_projection_is_identical(flywheel: Flywheel) -> None:
+    code, out, _ = flywheel("log", "verify")
+    assert code == 0
+    assert "events verify" in out
+    code, out, _ = flywheel("replay", "--verify")
+    assert code == 0
+    assert "Every projection is identical" in out
+    assert flywheel("replay", "--verify", "--to", "100")[0] == 0
+    assert flywheel("replay", "--rebuild", "--verify", "--projection", "rewrites")[0] == 0
+
+
+def test_a_dataset_is_built_verified_and_exported(flywheel: Flywheel, tmp_path: Path) -> None:
+    built = shown(flywheel, "dataset", "build", "--min-score", "1", "--best-of-group")
+    assert built["rows"] > 0
+    code, out, _ = flywheel("dataset", "verify", built["dataset"])
+    assert code == 0
+    assert out.startswith("equal")
+    for ending, read in ((".parquet", pl.read_parquet), (".ndjson", pl.read_ndjson), (".arrow", pl.read_ipc_stream)):
+        file = tmp_path / f"rows{ending}"
+        assert flywheel("dataset", "export", built["dataset"], str(file))[0] == 0
+        assert read(file).height == built["rows"]
+    assert flywheel("dataset", "export", built["dataset"], str(tmp_path / "rows.csv"))[0] == 64
+
+
+def test_an_artifact_shows_what_it_remembers(flywheel: Flywheel) -> None:
+    assert shown(flywheel, "artifact", "show", "base@0")["pieces"] == []
+    promoted = shown(flywheel, "champion", "history")[1]["champion"]
+    assert [piece["change"]["kind"] for piece in shown(flywheel, "artifact", "show", promoted)["pieces"]] == [
+        "follow_link"
+    ]
+
+
+def test_a_token_is_issued_once_and_revoked(flywheel: Flywheel) -> None:
+    code, out, _ = flywheel("token", "issue", "ci")
+    assert code == 0
+    assert out.startswith("fw_")
+    assert flywheel("token", "issue", "ci")[0] == 1
+    assert flywheel("token", "revoke", "ci", "--reason", "test")[0] == 0
+    assert shown(flywheel, "token", "list") == [{"token": "ci", "role": "admin", "revoked": True}]
+
+
+def test_the_log_is_exported_and_imported_with_the_same_chain(
+    flywheel: Flywheel, tmp_path: Path, clone: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = shown(flywheel, "log", "head")
+    file = tmp_path / "log.ndjson.gz"
+    assert flywheel("log", "export", str(file))[0] == 0
+    other = clone("empty")
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", other.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", other.owner_url)
+    assert flywheel("log", "import", str(file))[0] == 0
+    assert shown(flywheel, "log", "head") == head
+    assert flywheel("replay", "--verify")[0] == 0

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+
+from api.app import create_app
+from api.datasets import DatasetDiffers
+from api.house import House
+from api.routes.problems import STATUS, status_of
+from api.tokens import issue, revoke
+from eventlog.blobs import PostgresBlobs
+from eventlog.database import open_engine
+from eventlog.errors import BlobDamaged, BrokenChain, CorruptRow
+from eventlog.events import RewriteWon
+from eventlog.postgres import PostgresStore
+from projections.projector import Projector
+
+from .test_rest_samples import append, client_of
+
+
+@pytest.fixture
+def house(empty_house: House) -> House:
+    """A house on an empty log."""
+    return empty_house
+
+
+def test_health_is_open_and_names_every_projection(house: House) -> None:
+    answer = TestClient(create_app(house)).get("/healthz")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert (body["status"], body["head"], answer.headers["X-Log-Position"]) == ("ok", 0, "0")
+    assert body["projections"]["runs"] == {"position": 0}
+
+
+def test_health_shows_a_parked_projection_and_reads_answer_503_while_the_log_is_still_open(house: House) -> None:
+    client = client_of(house)
+    append(house.store, "rewrite/w", RewriteWon(rewrite="w", run="r", control_runs=(), control_successes=0))
+    house.projector.catch_up()
+    assert "KeyError" in client.get("/healthz").json()["projections"]["rewrites"]["parked_error"]
+    refused = client.get("/v1/runs")
+    assert (refused.status_code, refused.json()["error"]["type"]) == (503, "ProjectionParked")
+    assert client.get("/v1/events").status_code == 200
+
+
+def test_a_database_that_does_not_answer_is_503_without_its_particulars(house: House) -> None:
+    lost = open_engine(house.engine.url.render_as_string(hide_password=False), "default")
+    name = house.engine.url.database
+    broken = House(house.settings, lost, PostgresStore(lost), PostgresBlobs(lost), Projector(lost))
+    client = TestClient(create_app(broken), raise_server_exceptions=False)
+    with house.engine.connect() as connection:
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :n"
+            ),
+            {"n": name},
+        )
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (503, "LogUnavailable")
+    assert "SELECT" not in answer.text
+    assert client.get("/healthz").status_code == 200
+    lost.dispose()
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({}, "No bearer token"),
+        ({"Authorization": "Basic dGVzdGVyOng="}, "No bearer token"),
+        ({"Authorization": "Bearer fw_wrong"}, "not accepted"),
+        ({"Authorization": "Bearer fw_\u00fc".encode("latin-1")}, "not accepted"),
+    ],
+)
+def test_without_a_token_every_resource_is_401(house: House, header: dict[str, str], words: str) -> None:
+    issue(house.store, "someone", "test")
+    client = TestClient(create_app(house))
+    paths = [path for path in client.get("/openapi.json").json()["paths"] if path.startswith("/v1")]
+    assert len(paths) > 10
+    for path in paths:
+        answer = client.get(path, headers=header)
+        assert answer.status_code == 401, path
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        assert words in answer.json()["error"]["message"]
+        assert answer.headers["X-Log-Position"] == "1"
+    assert client.post("/v1/events", content=b"{").status_code == 401
+
+
+def test_the_way_to_a_first_token_is_shown(house: House) -> None:
+    answer = TestClient(create_app(house)).get("/v1/runs", headers={"Authorization": "Bearer x"})
+    assert "No token was issued yet" in answer.json()["error"]["message"]
+
+
+def test_a_revoked_token_is_refused_at_once(house: House) -> None:
+    client = client_of(house)
+    assert client.get("/v1/runs").status_code == 200
+    revoke(house.store, house.views(), "tester", "lost", "test")
+    assert client.get("/v1/runs").status_code == 401
+
+
+def test_unknown_paths_and_methods_have_the_shape_of_every_error(house: House) -> None:
+    client = client_of(house)
+    unknown = client.get("/v1/nothing")
+    assert (unknown.status_code, set(unknown.json()["error"])) == (404, {"type", "message", "facts"})
+    wrong = client.delete("/v1/runs")
+    assert (wrong.status_code, wrong.json()["error"]["type"], wrong.headers["Allow"]) == (405, "HttpError", "GET")
+
+
+def test_a_defect_answers_500_without_a_trace(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(house)
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr("api.routes.costs.CostState", fail)
+    answer = client.get("/v1/costs")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (500, "InternalError")
+    assert answer.headers["X-Log-Position"] == "1"
+    assert "secret detail" not in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do() -> None:
+    assert {status_of(kind.__new__(kind)) for kind in (BrokenChain, CorruptRow, BlobDamaged, DatasetDiffers)} == {500}
+    assert set(STATUS.values()) == {401, 404, 406, 409, 422, 503}
+
+
+def test_the_document_describes_every_endpoint(house: House) -> None:
+    document = TestClient(create_app(house)).get("/openapi.json").json()
+    tags = {tag["name"] for tag in document["tags"]}
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            assert told["summary"], (path, method)
+            assert told["description"], (path, method)
+            assert set(told["tags"]) <= tags
+            assert ("security" in told) == path.startswith("/v1")
+    assert "RunStarted" in document["components"]["schemas"]
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+    assert _dangling(document) == set()
+
+
+def _dangling(document: dict[str, object]) -> set[str]:
+    """References that lead nowhere."""
+    missing: set[str] = set()
+
+    def walk(part: object) -> None:
+        if isinstance(part, dict):
+            reference = part.get("$ref")
+            if isinstance(reference, str) and not _leads(document, reference):
+                missing.add(reference)
+            for item in part.values():
+                walk(item)
+        elif isinstance(part, list):
+            for item in part:
+                walk(item)
+
+    walk(document)
+    return missing
+
+
+def _leads(document: object, reference: str) -> bool:
+    for part in reference.removeprefix("#/").split("/"):
+        if not isinstance(document, dict) or part not in document:
+            return False
+        document = document[part]
+    return True
+
+
+def test_nothing_heavy_is_imported_by_the_application() -> None:
+    heavy = {"torch", "trl", "peft", "vllm", "llama_cpp", "transformers", "numpy", "pyarrow"}
+    code = f"import sys, api.app; print(sorted({heavy} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_pages_of_the_documentation_are_open(house: House) -> None:
+    assert TestClient(create_app(house)).get("/docs").status_code == 200

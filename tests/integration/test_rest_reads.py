@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine
+
+from api.house import House
+from eventlog.events import (
+    Anchor,
+    ChampionPointed,
+    EvaluationOpened,
+    PriceBookSet,
+    PromotionRule,
+    ReplaceUrl,
+    RewriteProposed,
+    RewriteWon,
+    Rules,
+)
+from tests.conftest import Database, house_on
+
+from .test_rest_samples import BASE, NO_DIGEST, SampleRun, append, client_of, frozen, record, template
+
+
+@pytest.fixture
+def house(empty_house: House) -> House:
+    """A house on an empty log."""
+    return empty_house
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[TestClient]:
+    with client_of(house) as client:
+        yield client
+
+
+def propose(house: House, rewrite: str) -> None:
+    proposed = RewriteProposed(
+        rewrite=rewrite,
+        anchor=Anchor(type="navigate", intent="open", content=NO_DIGEST),
+        change=ReplaceUrl(url="/b"),
+        rule=PromotionRule(),
+        run="r1",
+        source="page_links",
+        confidence=1,
+    )
+    won = RewriteWon(rewrite=rewrite, run="r2", control_runs=(), control_successes=0)
+    append(house.store, f"rewrite/{rewrite}", proposed, won)
+
+
+def test_runs_come_with_their_rewards_and_unknown_stays_null(client: TestClient, house: House) -> None:
+    record(house.store, house.blobs, SampleRun("r1"), SampleRun("r2", score=None), SampleRun("r3", value=None))
+    runs = client.get("/v1/runs").json()["runs"]
+    assert [run["reward"] for run in runs] == [
+        {"score": 1_000_000, "passed": True, "value": 990_000, "cost": 10_000},
+        None,
+        {"score": 1_000_000, "passed": True, "value": None, "cost": None},
+    ]
+    assert runs[0]["status"] == "completed"
+
+
+def test_runs_are_filtered(client: TestClient, house: House) -> None:
+    record(
+        house.store,
+        house.blobs,
+        SampleRun("a", sweep="s2"),
+        SampleRun("b", evaluation="e"),
+        SampleRun("c", template="other"),
+        SampleRun("d", is_missing=True),
+        SampleRun("e", is_ended=False),
+    )
+
+    def ids(**params: str) -> list[str]:
+        return [run["run"] for run in client.get("/v1/runs", params=params).json()["runs"]]
+
+    assert ids(sweep="s2") == ["a"]
+    assert ids(evaluation="e") == ["b"]
+    assert ids(template="other") == ["c"]
+    assert ids(status="missing") == ["d"]
+    assert ids(status="started") == ["e"]
+    assert ids(status="completed", template="contact") == ["a", "b"]
+    assert client.get("/v1/runs", params={"status": "happy"}).status_code == 422
+
+
+def test_runs_are_paged_by_the_bytes_of_their_ids(client: TestClient, house: House) -> None:
+    names = ["Z", "a", "é", "\uffee", "\U0001f600"]
+    record(house.store, house.blobs, *(SampleRun(name) for name in reversed(names)))
+    seen: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = client.get("/v1/runs", params={"after": after, "limit": 2}).json()
+        seen += [run["run"] for run in page["runs"]]
+        after = page["next"]
+    assert seen == names
+
+
+def test_one_run_comes_with_its_events_as_of_a_position(client: TestClient, house: House) -> None:
+    record(house.store, house.blobs, SampleRun("s1/t7/0"))
+    now = client.get("/v1/runs/s1/t7/0")
+    assert [event["type"] for event in now.json()["events"]][-2:] == ["RunFinished", "RewardGraded"]
+    assert now.json()["reward"]["score"] == 1_000_000
+    then = client.get("/v1/runs/s1/t7/0", params={"as_of": 3})
+    assert (then.json()["run"]["status"], then.json()["reward"], len(then.json()["events"])) == ("started", None, 2)
+    assert then.headers["X-Log-Position"] == "3"
+    assert client.get("/v1/runs/s1/t7/0", params={"as_of": 1}).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["runs/x", "rewrites/x", "verdicts/x", "champion", f"datasets/{'a' * 64}"])
+def test_what_is_not_there_is_404(client: TestClient, path: str) -> None:
+    answer = client.get(f"/v1/{path}")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "Unknown")
+    assert answer.headers["X-Log-Position"] == "1"
+
+
+@pytest.mark.parametrize("path", ["runs/a%00b", "runs/", f"runs/{'x' * 201}", "datasets/nothing", "datasets/%00/rows"])
+def test_a_name_that_cannot_be_is_422(client: TestClient, path: str) -> None:
+    assert client.get(f"/v1/{path}").status_code == 422
+
+
+def test_a_rewrite_comes_with_its_history(client: TestClient, house: House) -> None:
+    propose(house, "w1")
+    propose(house, "w2")
+    assert [item["rewrite"] for item in client.get("/v1/rewrites").json()["rewrites"]] == ["w1", "w2"]
+    found = client.get("/v1/rewrites/w1").json()
+    assert [(item["since"], item["state"]["wins"]) for item in found["history"]] == [(2, 0), (3, 1)]
+    then = client.get("/v1/rewrites/w1", params={"as_of": 2}).json()
+    assert (then["rewrite"]["wins"], len(then["history"])) == (0, 1)
+
+
+def test_benchmarks_verdicts_and_costs(client: TestClient, house: House) -> None:
+    append(house.store, "benchmark/b", frozen(template(), 7))
+    opened = EvaluationOpened(
+        evaluation="e1",
+        benchmark="b",
+        benchmark_digest=NO_DIGEST,
+        champion=BASE,
+        challenger=BASE,
+        rules=Rules.seeds(),
+    )
+    append(house.store, "evaluation/e1", opened)
+    assert client.get("/v1/costs").json() == {"book": None, "spent": 0, "runs": 0, "unknown": 0}
+    prices = PriceBookSet(
+        version=1, per_action=5, per_second=1, per_thousand_input_tokens=0, per_thousand_output_tokens=0
+    )
+    append(house.store, "prices", prices)
+    record(house.store, house.blobs, SampleRun("r1"), SampleRun("r2", value=None))
+    assert [item["benchmark"] for item in client.get("/v1/benchmarks").json()["benchmarks"]] == ["b"]
+    assert [item["decision"] for item in client.get("/v1/verdicts").json()["verdicts"]] == [None]
+    assert client.get("/v1/verdicts/e1").json()["verdict"]["rules"]["bootstrap_samples"] == 2000
+    costs = client.get("/v1/costs").json()
+    assert (costs["book"]["per_action"], costs["spent"], costs["runs"], costs["unknown"]) == (5, 10_000, 2, 1)
+
+
+def test_failed_runs_are_clustered(client: TestClient, house: House) -> None:
+    failed = [SampleRun(run, score=0, outcome="no_such_field") for run in ("r1", "r2")]
+    record(house.store, house.blobs, *failed, SampleRun("r3"))
+    assert client.get("/v1/failure-clusters").json()["clusters"] == [
+        {
+            "environment": "marketplace",
+            "template": "contact",
+            "failure_class": "missing_control",
+            "step_intent": "send",
+            "runs": ["r1", "r2"],
+        }
+    ]
+
+
+def test_the_champion_is_a_read_as_of_any_position(client: TestClient, house: House) -> None:
+    for reason in ("first", "second"):
+        pointed = ChampionPointed(artifact=BASE, by="operator", reason=reason, evaluation=None)
+        append(house.store, "champion", pointed)
+    assert client.get("/v1/champion").json()["champion"]["reason"] == "second"
+    assert client.get("/v1/champion", params={"as_of": 2}).json()["champion"]["reason"] == "first"
+    assert client.get("/v1/champion", params={"as_of": 1}).status_code == 404
+    history = client.get("/v1/champion/history").json()["history"]
+    assert [(item["since"], item["state"]["name"]) for item in history] == [(2, "base@0"), (3, "base@0")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["events", "runs", "rewrites", "benchmarks", "verdicts", "failure-clusters", "datasets", "champion/history"],
+)
+def test_every_list_shows_what_the_golden_log_holds(engine: Engine, database: Database, path: str) -> None:
+    golden = house_on(engine, database)
+    head = golden.store.head()
+    with client_of(golden) as client:
+        now, before = client.get(f"/v1/{path}"), client.get(f"/v1/{path}", params={"as_of": 0})
+    assert (now.status_code, now.headers["X-Log-Position"]) == (200, str(head + 1))
+    assert next(iter(now.json().values()))
+    assert (next(iter(before.json().values())), before.headers["X-Log-Position"]) == ([], "0")
