@@ -46,5 +46,8 @@ lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
 
+bench-log: .venv/.dev ## appends and rebuilds, as ratios taken in one run
+	@$(BIN)/python -m benchmarks.log
+
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -101,7 +101,6 @@ class MemoryStore:
 
     def stored(self, *, after: Position = START, upto: Position | None = None) -> Iterator[Stored]:
         """See EventStore.stored."""
-        index = after
-        while index < len(self._rows) and (upto is None or index < upto):
+        last = self.head() if upto is None else min(upto, self.head())
+        for index in range(after, last):
             yield self._rows[index]
-            index = Position(index + 1)

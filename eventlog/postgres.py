@@ -106,7 +106,7 @@ class PostgresStore:
                     yield batch
                 elif until(last):
                     return
-                elif self.head() == last:
+                elif self.head() <= last:
                     for _ in listener.notifies(timeout=_POLL_S, stop_after=1):
                         pass
 

@@ -80,6 +80,8 @@ def _proposed(row: Row) -> RewriteState:
 
 
 def _fold(state: RewriteState, row: Row) -> RewriteState:
+    if not state.rule and row.type in {"RewriteWon", "RewriteLost"}:
+        return state  # never proposed, so no rule decides it
     match row.type:
         case "RewriteProposed":
             state = _proposed(row)

@@ -5,8 +5,8 @@ One answer comes from one position, and `upto` says which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -17,10 +17,11 @@ from eventlog.store import EventStore, Position
 from . import ALL
 from .errors import NotThereYet, ProjectionParked
 from .projection import Change, Fold, digest_changes, latest, replay
-from .projector import Projector, bookmarks
+from .projector import Bookmark, Projector, bookmarks
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+_MOST_STREAMS = 50
 _ROWS = "SELECT key, since, state FROM fold_rows WHERE projection = :p AND version = :v"
 _NEWEST = "SELECT DISTINCT ON (key) key, since, state FROM fold_rows WHERE projection = :p AND version = :v"
 
@@ -80,6 +81,7 @@ class PostgresViews:
     engine: Engine
     store: EventStore
     upto: Position
+    parked: Mapping[str, Bookmark] = field(default_factory=dict)
 
     def get(self, fold: Fold[S], key: str) -> S | None:
         """See Views.get."""
@@ -110,39 +112,48 @@ class PostgresViews:
             statement = text(_NEWEST + " AND since <= :upto" + where + " ORDER BY key, since DESC")
             yield from self._fetch(fold, statement, values)
             return
-        for change in self._fetch(fold, text(_ROWS + where), values):
-            if change.since <= self.upto:
-                yield change
-            else:
-                yield from self._earlier(fold, fold.stream_of(change.key))
+        changes = list(self._fetch(fold, text(_ROWS + where), values))
+        yield from (change for change in changes if change.since <= self.upto)
+        yield from self._earlier(fold, {change.key for change in changes if change.since > self.upto})
 
-    def _earlier(self, fold: Fold[S], stream: str) -> tuple[Change[S], ...]:
-        return replay(fold, self.store.read(stream=stream, upto=self.upto))
+    def _earlier(self, fold: Fold[S], keys: set[str]) -> Iterator[Change[S]]:
+        """What keys that changed since were then: from their streams, or from the log where they are many."""
+        if len(keys) > _MOST_STREAMS:
+            found = replay(fold, self.store.read(types=tuple(fold.reads), upto=self.upto))
+            yield from (change for change in found if change.key in keys)
+        elif fold.stream_of is not None:
+            for key in sorted(keys):
+                yield from replay(fold, self.store.read(stream=fold.stream_of(key), upto=self.upto))
 
     def _fetch(self, fold: Fold[S], statement: TextClause, values: dict[str, Any]) -> Iterator[Change[S]]:
         name = {"p": fold.name, "v": fold.version, **values}
         if fold.stream_of is None:
             name["upto"] = self.upto
+        self._refuse_parked(fold)
         with self.engine.connect() as connection:
             found = connection.execute(statement, name).all()
         for row in found:
             yield Change(row.key, Position(row.since), fold.decode(row.state))
 
+    def _refuse_parked(self, fold: Fold[Any]) -> None:
+        bookmark = self.parked.get(fold.name)
+        if bookmark is not None and bookmark.parked_at is not None and self.upto > bookmark.parked_at:
+            raise ProjectionParked(projection=fold.name, position=bookmark.parked_at, actual=bookmark.parked_error)
+
 
 def at_least(
     projector: Projector, engine: Engine, store: EventStore, *, as_of: Position | None = None
 ) -> PostgresViews:
-    """Views at `as_of` (default: the head), after folding that far. Raises NotThereYet, ProjectionParked."""
+    """Views at `as_of` (default: the head), after folding that far. Raises NotThereYet.
+
+    A projection that is parked before that position raises ProjectionParked when it is read; the others answer.
+    """
     reached = projector.catch_up()
     if as_of is not None and as_of > reached:
         raise NotThereYet(expected=as_of, actual=reached)
     upto = reached if as_of is None else as_of
-    for bookmark in bookmarks(engine):
-        if bookmark.parked_at is not None and upto > bookmark.parked_at:
-            raise ProjectionParked(
-                projection=bookmark.projection, position=bookmark.parked_at, actual=bookmark.parked_error
-            )
-    return PostgresViews(engine, store, upto)
+    parked = {bookmark.projection: bookmark for bookmark in bookmarks(engine) if bookmark.parked_at is not None}
+    return PostgresViews(engine, store, upto, parked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ router = APIRouter(tags=["health"])
     responses={503: {"model": Problem, "description": "The database does not answer."}},
 )
 def healthz(request: Request, house: HouseOf) -> Response:
-    """The head of the log and the position of each projection; a parked one says why. Needs no token."""
+    """The head of the log and the position of each projection; a parked one says where. Needs no token."""
     head = house.store.head()
     mark(request, head)
     standing = {bookmark.projection: _plain(bookmark) for bookmark in bookmarks(house.engine)}
@@ -28,4 +28,4 @@ def healthz(request: Request, house: HouseOf) -> Response:
 def _plain(bookmark: Bookmark) -> dict[str, object]:
     if bookmark.parked_at is None:
         return {"position": bookmark.position}
-    return {"position": bookmark.position, "parked_error": bookmark.parked_error}
+    return {"position": bookmark.position, "parked_at": bookmark.parked_at}

@@ -16,7 +16,7 @@ class Memory(FrozenModel):
     """
 
     upto: Count
-    folds: dict[str, int]
+    folds: dict[Name, Count]
     without: tuple[Name, ...]
     digest: Digest
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from api.cli.main import run_command
-from eventlog.chain import event_digest
-from eventlog.database import open_engine
 from tests.conftest import Database
 from tests.integration.test_cli import Flywheel, flywheel
+from tests.strange import append
 
 __all__ = ["flywheel"]
 
@@ -205,24 +203,4 @@ def change(database: Database, statement: str) -> None:
     engine = create_engine(database.owner_url)
     with engine.begin() as connection:
         connection.execute(text(statement))
-    engine.dispose()
-
-
-def append(database: Database, kind: str, payload: dict[str, object]) -> None:
-    """Append past the vocabulary, as a program that is not this flywheel could."""
-    digest = event_digest(kind, 1, payload, "stranger", None)
-    request = [
-        {
-            "stream": "strange",
-            "expect": None,
-            "key": f"strange:{os.urandom(4).hex()}",
-            "digest": "00" * 32,
-            "cause": None,
-            "actor": "stranger",
-            "events": [{"type": kind, "schema_version": 1, "payload": payload, "digest": digest.hex()}],
-        }
-    ]
-    engine = open_engine(database.app_url)
-    with engine.begin() as connection:
-        connection.execute(text("SELECT * FROM append_events(CAST(:r AS jsonb))"), {"r": json.dumps(request)})
     engine.dispose()

@@ -18,6 +18,8 @@ from eventlog.errors import BlobDamaged, BrokenChain, CorruptRow
 from eventlog.events import RewriteWon
 from eventlog.postgres import PostgresStore
 from projections.projector import Projector
+from tests import strange
+from tests.conftest import Database
 
 from .test_rest_samples import append, client_of
 
@@ -36,14 +38,25 @@ def test_health_is_open_and_names_every_projection(house: House) -> None:
     assert body["projections"]["runs"] == {"position": 0}
 
 
-def test_health_shows_a_parked_projection_and_reads_answer_503_while_the_log_is_still_open(house: House) -> None:
+def test_reads_of_a_parked_projection_answer_503_and_all_others_still_answer(
+    house: House, empty_database: Database
+) -> None:
     client = client_of(house)
-    append(house.store, "rewrite/w", RewriteWon(rewrite="w", run="r", control_runs=(), control_successes=0))
+    strange.append(empty_database, "RewardGraded", {"run": 7})
     house.projector.catch_up()
-    assert "KeyError" in client.get("/healthz").json()["projections"]["rewrites"]["parked_error"]
+    standing = client.get("/healthz").json()["projections"]
+    assert "parked_at" in standing["rewards"]
+    assert "parked_at" not in standing["rewrites"]
     refused = client.get("/v1/runs")
     assert (refused.status_code, refused.json()["error"]["type"]) == (503, "ProjectionParked")
-    assert client.get("/v1/events").status_code == 200
+    assert client.get("/v1/rewrites").status_code == 200
+
+
+def test_a_win_of_a_rewrite_that_was_never_proposed_stops_nothing(house: House) -> None:
+    client = client_of(house)
+    append(house.store, "rewrite/w", RewriteWon(rewrite="w", run="r", control_runs=(), control_successes=0))
+    assert client.get("/v1/rewrites").status_code == 200
+    assert "parked_at" not in client.get("/healthz").json()["projections"]["rewrites"]
 
 
 def test_a_database_that_does_not_answer_is_503_without_its_particulars(house: House) -> None:
