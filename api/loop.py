@@ -24,6 +24,7 @@ from eventlog.events import (
 from eventlog.store import Append
 from gate.benchmark import freeze
 from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.failures import FAILURES, clusters
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.views import PostgresViews
@@ -145,6 +146,9 @@ class Controller:
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
         views = self.house.views()
+        for cluster in clusters(views.find(FAILURES, f"{sweep.sweep}__").values()):
+            where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
+            self.reporter.say(f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}")
         for key, state in views.find(REWRITES).items():
             if key not in before:
                 self.reporter.say(f"proposed {key}: {describe(state.change)}, found in {state.proposed_by}")

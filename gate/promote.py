@@ -33,6 +33,7 @@ from .errors import (
     OtherEvaluation,
     ReasonMissing,
 )
+from .figures import counted, decimal
 
 STREAM = CHAMPION
 """The stream of everything that decides who is champion; its key in the fold has the same name."""
@@ -94,7 +95,7 @@ def settle(store: EventStore, evaluation: str, verdict: Verdict, expect: int, ac
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote":
         _refuse_other_champion(store, evaluation, verdict, expect)
-        reason = "; ".join(verdict.reasons)
+        reason = f"better by {decimal(verdict.mean_delta or 0)} over {counted(verdict.pairs, 'sealed instance')}"
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")

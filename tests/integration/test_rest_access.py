@@ -47,7 +47,7 @@ def test_reads_of_a_parked_projection_answer_503_and_all_others_still_answer(
     standing = client.get("/healthz").json()["projections"]
     assert "parked_at" in standing["rewards"]
     assert "parked_at" not in standing["rewrites"]
-    refused = client.get("/v1/runs")
+    refused = client.get("/v1/failure-clusters")
     assert (refused.status_code, refused.json()["error"]["type"]) == (503, "ProjectionParked")
     assert client.get("/v1/rewrites").status_code == 200
 
