@@ -28,6 +28,9 @@ ViewsAt = Callable[[Position | None], Views]
 """Views at a position, None: the head; `House.views` is one."""
 
 
+_SHORTEST = 8
+
+
 class DatasetDiffers(FlywheelError):
     """The dataset {expected} gives other rows now: their digest is {actual} at position {upto}, expected its own.
 
@@ -85,11 +88,12 @@ def freeze(store: EventStore, built: Built, actor: str) -> str:
 
 
 def find(views: Views, digest: str) -> DatasetState:
-    """The dataset as it was frozen. Raises Unknown."""
-    frozen = views.get(CHECKPOINTS, f"dataset/{digest}")
-    if frozen is None:
-        raise Unknown(what="dataset", actual=digest, way_out="List what was frozen with `flywheel dataset list`.")
-    return frozen
+    """The dataset as it was frozen, by its digest or the first eight characters or more. Raises Unknown."""
+    found = list(views.find(CHECKPOINTS, f"dataset/{digest}").values()) if len(digest) >= _SHORTEST else []
+    if len(found) != 1:
+        way_out = "Give more of its characters." if found else "List what was frozen with `flywheel dataset list`."
+        raise Unknown(what="dataset", actual=digest, way_out=way_out)
+    return found[0]
 
 
 def load(
@@ -98,6 +102,6 @@ def load(
     """The rows of a frozen dataset, made again from the log. Raises Unknown, DatasetDiffers, and what `build` does."""
     frozen = find(views_at(as_of), digest)
     built = build(store, blobs, views_at(Position(frozen.upto)), frozen.queried())
-    if built.digest != digest:
-        raise DatasetDiffers(actual=built.digest, expected=digest, upto=frozen.upto)
+    if built.digest != frozen.dataset:
+        raise DatasetDiffers(actual=built.digest, expected=frozen.dataset, upto=frozen.upto)
     return built

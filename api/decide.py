@@ -24,10 +24,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How large a round is and when to stop. Seeds are taken in order, so every round sees new ones."""
+    """How large a round is and when to stop. Seeds are taken in order, so every round sees new ones.
+
+    Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
+    """
 
     seeds_per_round: int = 12
     siblings: int = 2
+    training_seeds: int = 9_000
     max_rounds: int = 4
     visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
     sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_020))
@@ -59,13 +63,16 @@ def decide(views: Views, sweeps: Sequence[SweepPlanned], *, rounds: int, course:
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights)
-    judged = {state.challenger["memory"]["digest"] for state in verdicts.values()}
+    # A void verdict judged nothing: its arms could not be compared.
+    judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
     if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
         return Next("open_evaluation", "memory holds something that no champion was judged with")
     if sweeps and _is_clean(views, sweeps[-1], challenger):
         return Next("stop", f"every untreated run of {sweeps[-1].sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
+    if not fresh_seeds(sweeps, course):
+        return Next("stop", f"all {course.training_seeds} training seeds were used")
     return Next("plan_sweep", "there are failures to learn from")
 
 
@@ -83,6 +90,12 @@ def _passed(reward: RewardState | None) -> bool:
 def _aside(views: Views) -> str:
     quarantined = [key for key, state in views.find(REWRITES).items() if state.status == "quarantined"]
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
+
+
+def fresh_seeds(sweeps: Sequence[SweepPlanned], course: Course) -> range:
+    """The next training seeds that no sweep has seen, however many each of them took; empty when they are used up."""
+    start = max((spec.env_seed for sweep in sweeps for spec in sweep.specs), default=-1) + 1
+    return range(start, min(start + course.seeds_per_round, course.training_seeds))
 
 
 def unended(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Spec, ...]:

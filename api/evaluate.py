@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from agents.envs.client import EnvClient
 from agents.rollouts.play import Job
-from eventlog.events import Artifact, BenchmarkFrozen, Rules, Verdict
+from eventlog.events import Artifact, BenchmarkFrozen, Decision, Rules, Verdict
+from eventlog.store import Position
 from gate.arms import arm
 from gate.benchmark import specs
 from gate.errors import ChampionMoved
 from gate.judge import judge
-from gate.promote import open_evaluation, settle
+from gate.promote import STREAM, open_evaluation, settle
 from projections.benchmarks import BENCHMARKS
 from projections.rewards import REWARDS
 from projections.runs import RUNS
@@ -41,19 +42,37 @@ def play_and_settle(house: House, client: EnvClient, evaluation: str, course: Co
     state = known(views.get(VERDICTS, evaluation))
     jobs = tuple(_jobs(house, views, state))
     play_jobs(house, client, f"{evaluation}: both arms on {state.benchmark}", jobs, course, reporter)
-    verdict = judged(house, evaluation)
-    try:
-        settle(house.store, evaluation, verdict, _version_at(house, state), ACTOR)
-    except ChampionMoved as moved:
-        verdict = verdict.model_copy(update={"decision": "void", "reasons": (str(moved),)})
-        settle(house.store, evaluation, verdict, _version(house), ACTOR)
-    return f"{evaluation} was decided: {verdict.decision}"
+    return f"{evaluation} was decided: {_settled(house, evaluation)}"
+
+
+def _settled(house: House, evaluation: str) -> Decision:
+    """Judge and append; again where the champion's stream grew in between, for that may have moved the champion."""
+    while True:
+        version = sum(1 for _ in house.store.read(stream=STREAM))
+        try:
+            return settle(house.store, evaluation, judged(house, evaluation), version, ACTOR).decision
+        except ChampionMoved:
+            continue
 
 
 def judged(house: House, evaluation: str) -> Verdict:
-    """The verdict of the arms as the log carries them; the same bytes whenever it is asked for."""
-    views = house.views()
+    """The verdict as the log carried it just before it was reached (now, if it was not): the same bytes whenever asked.
+
+    It is void where the one who was judged is not the champion.
+    """
+    reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state.decision is not None]
+    views = house.views(Position(reached[0] - 1) if reached else None)
     state = known(views.get(VERDICTS, evaluation))
+    verdict = _of_the_arms(views, state)
+    present, judged_one = champion(views), verdict.champion.artifact
+    if present.pointed() != judged_one:
+        reason = f"{judged_one} was judged, but {present.name} is champion since position {present.since}"
+        return verdict.model_copy(update={"decision": "void", "reasons": (reason,)})
+    return verdict
+
+
+def _of_the_arms(views: PostgresViews, state: VerdictState) -> Verdict:
+    evaluation = state.evaluation
     benchmark = _benchmark(views, state)
     runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
     present, challenger = state.artifacts()
@@ -88,12 +107,3 @@ def _jobs(house: House, views: PostgresViews, state: VerdictState) -> Iterator[J
 
 def _benchmark(views: PostgresViews, state: VerdictState) -> BenchmarkFrozen:
     return known(views.get(BENCHMARKS, state.benchmark)).frozen()
-
-
-def _version_at(house: House, state: VerdictState) -> int:
-    """The version of the champion's stream when the evaluation was opened."""
-    return sum(row.position <= state.opened_since for row in house.store.read(stream="champion"))
-
-
-def _version(house: House) -> int:
-    return sum(1 for _ in house.store.read(stream="champion"))

@@ -27,9 +27,10 @@ from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.failures import FAILURES, clusters
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
+from projections.runs import RUNS
 from projections.views import PostgresViews
 
-from .decide import ACTOR, BASE, Course, benchmark_name, champion, decide, describe, known, unended
+from .decide import ACTOR, BASE, Course, benchmark_name, champion, decide, describe, fresh_seeds, known, unended
 from .evaluate import challenge, play_and_settle
 from .house import House
 from .playing import Reporter, pieces_of, play_jobs
@@ -100,11 +101,11 @@ class Controller:
         return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == self.site)
 
     def _plan(self, views: PostgresViews) -> None:
-        number = len(self._sweeps()) + 1
+        before = self._sweeps()
+        number = len(before) + 1
         artifact, blob = remember(views, champion(views).pointed().weights)
         self.house.blobs.put([blob])
-        size = self.course.seeds_per_round
-        seeds = range((number - 1) * size, number * size)
+        seeds = fresh_seeds(before, self.course)
         candidates = sorted(key for key, state in views.find(REWRITES).items() if state.status == "candidate")
         event = planned(
             SeedSweep(f"{self.site}-{number}", self._templates(), seeds, self.course.siblings),
@@ -141,8 +142,9 @@ class Controller:
         self._tell(sweep, before=rewrites.keys())
 
     def _credit(self, sweep: SweepPlanned) -> None:
-        rewards = self.house.views().find(REWARDS, f"{sweep.sweep}__")
-        self.house.store.append(credits_of(sweep.specs, rewards, ACTOR))
+        views, prefix = self.house.views(), f"{sweep.sweep}__"
+        runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
+        self.house.store.append(credits_of(sweep.specs, runs, rewards, ACTOR))
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
         views = self.house.views()

@@ -27,7 +27,7 @@ class Encoded:
 
 def encode(request: Append) -> tuple[Encoded, ...]:
     """The rows of a request. Raises UnstorableText, UnstorableNumber before anything is written."""
-    canonical(request.key)
+    canonical({"stream": request.stream, "key": request.key})
     rows = []
     for event in request.events:
         payload = event.model_dump(mode="json", exclude={"type"})

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,29 +19,33 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DataError, IntegrityError
 
 from .blobs import Blob, PostgresBlobs
 from .chain import GENESIS, verified
-from .errors import LogNotEmpty, NotALog
+from .errors import BlobDamaged, LogNotEmpty, NotALog
 from .postgres import PostgresStore
 from .store import START, Position, Stored
 
 FORMAT = "flywheel-log-1"
 _BATCH = 500
+_SHAPELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DataError, IntegrityError)
+"""What an entry that is no event, key or blob leads to, here or in the database."""
 
 
 def export_log(engine: Engine, file: Path) -> int:
     """Write the log up to its head; the number of events. A half-written file never bears the name asked for."""
     store, blobs = PostgresStore(engine), PostgresBlobs(engine)
     upto = store.head()
+    digests = sorted(blobs.digests())
     partial = file.with_name(file.name + ".partial")
     with _open(partial, "wt", compressed=file.suffix == ".gz") as out:
-        out.write(_line({"format": FORMAT, "head": upto}))
+        out.write(_line({"format": FORMAT, "head": upto, "blobs": len(digests)}))
         for row in store.stored(upto=upto):
             out.write(_line(_plain(row)))
         for key in _keys(engine, upto):
             out.write(_line(key))
-        for digest in sorted(blobs.digests()):
+        for digest in digests:
             blob = blobs.get(digest)
             body = base64.b64encode(blob.body).decode()
             out.write(_line({"blob": digest, "media_type": blob.media_type, "body": body}))
@@ -50,31 +56,39 @@ def export_log(engine: Engine, file: Path) -> int:
 def import_log(engine: Engine, file: Path) -> int:
     """Read an exported log into an empty one, all of it or nothing; the number of events.
 
-    `engine` connects as the schema's owner. Raises LogNotEmpty, NotALog, BrokenChain.
+    `engine` connects as the schema's owner. Raises LogNotEmpty, NotALog, BrokenChain, BlobDamaged.
     """
     with _open(file, "rt", compressed=file.suffix == ".gz") as lines, engine.begin() as connection:
         entries = _entries(file, lines)
         header = next(entries, {})
         if header.get("format") != FORMAT:
             raise NotALog(file=file, actual=header.get("format"), expected=FORMAT)
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))"))
         actual = connection.execute(text("SELECT max(position) FROM events")).scalar()
         if actual is not None:
             raise LogNotEmpty(actual=actual)
-        events = 0
+        found = Counter[str]()
         for batch in _batches(entries):
-            events += _insert(connection, batch, after=Position(events))
-        if events != header["head"]:
-            raise NotALog(file=file, actual=f"{events} events", expected=f"{header['head']} as its header says")
-    return events
+            try:
+                found += _insert(connection, batch, after=Position(found["events"]))
+            except _SHAPELESS as error:
+                raise NotALog(file=file, actual=f"an entry out of shape: {error}", expected=FORMAT) from error
+        expected = {"events": header.get("head"), "keyed events": header.get("head"), "blobs": header.get("blobs")}
+        for what, amount in expected.items():
+            if found[what] != amount:
+                raise NotALog(file=file, actual=f"{found[what]} {what}", expected=f"{amount} as its header says")
+    return found["events"]
 
 
-def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Position) -> int:
+def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Position) -> Counter[str]:
     rows = [_row(entry) for entry in batch if "position" in entry]
     keys = [entry for entry in batch if "key" in entry]
-    blobs = [Blob(entry["media_type"], base64.b64decode(entry["body"])) for entry in batch if "blob" in entry]
+    keyed = sum(key["last"] - key["first"] + 1 for key in keys)
+    blobs = [_blob(entry) for entry in batch if "blob" in entry]
     if rows:
         previous = _chain_at(connection, after)
         body = json.dumps([_plain(row) for row in verified(rows, after=after, previous=previous)])
+        connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": rows[-1].position})
         connection.execute(text(_INSERT_EVENTS), {"rows": body})
         connection.execute(text(_INSERT_VERSIONS), {"rows": body})
     if keys:
@@ -82,7 +96,14 @@ def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Posit
     if blobs:
         values = [{"d": b.digest, "m": b.media_type, "n": len(b.body), "b": b.body} for b in blobs]
         connection.execute(text("INSERT INTO blobs VALUES (:d, :m, :n, :b) ON CONFLICT DO NOTHING"), values)
-    return len(rows)
+    return Counter({"events": len(rows), "keyed events": keyed, "blobs": len(blobs)})
+
+
+def _blob(entry: dict[str, Any]) -> Blob:
+    blob = Blob(entry["media_type"], base64.b64decode(entry["body"], validate=True))
+    if blob.digest != entry["blob"]:
+        raise BlobDamaged(actual=blob.digest, expected=entry["blob"])
+    return blob
 
 
 _INSERT_EVENTS = """INSERT INTO events
@@ -150,8 +171,11 @@ def _line(entry: dict[str, Any]) -> str:
 def _entries(file: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     try:
         for line in lines:
-            yield json.loads(line)
-    except (ValueError, OSError, EOFError) as error:
+            entry = json.loads(line)
+            if not isinstance(entry, dict):
+                raise NotALog(file=file, actual=f"the line {line[:40]!r}", expected="a JSON object on each line")
+            yield entry
+    except (ValueError, OSError, EOFError, zlib.error) as error:
         raise NotALog(file=file, actual=str(error), expected="lines of JSON") from error
 
 

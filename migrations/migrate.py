@@ -11,6 +11,9 @@ from sqlalchemy import Connection, Engine, text
 
 from eventlog.database import schema_of
 
+_AHEAD = 15_000_000
+"""Positions that each migration reserves beyond the head."""
+
 
 def newest() -> str:
     """The revision this code expects."""
@@ -35,6 +38,9 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
         connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        connection.execute(
+            text("SELECT reserve_partitions(coalesce(max(position), 0) + :ahead) FROM events"), {"ahead": _AHEAD}
+        )
         if app_role is not None:
             _grant(connection, schema, app_role)
 

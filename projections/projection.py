@@ -130,11 +130,28 @@ def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[Row]) -> Iterator[
     for row in rows:
         if row.type not in fold.reads:
             continue
-        key = fold.key(row)
+        key = key_of(fold, row)
         if key is None:
             continue
-        states[key] = fold.fold(states.get(key, fold.initial), row)
+        try:
+            states[key] = fold.fold(states.get(key, fold.initial), row)
+        except Exception as error:
+            error.add_note(_where(row))
+            raise
         yield Change(key, row.position, states[key])
+
+
+def key_of(fold: AnyFold, row: Row) -> str | None:
+    """The key an event belongs to."""
+    try:
+        return fold.key(row)
+    except Exception as error:
+        error.add_note(_where(row))
+        raise
+
+
+def _where(row: Row) -> str:
+    return f"(at position {row.position}, {row.type})"
 
 
 def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:

@@ -7,19 +7,20 @@ and then sees a bookmark that is not the one its memory stands at, so it drops i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import OperationalError
 
 from eventlog.codec import decode
-from eventlog.errors import FlywheelError
+from eventlog.errors import CorruptRow, FlywheelError, NewerSchemaVersion
 from eventlog.events import EVENT_TYPES
 from eventlog.store import Position, Stored
 
 from . import ALL
-from .projection import AnyFold, Change, Row, apply, latest, plain, row_of
+from .projection import AnyFold, Change, Row, apply, key_of, latest, plain, row_of
 
 _BATCH = 2000
 _MOST_KEYS = 200_000
@@ -40,7 +41,7 @@ class Projector:
             target = _head(connection) if upto is None else upto
             connection.commit()
             while True:
-                reached = self._batch(connection, target)
+                reached = self._batch(connection, list(self._folds.values()), target)
                 connection.commit()
                 if reached is None:
                     return target
@@ -49,9 +50,11 @@ class Projector:
 
     def rebuild(self, names: Iterable[str]) -> None:
         """Throw the rows of these folds away and fold them again; readers see the old rows until it is done."""
-        chosen = [self._folds[name] for name in names]
-        with self._engine.begin() as connection:
+        chosen = [self._folds[name] for name in sorted(names)]
+        with self._engine.connect() as connection:
             self._open_bookmarks(connection)
+            connection.commit()
+            _lock(connection, chosen)
             for fold in chosen:
                 name = {"p": fold.name, "v": fold.version}
                 connection.execute(text("DELETE FROM fold_rows WHERE projection = :p AND version = :v"), name)
@@ -64,8 +67,9 @@ class Projector:
                 )
                 self._memory.pop(fold.name, None)
             target = _head(connection)
-            while self._batch(connection, target) is not None:
+            while self._batch(connection, chosen, target) is not None:
                 pass
+            connection.commit()
 
     def _open_bookmarks(self, connection: Connection) -> None:
         connection.execute(
@@ -75,25 +79,20 @@ class Projector:
             [{"p": fold.name, "v": fold.version} for fold in sorted(self._folds.values(), key=lambda f: f.name)],
         )
 
-    def _batch(self, connection: Connection, target: Position) -> int | None:
-        bookmarks = connection.execute(
-            text("""SELECT projection, position FROM bookmarks
-                WHERE (projection, version) IN (SELECT * FROM unnest(CAST(:p AS text[]), CAST(:v AS integer[])))
-                AND parked_at IS NULL AND position < :target ORDER BY projection FOR UPDATE"""),
-            {"p": list(self._folds), "v": [fold.version for fold in self._folds.values()], "target": target},
-        ).all()
+    def _batch(self, connection: Connection, folds: Sequence[AnyFold], target: Position) -> int | None:
+        bookmarks = _lock(connection, folds, target)
         if not bookmarks:
             return None
         start = min(row.position for row in bookmarks)
         finish = min([target, *(row.position for row in bookmarks if row.position > start)])
-        folds = [self._folds[row.projection] for row in bookmarks if row.position == start]
-        rows, finish = _rows(connection, folds, start, finish)
-        for fold in folds:
+        standing = [self._folds[row.projection] for row in bookmarks if row.position == start]
+        rows, finish = _rows(connection, standing, start, finish)
+        for fold in standing:
             self._fold(connection, fold, rows, start, finish)
         return finish
 
     def _fold(self, connection: Connection, fold: AnyFold, rows: Sequence[Row], start: int, finish: int) -> None:
-        position, states = self._memory.get(fold.name, (start, {}))
+        position, states = self._memory.pop(fold.name, (start, {}))
         if position != start or len(states) > _MOST_KEYS:
             states = {}
         savepoint = connection.begin_nested()
@@ -101,9 +100,10 @@ class Projector:
             _recall(connection, fold, states, rows)
             _write(connection, fold, list(apply(fold, states, rows)))
             savepoint.commit()
+        except OperationalError:
+            raise  # the database's trouble, not the event's: nothing of this batch is kept, and the next try may do
         except Exception as error:  # noqa: BLE001 the park: one bad event stops one projection, not the others
             savepoint.rollback()
-            self._memory.pop(fold.name, None)
             _park(connection, fold, start, _reason(error))
             return
         self._memory[fold.name] = (finish, states)
@@ -111,6 +111,17 @@ class Projector:
             text("UPDATE bookmarks SET position = :to WHERE projection = :p AND version = :v AND position = :from"),
             {"to": finish, "from": start, "p": fold.name, "v": fold.version},
         )
+
+
+def _lock(connection: Connection, folds: Sequence[AnyFold], target: Position | None = None) -> Sequence[Any]:
+    """The bookmarks of these folds (that stand before `target`), locked in order of name, so that none deadlock."""
+    return connection.execute(
+        text("""SELECT projection, position FROM bookmarks
+            WHERE (projection, version) IN (SELECT * FROM unnest(CAST(:p AS text[]), CAST(:v AS integer[])))
+            AND (CAST(:target AS bigint) IS NULL OR parked_at IS NULL AND position < :target)
+            ORDER BY projection FOR UPDATE"""),
+        {"p": [fold.name for fold in folds], "v": [fold.version for fold in folds], "target": target},
+    ).all()
 
 
 def _head(connection: Connection) -> Position:
@@ -136,10 +147,27 @@ def _rows(connection: Connection, folds: Sequence[AnyFold], start: int, finish: 
 
 
 def _row(found: Any, paths: Sequence[str]) -> Row:
-    if found.whole is not None and found.schema_version < EVENT_TYPES[found.type].schema_version:
-        return row_of(decode(_stored(found)), paths)
-    fields = {path: found[-len(paths) + index] for index, path in enumerate(paths)}
+    fields: Mapping[str, Any] = {path: found[-len(paths) + index] for index, path in enumerate(paths)}
+    expected = EVENT_TYPES[found.type].schema_version
+    if found.schema_version > expected:
+        fields = _Unreadable(NewerSchemaVersion(type=found.type, actual=found.schema_version, expected=expected))
+    elif found.schema_version < expected:
+        try:
+            return row_of(decode(_stored(found)), paths)
+        except CorruptRow as error:
+            fields = _Unreadable(error)
     return Row(found.position, found.stream, found.at, found.actor, found.type, fields)
+
+
+class _Unreadable(dict[str, Any]):
+    """The fields of an event that cannot be read: they stop the folds that ask for one, and no other."""
+
+    def __init__(self, error: FlywheelError) -> None:
+        super().__init__()
+        self._error = error
+
+    def __missing__(self, path: str) -> Any:
+        raise self._error
 
 
 def _stored(found: Any) -> Stored:
@@ -160,7 +188,7 @@ def _stored(found: Any) -> Stored:
 
 def _recall(connection: Connection, fold: AnyFold, states: dict[str, Any], rows: Sequence[Row]) -> None:
     """Bring the states of keys that are not remembered from the table."""
-    keys = {fold.key(row) for row in rows if row.type in fold.reads} - states.keys() - {None}
+    keys = {key_of(fold, row) for row in rows if row.type in fold.reads} - states.keys() - {None}
     if not keys:
         return
     found = connection.execute(
@@ -199,7 +227,8 @@ def _park(connection: Connection, fold: AnyFold, start: int, reason: str) -> Non
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, FlywheelError) else f"{type(error).__name__}: {error}"
+    reason = str(error) if isinstance(error, FlywheelError) else f"{type(error).__name__}: {error}"
+    return " ".join([reason, *getattr(error, "__notes__", ())])
 
 
 @dataclass(frozen=True, slots=True)

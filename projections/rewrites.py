@@ -34,10 +34,10 @@ class RewriteState(State, frozen=True, kw_only=True):
 
 def is_cold(state: RewriteState, now: datetime) -> bool:
     """Whether a promoted rewrite was idle for longer than its rule allows, as of an explicit `now`."""
-    days = int(state.rule["cold_after_days"])
-    return state.status == "promoted" and microseconds(now) - state.last_at > timedelta(days=days) // timedelta(
-        microseconds=1
-    )
+    if state.status != "promoted":
+        return False
+    days = timedelta(days=int(state.rule["cold_after_days"]))
+    return microseconds(now) - state.last_at > days // timedelta(microseconds=1)
 
 
 def _won(state: RewriteState, row: Row) -> RewriteState:

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
-from lxml import html
+from lxml import etree, html
 
-from .errors import EnvironmentDown
+from .errors import ContractBroken, EnvironmentDown
 
 LONGEST_TEXT: Final = 4_000
 _SPACE = re.compile(r"\s+")
@@ -57,7 +57,7 @@ class Page:
 
     def _links(self) -> Iterator[Link]:
         for element in self.document.iter("a"):
-            target = urljoin(self.address, element.get("href") or "")
+            target = _joined(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
                 yield Link(_words(element), "/" + target.removeprefix(self.root))
 
@@ -74,7 +74,7 @@ class Page:
     def field(self, label: str) -> Any:
         """The form control that a label belongs to. Raises Absent."""
         for element in self.document.iter("label"):
-            if _plain(_words(element)) == _plain(label):
+            if _plain(_caption(element)) == _plain(label):
                 control = self._labelled(element)
                 if control is not None:
                     return control
@@ -108,11 +108,13 @@ class Page:
         control = self.field(label)
         if control.tag != "select":
             raise Absent("no_such_field", label)
-        for element in control.iter("option"):
-            if _plain(_words(element)) == _plain(option):
-                control.value = element.get("value") if element.get("value") is not None else _words(element)
-                return
-        raise Absent("no_such_option", option)
+        options = list(control.iter("option"))
+        chosen = next((element for element in options if _plain(_words(element)) == _plain(option)), None)
+        if chosen is None:
+            raise Absent("no_such_option", option)
+        for element in options:
+            element.attrib.pop("selected", None)
+        chosen.set("selected", "selected")
 
     def text(self) -> str:
         """What the page says, one line a block, without addresses: the same for the same seed in every instance."""
@@ -120,12 +122,20 @@ class Page:
 
 
 class Session:
-    """One agent's visit to one instance; keeps cookies, raises EnvironmentDown where the site does not answer."""
+    """One agent's visit to one instance; keeps cookies.
+
+    Raises EnvironmentDown where the site does not answer, and ContractBroken where it leads out of the instance.
+    """
 
     def __init__(self, root: str, *, timeout_s: float = 10.0, transport: httpx2.BaseTransport | None = None) -> None:
-        self.root = root if root.endswith("/") else root + "/"
+        self.root = str(httpx2.URL(root if root.endswith("/") else root + "/"))
         self._client = httpx2.Client(
-            timeout=timeout_s, follow_redirects=True, transport=transport, trust_env=False, max_redirects=5
+            timeout=timeout_s,
+            follow_redirects=True,
+            transport=transport,
+            trust_env=False,
+            max_redirects=5,
+            event_hooks={"request": [self._stay]},
         )
         self._timeout_s = timeout_s
 
@@ -138,8 +148,14 @@ class Session:
         self._client.close()
 
     def open(self, path: str) -> Page:
-        """Open a path from the instance's root."""
-        return self._request("GET", urljoin(self.root, path.lstrip("/")))
+        """Open a path from the instance's root. Raises Absent for one that is no address in the instance."""
+        try:
+            address = httpx2.URL(self.root + path.lstrip("/"))
+        except httpx2.InvalidURL as problem:
+            raise Absent("no_such_link", path) from problem
+        if not self._is_inside(address):
+            raise Absent("no_such_link", path)
+        return self._request("GET", str(address))
 
     def submit(self, page: Page, label: str) -> Page:
         """Send the form that the button with this caption belongs to. Raises Absent."""
@@ -148,9 +164,9 @@ class Session:
         values = [(name, value) for name, value in form.form_values() if name]
         if button.get("name"):
             values.append((button.get("name"), button.get("value") or ""))
-        target = urljoin(page.address, form.get("action") or page.address)
+        target = _joined(page.address, form.get("action") or page.address)
         if (form.get("method") or "get").lower() == "post":
-            return self._request("POST", target, data=dict(values))
+            return self._request("POST", target, data=_grouped(values))
         return self._request("GET", target, params=values)
 
     def _request(self, method: str, address: str, **content: Any) -> Page:
@@ -163,9 +179,48 @@ class Session:
         if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
         address = str(answer.url)
-        document = html.document_fromstring(answer.content or b"<html></html>")
         path = "/" + address.removeprefix(self.root) if address.startswith(self.root) else urlsplit(address).path
-        return Page(answer.status_code, path, address, self.root, document)
+        return Page(answer.status_code, path, address, self.root, _parsed(answer))
+
+    def _stay(self, request: httpx2.Request) -> None:
+        if not self._is_inside(request.url):
+            raise ContractBroken(
+                url=self.root,
+                operation=request.method,
+                actual=f"it leads to {request.url}",
+                expected="every link, form and redirect to stay in the instance",
+            )
+
+    def _is_inside(self, address: httpx2.URL) -> bool:
+        bare = str(address.copy_with(query=None, fragment=None))
+        return bare.startswith(self.root) or bare + "/" == self.root
+
+
+def _parsed(answer: httpx2.Response) -> html.HtmlElement:
+    """The document of an answer, whatever it holds: nothing, broken HTML, or no HTML at all."""
+    try:
+        parser = html.HTMLParser(encoding=answer.charset_encoding)
+    except LookupError:
+        parser = html.HTMLParser()
+    try:
+        return html.document_fromstring(answer.content, parser=parser)
+    except etree.ParserError:
+        return html.document_fromstring(b"<html></html>")
+
+
+def _joined(base: str, reference: str) -> str:
+    """The address that a reference on a page stands for; nowhere, where it is none."""
+    try:
+        return urljoin(base, reference)
+    except ValueError:
+        return ""
+
+
+def _grouped(values: list[tuple[str, str]]) -> dict[str, list[str]]:
+    fields: dict[str, list[str]] = {}
+    for name, value in values:
+        fields.setdefault(name, []).append(value)
+    return fields
 
 
 def _form_of(element: Any) -> Any:
@@ -174,6 +229,12 @@ def _form_of(element: Any) -> Any:
 
 def _words(element: Any) -> str:
     return _SPACE.sub(" ", str(element.text_content())).strip()
+
+
+def _caption(label: html.HtmlElement) -> str:
+    """What a label says, without what stands in a control that it wraps."""
+    own = label.xpath(".//text()[not(ancestor::select or ancestor::textarea or ancestor::button)]")
+    return _SPACE.sub(" ", "".join(map(str, own))).strip()
 
 
 def _plain(text: str) -> str:

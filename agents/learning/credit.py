@@ -7,17 +7,21 @@ from collections.abc import Mapping, Sequence
 from eventlog.events import RewriteLost, RewriteWon, Spec
 from eventlog.store import Append
 from projections.rewards import RewardState
+from projections.runs import RunState
 
 
-def credits_of(specs: Sequence[Spec], rewards: Mapping[str, RewardState], actor: str) -> tuple[Append, ...]:
-    """One append for each treated and graded run, in the order of the sweep; a missing run is no trial.
+def credits_of(
+    specs: Sequence[Spec], runs: Mapping[str, RunState], rewards: Mapping[str, RewardState], actor: str
+) -> tuple[Append, ...]:
+    """One append for each treated and graded run, in the order of the sweep.
 
-    The key is the run's, so crediting a sweep again changes nothing.
+    A missing run is no trial, and neither is one whose plan had no step that its candidate belongs to. The key is the
+    run's, so crediting a sweep again changes nothing.
     """
     appends = []
     for spec in specs:
-        reward = rewards.get(spec.spec_id)
-        if spec.candidate is None or reward is None:
+        run, reward = runs.get(spec.spec_id), rewards.get(spec.spec_id)
+        if run is None or reward is None or spec.candidate is None or spec.candidate not in run.applied:
             continue
         kind = RewriteWon if reward.passed else RewriteLost
         event = kind(rewrite=spec.candidate, run=spec.spec_id, control_runs=(), control_successes=0)

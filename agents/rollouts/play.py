@@ -178,7 +178,11 @@ def _proposals(
         return ()
     place = job.template.plan_steps.index(failed.step)
     following = job.template.plan_steps[place + 1] if place + 1 < len(job.template.plan_steps) else None
-    return tuple(proposal.event(job.run, rule) for proposal in propose(failed.step, following, session))
+    try:
+        found = propose(failed.step, following, session)
+    except EnvironmentFailure:
+        return ()  # the run is played and graded: what recovery meets afterwards takes nothing from it
+    return tuple(proposal.event(job.run, rule) for proposal in found)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

@@ -16,7 +16,7 @@ from ..reading import read_position
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say
 
 app = typer.Typer(help="Datasets: build, list, show, export, verify.", no_args_is_help=True)
-Digest = Annotated[str, typer.Argument(help="The dataset's digest, or its first characters.")]
+Digest = Annotated[str, typer.Argument(help="The dataset's digest, or its first eight characters or more.")]
 
 
 @app.command()

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from agents.envs.provider import known_sites, local_site
+from agents.envs.client import EnvClient
+from agents.envs.provider import Site, known_sites, local_site
 
-from .output import ERR, AsJson, emit_json, listing, say
+from .output import ERR, AsJson, emit_json, facts, listing
 
 app = typer.Typer(help="Environments: list, serve.", no_args_is_help=True)
 
@@ -25,21 +26,31 @@ def list_(as_json: AsJson = False) -> None:
     listing(rows, ("site", "task", "instruction"), as_json=as_json, empty="no sites")
 
 
+def _client(site: Site) -> EnvClient:
+    return EnvClient(site.admin_url, site.admin_token)
+
+
 @app.command()
 def serve(
     site: Annotated[str, typer.Argument(help="Which site.")] = "marketplace",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The pages' port; 0 takes a free one.")] = 0,
     admin_port: Annotated[int, typer.Option(min=0, max=65535, help="The admin port; 0 takes a free one.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of a first instance, to look at in a browser.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a site until interrupted. Its admin token is made anew and printed once."""
-    with local_site(site, port=port, admin_port=admin_port) as local:
-        facts = {"site": local.name, "url": local.url, "admin_url": local.admin_url, "admin_token": local.admin_token}
+    """Serve a site until interrupted, with one instance open. Its admin token is made anew and printed once."""
+    with local_site(site, port=port, admin_port=admin_port) as local, _client(local) as client:
+        told = {
+            "site": local.name,
+            "instance": client.reset(seed).url,
+            "url": local.url,
+            "admin_url": local.admin_url,
+            "admin_token": local.admin_token,
+        }
         if as_json:
-            emit_json(facts)
+            emit_json(told)
         else:
-            for name, value in facts.items():
-                say(f"{name:<12} {value}")
-            ERR.print("Serving; Ctrl-C stops it.")
+            facts(list(told.items()))
+            ERR.print("Serving; open the instance in a browser, Ctrl-C stops it.")
         while True:
             time.sleep(3600)

@@ -17,6 +17,10 @@ class NotAcceptable(FlywheelError):
     """No answer of the kind {actual!r} is offered: expected one of {offered} in the Accept header."""
 
 
+class ReservedEvent(FlywheelError):
+    """{actual} events are not taken over HTTP, so that nothing moves the champion or lets anyone in unseen: expected {expected}."""
+
+
 class AppendConflict(FlywheelError):
     """The stream {stream} is at version {actual}, expected {expected}: nothing was written. Read the stream and decide again."""
 

@@ -14,13 +14,25 @@ from eventlog.events.event import EXACT, Count
 from eventlog.store import Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
 
 from .access import Caller
-from .errors import AppendConflict, AppendKeyReused, Unprocessable
+from .errors import AppendConflict, AppendKeyReused, ReservedEvent, Unprocessable
 from .problems import Problem, faults
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, mark, reply
 
 router = APIRouter(prefix="/events", tags=["events"])
 
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+
+
+RESERVED = {
+    "BenchmarkFrozen": "`flywheel run`",
+    "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
+    "VerdictReached": "`flywheel run` or `flywheel gate run`",
+    "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
+    "MemoryQuarantined": "`flywheel champion back`",
+    "TokenIssued": "`flywheel token issue`",
+    "TokenRevoked": "`flywheel token revoke`",
+}
+"""What only the gate and an operator at the command line append, and how."""
 
 
 class AppendBody(FrozenModel):
@@ -100,6 +112,7 @@ Key = Annotated[
     responses={
         200: {"description": "The key was seen with this content: the positions it took then."},
         201: {"description": "Committed: the positions the events took, and the stream's version."},
+        403: {"model": Problem, "description": "Events that only the gate and an operator append."},
         409: {"model": Problem, "description": "The stream is at another version, or the key had other content."},
     },
 )
@@ -109,6 +122,7 @@ def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody,
         asked = AppendBody.model_validate_json(body)
     except ValidationError as error:
         raise _refused(error.errors(include_url=False, include_input=False)) from error
+    _refuse_reserved(asked.events)
     append = Append(
         stream=asked.stream,
         events=asked.events,
@@ -119,6 +133,12 @@ def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody,
     )
     (outcome,) = house.store.append([append])
     return _answer(request, outcome)
+
+
+def _refuse_reserved(events: Sequence[AnyEvent]) -> None:
+    for event in events:
+        if event.type in RESERVED:
+            raise ReservedEvent(actual=event.type, expected=RESERVED[event.type])
 
 
 def _refused(errors: Sequence[Any]) -> Unprocessable:

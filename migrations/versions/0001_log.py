@@ -114,6 +114,8 @@ BEGIN
             EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER refuse_change', name);
             EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', name);
             EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER refuse_truncate', name);
+            EXECUTE format('CREATE TRIGGER guard_insert AFTER INSERT ON %I REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION guard_insert()', name);
+            EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER guard_insert', name);
             made := made + 1;
         END IF;
         start := start + size;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -23,6 +24,7 @@ from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from gate.arms import arm
 from gate.benchmark import PlannedArmRun, specs
+from gate.errors import ForeignRun
 from gate.judge import judge
 from gate.promote import open_evaluation, settle
 from projections.benchmarks import BENCHMARKS
@@ -106,9 +108,34 @@ def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str,
 
     assert (verdict.decision, verdict.pairs, verdict.missing) == (decision, 20, missing)
     assert verdict.champion.cost == verdict.challenger.cost == 10 * (40 - missing)
+    assert verdict.champion.compared_cost == verdict.champion.cost
     after = ReplayedViews(store, store.head())
     pointed, settled = after.get(CHAMPIONS, CHAMPION), after.get(VERDICTS, EVALUATION)
     assert pointed is not None
     assert settled is not None
     assert pointed.pointed() == now
     assert settled.reached() == verdict
+
+
+def test_a_run_with_another_memory_under_the_same_name_is_refused() -> None:
+    """`base@9` before and after a quarantine are two memories; only the digest tells them apart."""
+    store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    planned = next(item for item in specs(FROZEN, EVALUATION) if item.arm.arm == "challenger")
+    other = Artifact(weights="base", memory=NEW.memory.model_copy(update={"digest": "a" * 64}))
+    assert str(other) == str(NEW)
+    events = events_of(planned, other, passed=True, is_missing=False)
+    store.append([Append(f"run/{planned.spec.spec_id}", events, "runner")])
+    views = ReplayedViews(store, store.head())
+    with pytest.raises(ForeignRun, match="its memory is aaaa"):
+        arm(FROZEN, EVALUATION, "challenger", NEW, views.find(RUNS), views.find(REWARDS))
+
+
+def test_a_run_of_another_benchmark_is_refused() -> None:
+    store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    planned = next(item for item in specs(FROZEN, EVALUATION) if item.arm.arm == "champion")
+    foreign = replace(planned, arm=planned.arm.model_copy(update={"benchmark": "bench-2"}))
+    events = events_of(foreign, OLD, passed=True, is_missing=False)
+    store.append([Append(f"run/{planned.spec.spec_id}", events, "runner")])
+    views = ReplayedViews(store, store.head())
+    with pytest.raises(ForeignRun, match="its benchmark is bench-2, expected bench"):
+        arm(FROZEN, EVALUATION, "champion", OLD, views.find(RUNS), views.find(REWARDS))

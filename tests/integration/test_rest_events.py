@@ -191,3 +191,15 @@ def test_concurrent_callers_leave_one_log_and_exact_projections(client: TestClie
     assert set(statuses) == {201, 200}
     assert house.store.head() == 41
     assert all(found.is_identical for found in compare(house.views()))
+
+
+def test_nothing_moves_the_champion_or_lets_anyone_in_over_http(client: TestClient, house: House) -> None:
+    head = house.store.head()
+    artifact = {"weights": "base", "memory": {"upto": 0, "folds": {}, "without": [], "digest": "0" * 64}}
+    pointed = {"type": "ChampionPointed", "artifact": artifact, "by": "operator", "reason": "x", "evaluation": None}
+    token = {"type": "TokenIssued", "token": "mine", "digest": "0" * 64, "role": "admin"}
+    for event, way in ((pointed, "flywheel champion point"), (token, "flywheel token issue")):
+        refused = client.post("/v1/events", json={"stream": "champion", "events": [event]})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (403, "ReservedEvent")
+        assert way in refused.json()["error"]["message"]
+    assert house.store.head() == head

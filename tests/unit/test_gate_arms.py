@@ -98,6 +98,10 @@ def test_a_score_out_of_range_is_refused(score: int) -> None:
         ({"repeat": None}, "place"),
         ({"is_sealed": False}, "sealed flag"),
         ({"artifact": "base@5"}, "artifact"),
+        ({"memory": "a" * 64}, "memory"),
+        ({"memory": ""}, "memory"),
+        ({"benchmark": "shop-2"}, "benchmark"),
+        ({"benchmark": None}, "benchmark"),
         ({"candidate": "rw1"}, "candidate"),
     ],
 )

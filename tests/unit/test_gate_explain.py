@@ -46,6 +46,7 @@ def test_a_verdict_in_words() -> None:
         "win rate",
         "regressions",
         "costs",
+        "compared costs",
         "missing",
     ]
     assert rows["decision"] == "hold"
@@ -55,7 +56,17 @@ def test_a_verdict_in_words() -> None:
     assert rows["win rate"] == "0.75"
     assert rows["regressions"] == "t1__seed1"
     assert rows["costs"] == "challenger unknown, champion $2"
+    assert rows["compared costs"] == "challenger unknown, champion $2, over all pairs"
     assert rows["missing"] == "0 run pairs, 4 sealed instances compared"
+
+
+def test_the_costs_that_were_compared_are_told_apart_from_those_of_all_runs() -> None:
+    frozen = benchmark(sealed=2)
+    champion = an_arm(frozen, "champion", [HALF, 0], costs=[1_000_000, 500_000])
+    challenger = an_arm(frozen, "challenger", [HALF, HALF], costs=[1_500_000, 9_000_000])
+    rows = dict(explain(judge(champion, challenger, frozen, Rules())))
+    assert rows["costs"] == "challenger $10.5, champion $1.5"
+    assert rows["compared costs"] == "challenger $1.5, champion $1, over pairs that both arms passed"
 
 
 def test_what_was_not_computed_says_so() -> None:

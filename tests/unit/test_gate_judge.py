@@ -109,6 +109,70 @@ def test_costs(costs: tuple[int | None, int | None], decision: str, words: str) 
     assert (verdict.champion.cost, verdict.challenger.cost) == costs
 
 
+DEARER = [10, *[1] * 9], [10, *[1_000] * 9]
+"""Both passed only the first of ten; where the champion gave up early it was cheap."""
+
+
+def compared(rules: Rules, champion: Sequence[int], challenger: Sequence[int], passed_by_both: int) -> Verdict:
+    """The challenger passes all ten tasks, the champion the first few."""
+    frozen = benchmark(sealed=10)
+    scores = [ONE] * passed_by_both + [0] * (10 - passed_by_both)
+    first = an_arm(frozen, "champion", scores, costs=champion)
+    return judge(first, an_arm(frozen, "challenger", [ONE] * 10, costs=challenger), frozen, rules)
+
+
+def test_costs_are_compared_over_the_pairs_that_both_passed() -> None:
+    verdict = compared(Rules(), *DEARER, passed_by_both=1)
+    assert verdict.decision == "promote"
+    assert verdict.reasons[-1] == (
+        "cost $0.00001 is at most 1.5 times the champion's $0.00001 over the 1 pair that both passed"
+    )
+    assert (verdict.champion.compared_cost, verdict.challenger.compared_cost) == (10, 10)
+    assert (verdict.champion.cost, verdict.challenger.cost) == (19, 9_010)
+
+
+def test_the_seeds_rules_compare_the_costs_of_all_pairs() -> None:
+    assert Rules().cost_basis == "passed_pairs"
+    assert Rules.seeds() == Rules(cost_basis="all_pairs")
+    verdict = compared(Rules.seeds(), *DEARER, passed_by_both=1)
+    assert verdict.reasons == ("cost $0.00901 is more than 1.5 times the champion's $0.000019",)
+    assert (verdict.champion.compared_cost, verdict.challenger.compared_cost) == (19, 9_010)
+
+
+def test_a_dearer_success_is_held_by_either_basis() -> None:
+    cheap, dear = [10] * 10, [16] * 10
+    for rules in (Rules(), Rules.seeds()):
+        verdict = compared(rules, cheap, dear, passed_by_both=3)
+        assert verdict.decision == "hold"
+        assert "is more than 1.5 times" in verdict.reasons[0]
+
+
+def test_costs_are_not_compared_where_both_passed_nothing() -> None:
+    verdict = compared(Rules(), [1] * 10, [1_000_000] * 10, passed_by_both=0)
+    assert verdict.decision == "promote"
+    assert verdict.reasons[-1] == "costs are not compared: there is no pair that both arms passed"
+    assert (verdict.champion.compared_cost, verdict.challenger.compared_cost) == (None, None)
+    assert (verdict.champion.cost, verdict.challenger.cost) == (10, 10_000_000)
+
+
+def test_an_unknown_cost_outside_the_compared_pairs_does_no_harm() -> None:
+    frozen = benchmark(sealed=10)
+    first = an_arm(frozen, "champion", [ONE, *[0] * 9], costs=[10, *[None] * 9])
+    second = an_arm(frozen, "challenger", [ONE] * 10, costs=[10, *[None] * 9])
+    verdict = judge(first, second, frozen, Rules())
+    assert (verdict.decision, verdict.champion.cost, verdict.champion.compared_cost) == ("promote", None, 10)
+
+
+@given(ARMS)
+def test_without_costs_both_bases_judge_the_same(arms: tuple[list[int], list[int]]) -> None:
+    assert judged(*arms, Rules(), repeats=2).decision == judged(*arms, Rules.seeds(), repeats=2).decision
+
+
+def test_an_arm_without_a_pair_has_no_mean_score() -> None:
+    verdict = judged([None], [ONE])
+    assert (verdict.champion.mean_score, verdict.challenger.mean_score) == (None, None)
+
+
 def test_one_unknown_cost_makes_the_total_unknown() -> None:
     frozen = benchmark(sealed=3)
     first = an_arm(frozen, "champion", [0, 0, 0], total_cost=5)

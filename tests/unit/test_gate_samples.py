@@ -44,17 +44,20 @@ def an_arm(
     scores: Sequence[int | None],
     *,
     total_cost: int | None = None,
+    costs: Sequence[int | None] | None = None,
     evaluation: str = EVALUATION,
     pinned: Artifact | None = None,
 ) -> Arm:
-    """Scores of the sealed places in order, None where missing; the whole cost lies on the first result."""
+    """Scores of the sealed places in order, None where missing.
+
+    `costs` are of the same places; without them the whole cost lies on the first result.
+    """
     places = sealed_places(frozen)
-    scored = zip(places, scores, strict=True)
     sealed: dict[Place, Result] = {}
-    for place, score in scored:
+    for index, (place, score) in enumerate(zip(places, scores, strict=True)):
         if score is not None:
-            cost = None if total_cost is None else total_cost if not sealed else 0
-            sealed[place] = Result(score, score >= HALF, cost)
+            lumped = None if total_cost is None else total_cost if not sealed else 0
+            sealed[place] = Result(score, score >= HALF, lumped if costs is None else costs[index])
     return Arm(
         name=name,
         artifact=pinned or artifact(0 if name == "champion" else 9),
@@ -82,7 +85,9 @@ def played(
             sibling_index=repeat,
             environment=frozen.environment,
             artifact=str(pinned),
+            memory=pinned.memory.digest,
             evaluation=EVALUATION,
+            benchmark=frozen.benchmark,
             arm=name,
             repeat=repeat,
             is_sealed=sealed[task, seed],

@@ -1,0 +1,159 @@
+"""Evaluations on a real site and PostgreSQL: a champion that is moved meanwhile, and one that is judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.learning.memory import forget_everything, remember
+from api.decide import Course, benchmark_name, champion, decide
+from api.evaluate import challenge, judged, play_and_settle
+from api.house import House
+from api.loop import Controller
+from eventlog.events import (
+    Artifact,
+    ChampionPointed,
+    RewriteProposed,
+    RunStarted,
+    SweepPlanned,
+    VerdictReached,
+)
+from gate.promote import open_evaluation, point
+from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.verdicts import VERDICTS
+
+COURSE = Course(
+    seeds_per_round=6,
+    visible_seeds=(9_000,),
+    sealed_seeds=tuple(range(10_000, 10_005)),
+    max_rounds=6,
+    max_parallel=4,
+)
+PRESENT = forget_everything("base")[0]
+BY_HAND = Artifact(weights="base", memory=PRESENT.memory.model_copy(update={"upto": 1}))
+
+
+@dataclass
+class Watching:
+    """A Reporter that does something when both arms begin to play."""
+
+    meanwhile: Callable[[], None] = lambda: None
+    said: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+        if "both arms" in title:
+            self.meanwhile()
+        yield lambda: None
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judged_against_it_next(
+    client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+
+    def meanwhile() -> None:
+        point(house.store, house.views(), BY_HAND, "a trial", "ann")
+
+    said = Controller(house, client, "marketplace", COURSE, Watching(meanwhile)).run()
+    assert said == "eval-1 was decided: void"
+    pointed = champion(house.views())
+    assert (pointed.pointed(), pointed.by) == (BY_HAND, "operator")
+    void = house.views().find(VERDICTS)["eval-1"].reached()
+    assert void is not None
+    assert void.decision == "void"
+    assert void.reasons[0].startswith("base@0 was judged, but base@1 is champion since position")
+    assert judged(house, "eval-1") == void
+    assert (void.champion.artifact, void.missing) == (PRESENT, 0)
+    assert void.mean_delta is not None
+
+    assert Controller(house, client, "marketplace", COURSE, Watching()).run() == "eval-2 was decided: promote"
+    after = house.views().find(VERDICTS)["eval-2"].reached()
+    assert after is not None
+    assert after.champion.artifact == BY_HAND
+    assert after.challenger.artifact.memory.digest == void.challenger.artifact.memory.digest
+    assert champion(house.views()).pointed() == after.challenger.artifact
+    assert judged(house, "eval-2") == after
+
+    check_what_the_log_holds(house)
+
+
+def check_what_the_log_holds(house: House) -> None:
+    """No arm proposed, no sweep met a benchmark, and each pointing of the gate stands beside its verdict."""
+    events = [recorded.event for recorded in house.store.read()]
+    arms = {event.run for event in events if isinstance(event, RunStarted) and event.arm is not None}
+    assert len(arms) == 2 * 2 * 2 * 6
+    assert not arms & {event.run for event in events if isinstance(event, RewriteProposed)}
+    sweeps = [event for event in events if isinstance(event, SweepPlanned)]
+    oracle = {each.template_id: each.oracle_task_id for event in sweeps for each in event.templates}
+    swept = [(event.environment, oracle[spec.template], spec.env_seed) for event in sweeps for spec in event.specs]
+    assert sweeps
+    assert not set(swept) & benchmark_instances(house.views().find(BENCHMARKS).values())
+    seeds = [{spec.env_seed for spec in event.specs} for event in sweeps]
+    assert sum(map(len, seeds)) == len(set[int]().union(*seeds))
+    moved = [recorded.event for recorded in house.store.read(stream="champion")]
+    assert [type(event) for event in moved] == [
+        ChampionPointed,
+        ChampionPointed,
+        VerdictReached,
+        VerdictReached,
+        ChampionPointed,
+    ]
+
+
+def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_is_void(
+    client: EnvClient, empty_house: House
+) -> None:
+    """The champion is pointed between reading it and opening the evaluation."""
+    house = empty_house
+
+    class Stopped(Exception):
+        """The controller was killed before its arms played."""
+
+    def killed() -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        Controller(house, client, "marketplace", COURSE, Watching(killed)).run()
+    challenger = house.views().find(VERDICTS)["eval-1"].artifacts()[1]
+    frozen = house.views().find(BENCHMARKS)[benchmark_name("marketplace")].frozen()
+    point(house.store, house.views(), BY_HAND, "a trial", "ann")
+    assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
+    open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller")
+    assert play_and_settle(house, client, "eval-2", COURSE, Watching()) == "eval-2 was decided: void"
+    pointed = house.views().get(CHAMPIONS, CHAMPION)
+    assert pointed is not None
+    assert pointed.pointed() == BY_HAND
+    assert challenge(house, "marketplace", challenger, COURSE.rules) == "eval-3"
+    assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
+
+
+def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client: EnvClient, house: House) -> None:
+    """The golden log ends with a rollback: what it learned is quarantined, and nothing is left to judge."""
+    views = house.views()
+    sweeps = [recorded.event for recorded in house.store.read(types=["SweepPlanned"])]
+    found = decide(
+        views,
+        [event for event in sweeps if isinstance(event, SweepPlanned)],
+        rounds=0,
+        course=Course(),
+        site="marketplace",
+    )
+    assert found.what == "plan_sweep"
+    assert remember(views, "base")[0].memory.digest == PRESENT.memory.digest
+    assert benchmark_name("marketplace") in views.find(BENCHMARKS)

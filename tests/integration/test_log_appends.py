@@ -1,0 +1,124 @@
+"""Appends that meet trouble: an old snapshot, another connection, a rollback, a log without a partition left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from eventlog.chain import GENESIS, verified
+from eventlog.database import open_engine
+from eventlog.errors import LogFull
+from eventlog.postgres import PostgresStore
+from eventlog.store import START, Append, Committed, Position, Stored
+from projections.projector import Projector
+from tests.conftest import Database
+from tests.golden.test_golden_samples import sample
+
+from .test_log_guards import DAWN, fingerprint, insert, refusal
+
+WON = sample("RewriteWon")
+
+
+def test_a_caller_with_an_old_snapshot_fails_and_writes_nothing(empty_engine: Engine) -> None:
+    store = PostgresStore(empty_engine)
+    request = """[{"stream": "%s", "key": "%s", "digest": "00", "actor": "a", "events": [{"type": "RewriteWon",
+        "schema_version": 1, "payload": {}, "digest": "%s"}]}]"""
+    for isolation in ("REPEATABLE READ", "SERIALIZABLE"):
+        with empty_engine.connect().execution_options(isolation_level=isolation) as connection:
+            connection.execute(text("SELECT count(*) FROM events")).scalar()
+            (outcome,) = store.append([Append("s", (WON,), "test")])
+            assert isinstance(outcome, Committed)
+            with pytest.raises(DBAPIError):
+                connection.execute(
+                    text("SELECT * FROM append_events(CAST(:r AS jsonb))"),
+                    {"r": request % ("t", isolation, "00" * 32)},
+                ).all()
+    assert store.head() == 2
+    assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == 2
+
+
+def test_appends_from_two_processes_worth_of_connections_interleave_without_a_gap(empty_database: Database) -> None:
+    engines = [open_engine(empty_database.app_url), open_engine(empty_database.app_url)]
+    try:
+        stores = [PostgresStore(engine) for engine in engines]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: stores[n % 2].append([Append(f"s{n % 5}", (WON,), "test")]), range(120)))
+        rows = list(verified(stores[0].stored(), after=START, previous=GENESIS))
+        assert (len(rows), stores[1].head()) == (120, 120)
+    finally:
+        for engine in engines:
+            engine.dispose()
+
+
+def test_an_append_that_is_rolled_back_leaves_its_positions_to_the_next(empty_engine: Engine) -> None:
+    store = PostgresStore(empty_engine)
+    request = """[{"stream": "s", "key": "k", "digest": "00", "actor": "a", "events": [{"type": "RewriteWon",
+        "schema_version": 1, "payload": {}, "digest": "%s"}]}]"""
+    with empty_engine.connect() as connection:
+        connection.execute(text("SELECT * FROM append_events(CAST(:r AS jsonb))"), {"r": request % ("00" * 32)}).all()
+        connection.rollback()
+    assert list(store.append([Append("s", (WON,), "test", expect=0, key="k")])) == [
+        Committed(Position(1), Position(1), 1)
+    ]
+
+
+@pytest.fixture
+def owner_of_empty(empty_database: Database) -> Iterator[Engine]:
+    """The owner's engine on an empty log."""
+    opened = open_engine(empty_database.owner_url)
+    yield opened
+    opened.dispose()
+
+
+def test_a_log_without_a_partition_is_full_writes_nothing_and_goes_on_once_one_is_reserved(
+    empty_engine: Engine, owner_of_empty: Engine
+) -> None:
+    with owner_of_empty.begin() as connection:
+        connection.execute(text("DROP TABLE events_1"))
+    store = PostgresStore(empty_engine)
+    with pytest.raises(LogFull) as caught:
+        store.append([Append("s", (WON,), "test", key="k")])
+    assert (caught.value.facts["actual"], store.head()) == (1, START)
+    assert fingerprint(owner_of_empty) == [(0, None)] * 3
+    with owner_of_empty.connect() as connection:
+        assert connection.execute(text("SELECT reserve_partitions(1)")).scalar() == 1
+        connection.commit()
+    assert list(store.append([Append("s", (WON,), "test", key="k")])) == [Committed(Position(1), Position(1), 1)]
+
+
+def test_reserving_makes_only_what_is_missing_and_its_partitions_are_guarded(
+    empty_engine: Engine, owner_of_empty: Engine
+) -> None:
+    def reserve(engine: Engine, upto: int) -> int:
+        with engine.begin() as connection:
+            return int(connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": upto}).scalar_one())
+
+    assert [reserve(empty_engine, upto) for upto in (20_000_000, 20_000_001, 25_000_000, 30_000_001)] == [0, 1, 0, 2]
+    for table in ("events_20000001", "events_30000001"):
+        assert "is append-only" in refusal(owner_of_empty, f"TRUNCATE {table}")
+        far = Stored(Position(int(table[7:])), "s", 1, DAWN, "a", None, "RewriteWon", 1, "{}", bytes(32), bytes(32))
+        with (
+            pytest.raises(DBAPIError, match="do not follow the head"),
+            owner_of_empty.begin() as connection,
+        ):
+            insert(connection, table, far)
+
+
+def test_a_partition_may_be_reserved_while_others_append_and_fold(empty_engine: Engine) -> None:
+    store, projector = PostgresStore(empty_engine), Projector(empty_engine)
+
+    def reserve(upto: int) -> None:
+        with empty_engine.begin() as connection:
+            connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": upto})
+
+    with ThreadPoolExecutor(3) as pool:
+        done: list[Future[object]] = [pool.submit(reserve, 20_000_000 + n * 5_000_000) for n in range(1, 4)]
+        done += [pool.submit(store.append, [Append("s", (sample("PriceBookSet"),), "a")]) for _ in range(20)]
+        done += [pool.submit(projector.catch_up) for _ in range(3)]
+        for future in done:
+            future.result(20)
+    assert store.head() == 20

@@ -1,0 +1,107 @@
+"""Migrating: once, again, by several at once; and a schema that is not this code's is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Engine, text
+
+from api.house import check_schema
+from eventlog.database import open_engine
+from eventlog.errors import ForeignSchema, LogFull
+from eventlog.postgres import PostgresStore
+from eventlog.store import START, Append, Committed, Position
+from migrations.migrate import migrate, newest
+from tests.conftest import Database
+from tests.golden.test_golden_samples import golden_rows, sample
+
+
+@pytest.fixture
+def fresh(clone: Callable[[str], Database]) -> Database:
+    """A database that holds another project, so that the project `fresh` is not there yet."""
+    return clone("empty")
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[str, str], Engine]]:
+    """A function that opens engines, which are closed afterwards."""
+    engines: list[Engine] = []
+
+    def make(url: str, project: str) -> Engine:
+        engines.append(open_engine(url, project))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.dispose()
+
+
+def tables(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return list(
+            connection.execute(
+                text("SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1")
+            ).scalars()
+        )
+
+
+def test_migrating_again_changes_nothing_and_keeps_the_log(owner_engine: Engine, database: Database) -> None:
+    before = tables(owner_engine)
+    migrate(owner_engine, app_role=database.app_role)
+    migrate(owner_engine)
+    assert tables(owner_engine) == before
+    kept = list(PostgresStore(owner_engine).stored())
+    assert [(row.position, row.chain) for row in kept] == [(row.position, row.chain) for row in golden_rows()]
+
+
+def test_several_may_migrate_at_once_and_append_as_soon_as_one_is_done(
+    fresh: Database, opened: Callable[[str, str], Engine]
+) -> None:
+    owners = [opened(fresh.owner_url, "fresh") for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda owner: migrate(owner, app_role=fresh.app_role), owners))
+    engine = opened(fresh.app_url, "fresh")
+    check_schema(engine)
+    outcomes = PostgresStore(engine).append([Append("s", (sample("RewriteWon"),), "test")])
+    assert list(outcomes) == [Committed(Position(1), Position(1), 1)]
+
+
+def test_a_schema_that_is_not_there_is_named_with_the_way_out(
+    fresh: Database, opened: Callable[[str, str], Engine]
+) -> None:
+    with pytest.raises(ForeignSchema) as caught:
+        check_schema(opened(fresh.app_url, "fresh"))
+    assert caught.value.facts["schema"] == "flywheel_fresh"
+    assert (caught.value.facts["actual"], caught.value.facts["expected"]) == ("none", newest())
+    assert "flywheel db migrate" in str(caught.value)
+
+
+@pytest.mark.parametrize(("version", "way_out"), [("0000", "flywheel db migrate"), ("9999", "upgrade this one")])
+def test_a_schema_of_another_version_is_named_with_the_way_out(
+    engine: Engine, owner_engine: Engine, version: str, way_out: str
+) -> None:
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE migration SET version_num = :version"), {"version": version})
+    with pytest.raises(ForeignSchema, match=way_out) as caught:
+        check_schema(engine)
+    assert caught.value.facts["actual"] == version
+
+
+def test_a_schema_of_this_version_is_fine(engine: Engine) -> None:
+    check_schema(engine)
+
+
+def test_migrating_reserves_positions_again_when_the_log_is_full(
+    fresh: Database, opened: Callable[[str, str], Engine]
+) -> None:
+    owner, engine = opened(fresh.owner_url, "default"), opened(fresh.app_url, "default")
+    with owner.begin() as connection:
+        connection.execute(text("DROP TABLE events_1"))
+    request = Append("s", (sample("RewriteWon"),), "test")
+    with pytest.raises(LogFull, match="flywheel db migrate"):
+        PostgresStore(engine).append([request])
+    assert PostgresStore(engine).head() == START
+    migrate(owner, app_role=fresh.app_role)
+    assert list(PostgresStore(engine).append([request])) == [Committed(Position(1), Position(1), 1)]

@@ -1,0 +1,257 @@
+"""A log to a file and back: nothing is lost, and what is damaged is refused whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from eventlog.blobs import Blob, PostgresBlobs
+from eventlog.chain import GENESIS, verified
+from eventlog.database import open_engine
+from eventlog.errors import BlobDamaged, BrokenChain, FlywheelError, LogNotEmpty, NotALog
+from eventlog.postgres import PostgresStore
+from eventlog.store import START, Append, Committed, Position, Repeated
+from eventlog.transfer import export_log, import_log
+from projections import ALL
+from projections.projection import digest_changes
+from projections.projector import Projector
+from projections.views import PostgresViews
+from tests.conftest import GOLDEN, Database
+from tests.golden.test_golden_samples import golden_rows, sample
+
+Entries = list[dict[str, Any]]
+END = len(golden_rows())
+
+
+@pytest.fixture
+def target(empty_database: Database) -> Iterator[Engine]:
+    """The owner's engine on an empty log."""
+    opened = open_engine(empty_database.owner_url)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture(scope="module")
+def entries() -> Entries:
+    """The lines of the golden log's file."""
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def written(folder: Path, entries: Entries, name: str = "log.ndjson") -> Path:
+    file = folder / name
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def refusing(server: Database, run_sql: Callable[[str], None], templates: dict[str, str]) -> Iterator[Engine]:
+    """The owner's engine on an empty log that the tests of refusals share, because nothing is ever written to it."""
+    name = f"flywheel_test_{os.getpid()}_refusing"
+    run_sql(f'CREATE DATABASE "{name}" TEMPLATE "{templates["empty"]}"')
+    opened = open_engine(server.named(name).owner_url)
+    yield opened
+    opened.dispose()
+    run_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def assert_nothing_was_written(engine: Engine) -> None:
+    assert (PostgresStore(engine).head(), PostgresBlobs(engine).digests()) == (START, frozenset())
+    with engine.connect() as connection:
+        rows = connection.execute(
+            text("SELECT (SELECT count(*) FROM append_keys), count(*) FROM stream_versions")
+        ).one()
+    assert tuple(rows) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["log.ndjson", "log.ndjson.gz"])
+def test_a_log_goes_into_a_file_and_into_another_database_unchanged(
+    engine: Engine, target: Engine, tmp_path: Path, name: str
+) -> None:
+    assert export_log(engine, tmp_path / name) == END
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert import_log(target, tmp_path / name) == END
+    ours, theirs = list(PostgresStore(engine).stored()), list(PostgresStore(target).stored())
+    assert ours == theirs
+    assert len(list(verified(theirs, after=START, previous=GENESIS))) == END
+    assert PostgresBlobs(target).digests() == PostgresBlobs(engine).digests()
+    for digest in PostgresBlobs(engine).digests():
+        assert PostgresBlobs(target).get(digest) == PostgresBlobs(engine).get(digest)
+    Projector(target).catch_up()
+    for fold in ALL:
+        digests = {
+            digest_changes(PostgresViews(found, PostgresStore(found), Position(END)).changes(fold))
+            for found in (engine, target)
+        }
+        assert len(digests) == 1
+
+
+def test_a_file_that_is_written_again_from_what_it_gave_is_the_same(target: Engine, tmp_path: Path) -> None:
+    import_log(target, GOLDEN)
+    export_log(target, tmp_path / "again.ndjson.gz")
+    with gzip.open(GOLDEN, "rb") as first, gzip.open(tmp_path / "again.ndjson.gz", "rb") as second:
+        assert sorted(map(canonical_line, first)) == sorted(map(canonical_line, second))
+
+
+def canonical_line(line: bytes) -> str:
+    return json.dumps(json.loads(line), sort_keys=True)
+
+
+def test_what_was_appended_before_is_repeated_after_and_what_is_new_goes_on(
+    empty_engine: Engine, target: Engine, clone: Callable[[str], Database], tmp_path: Path
+) -> None:
+    first, second = sample("RewriteWon"), sample("RewriteLost")
+    one = Append("s", (first, second), "test", expect=0, key="one")
+    PostgresStore(empty_engine).append([one])
+    export_log(empty_engine, tmp_path / "log.ndjson")
+    other = open_engine(clone("empty").owner_url)
+    try:
+        import_log(other, tmp_path / "log.ndjson")
+        store = PostgresStore(other)
+        assert list(store.append([one, Append("s", (first,), "test", expect=2)])) == [
+            Repeated(Position(1), Position(2)),
+            Committed(Position(3), Position(3), 3),
+        ]
+        assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == 3
+    finally:
+        other.dispose()
+
+
+def test_an_empty_log_goes_over_with_its_blobs(
+    empty_engine: Engine, clone: Callable[[str], Database], tmp_path: Path
+) -> None:
+    blob = Blob("text/plain", b"put, and never named by an event")
+    PostgresBlobs(empty_engine).put([blob])
+    assert export_log(empty_engine, tmp_path / "log.ndjson") == 0
+    other = open_engine(clone("empty").owner_url)
+    try:
+        assert import_log(other, tmp_path / "log.ndjson") == 0
+        assert PostgresBlobs(other).get(blob.digest) == blob
+    finally:
+        other.dispose()
+
+
+def test_a_log_that_holds_events_takes_no_import(owner_engine: Engine) -> None:
+    before = list(PostgresStore(owner_engine).stored())
+    with pytest.raises(LogNotEmpty) as caught:
+        import_log(owner_engine, GOLDEN)
+    assert caught.value.facts["actual"] == END
+    assert list(PostgresStore(owner_engine).stored()) == before
+
+
+def first(entries: Entries, kind: str) -> dict[str, Any]:
+    return next(entry for entry in entries if kind in entry)
+
+
+def last(entries: Entries, kind: str) -> dict[str, Any]:
+    return next(entry for entry in reversed(entries) if kind in entry)
+
+
+def without(entries: Entries, entry: dict[str, Any]) -> Entries:
+    return [other for other in entries if other is not entry]
+
+
+TAMPERED: dict[str, tuple[Callable[[Entries], object], type[FlywheelError]]] = {
+    "a payload": (lambda e: e[100]["payload"].update(run="another"), BrokenChain),
+    "a float": (lambda e: e[100]["payload"].update(run=1.5), BrokenChain),
+    "an actor": (lambda e: e[100].update(actor="another"), BrokenChain),
+    "a stream": (lambda e: e[100].update(stream="another"), BrokenChain),
+    "a stream without a name in Unicode": (lambda e: e[100].update(stream="\ud800"), BrokenChain),
+    "a time": (lambda e: e[100].update(at=e[101]["at"][:-6] + "+00:01"), BrokenChain),
+    "a time without a zone": (lambda e: e[100].update(at="2026-01-01T00:00:00"), NotALog),
+    "a time that is none": (lambda e: e[100].update(at="yesterday"), NotALog),
+    "a chain": (lambda e: e[100].update(chain="00" * 32), BrokenChain),
+    "a chain that is no number": (lambda e: e[100].update(chain="xyz"), NotALog),
+    "a version": (lambda e: e[100].update(version=77), BrokenChain),
+    "a version that is text": (lambda e: e[100].update(version="77"), NotALog),
+    "a version beyond any": (lambda e: e[100].update(version=2**70), NotALog),
+    "a position that is text": (lambda e: e[100].update(position="100"), BrokenChain),
+    "a payload that is none": (lambda e: e[100].update(payload=None), BrokenChain),
+    "a field more": (lambda e: e[100].update(more=1), NotALog),
+    "a field less": (lambda e: e[100].pop("actor"), NotALog),
+    "a row removed": (lambda e: e.pop(100), BrokenChain),
+    "a row twice": (lambda e: e.insert(100, e[100]), BrokenChain),
+    "a pair swapped": (lambda e: e.insert(100, e.pop(101)), BrokenChain),
+    "a key removed": (lambda e: e.remove(last(e, "key")), NotALog),
+    "a key twice": (lambda e: e.append(first(e, "key")), NotALog),
+    "a key without its digest": (lambda e: first(e, "key").pop("digest"), NotALog),
+    "a blob removed": (lambda e: e.remove(last(e, "blob")), NotALog),
+    "a blob's bytes": (lambda e: first(e, "blob").update(body="AAAA"), BlobDamaged),
+    "a blob's bytes that are none": (lambda e: first(e, "blob").update(body="*"), NotALog),
+    "a blob without its type": (lambda e: first(e, "blob").pop("media_type"), NotALog),
+    "the header's format": (lambda e: e[0].update(format="flywheel-log-2"), NotALog),
+    "the header's head": (lambda e: e[0].update(head=END - 1), NotALog),
+    "the header without its head": (lambda e: e[0].pop("head"), NotALog),
+    "the header removed": (lambda e: e.pop(0), NotALog),
+    "everything": (lambda e: e.clear(), NotALog),
+    "all but the header": (lambda e: e.__delitem__(slice(1, None)), NotALog),
+    "the end": (lambda e: e.__delitem__(slice(END - 20, None)), NotALog),
+    "everything but the events": (lambda e: e.__delitem__(slice(END + 1, None)), NotALog),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_file_that_was_tampered_with_is_refused_by_name_and_nothing_of_it_is_kept(
+    refusing: Engine, entries: Entries, tmp_path: Path, what: str
+) -> None:
+    damage, error = TAMPERED[what]
+    copied: Entries = json.loads(json.dumps(entries))
+    damage(copied)
+    with pytest.raises(error):
+        import_log(refusing, written(tmp_path, copied))
+    assert_nothing_was_written(refusing)
+
+
+@pytest.mark.parametrize("line", ["[]", "7", "{", "", '"text"', "\x00"])
+def test_a_line_that_is_no_object_is_refused_by_name(
+    refusing: Engine, entries: Entries, tmp_path: Path, line: str
+) -> None:
+    file = written(tmp_path, entries[:50])
+    file.write_text(file.read_text("utf-8") + line + "\n", "utf-8")
+    with pytest.raises(NotALog):
+        import_log(refusing, file)
+    assert_nothing_was_written(refusing)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10, 1000, 50_000, -1, -9])
+def test_a_compressed_file_that_was_cut_short_is_refused_by_name(refusing: Engine, tmp_path: Path, kept: int) -> None:
+    file = tmp_path / "cut.ndjson.gz"
+    file.write_bytes(GOLDEN.read_bytes()[:kept])
+    with pytest.raises(NotALog):
+        import_log(refusing, file)
+    assert_nothing_was_written(refusing)
+
+
+def test_a_compressed_file_with_a_wrong_byte_and_one_that_is_not_compressed_are_refused_by_name(
+    refusing: Engine, entries: Entries, tmp_path: Path
+) -> None:
+    whole = bytearray(GOLDEN.read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    damaged = tmp_path / "damaged.ndjson.gz"
+    damaged.write_bytes(whole)
+    for file in (damaged, written(tmp_path, entries, "plain.ndjson.gz")):
+        with pytest.raises(NotALog):
+            import_log(refusing, file)
+    assert_nothing_was_written(refusing)
+
+
+def test_a_log_that_refused_a_file_takes_a_whole_one(target: Engine, entries: Entries, tmp_path: Path) -> None:
+    for file in (written(tmp_path, entries[:-1]), written(tmp_path, [*entries, entries[-200]])):
+        with pytest.raises(NotALog):
+            import_log(target, file)
+    assert import_log(target, GOLDEN) == END
+
+
+def test_the_application_cannot_import(empty_engine: Engine, empty_database: Database) -> None:
+    if empty_database.app_role is None:
+        pytest.skip("this server's application is its owner")
+    with pytest.raises(Exception, match="permission denied"):
+        import_log(empty_engine, GOLDEN)
+    assert PostgresStore(empty_engine).head() == START

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from agents.learning.memory import forget_everything, remember
+from agents.rewards import graded
+from api.decide import Course, Next, benchmark_name, champion, decide, ended, known, prices, unended
+from eventlog.events import (
+    Artifact,
+    ChampionPointed,
+    MemoryQuarantined,
+    Rules,
+    Spec,
+    SweepPlanned,
+    Usage,
+    VerdictReached,
+)
+from eventlog.memory import MemoryStore
+from gate.benchmark import freeze
+from gate.judge import judge
+from gate.promote import open_evaluation
+from tests.unit.test_agent_samples import (
+    BOOK,
+    EMPTY,
+    a_store,
+    add,
+    decide_rewrite,
+    finished,
+    missing,
+    propose,
+    spec,
+    started,
+    template,
+    views,
+)
+from tests.unit.test_gate_samples import an_arm
+
+SITE = "marketplace"
+WON = (True,) * 3
+FROZEN = freeze(benchmark_name(SITE), SITE, [template()], [9_000], range(10_000, 10_008), 1)
+
+
+def a_log() -> MemoryStore:
+    store = a_store()
+    point(store, EMPTY)
+    add(store, f"benchmark/{FROZEN.benchmark}", FROZEN)
+    return store
+
+
+def point(store: MemoryStore, artifact: Artifact) -> None:
+    add(store, "champion", ChampionPointed(artifact=artifact, by="genesis", reason="start", evaluation=None))
+
+
+def plan(store: MemoryStore, name: str, runs: int = 2, *, candidate: str | None = None) -> SweepPlanned:
+    """A sweep with today's memory; the last of its runs carries the candidate."""
+    carried = [None] * (runs - 1) + [candidate]
+    specs = tuple(spec(f"r{index}", sweep=name, candidate=each) for index, each in enumerate(carried))
+    artifact = remember(views(store), "base")[0]
+    event = SweepPlanned(
+        sweep=name, environment=SITE, templates=(template(),), specs=specs, artifact=artifact, rng_seed=7
+    )
+    add(store, f"sweep/{name}", event)
+    return event
+
+
+def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> None:
+    """Runs as they ended: passed, failed, or missing (None)."""
+    usage = Usage(actions=1, wall_microseconds=1, input_tokens=0, output_tokens=0)
+    for each, won in zip(specs, passed, strict=True):
+        end = missing(each)
+        if won is None:
+            add(store, f"run/{each.spec_id}", started(each), end)
+        else:
+            reward = graded(each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won)
+            add(store, f"run/{each.spec_id}", started(each), finished(each), reward)
+
+
+def open_one(store: MemoryStore, name: str, challenger: Artifact, benchmark: str = FROZEN.benchmark) -> None:
+    present = champion(views(store)).pointed()
+    frozen = FROZEN.model_copy(update={"benchmark": benchmark})
+    open_evaluation(store, name, frozen, present, challenger, Rules(), "controller")
+
+
+def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold") -> None:
+    scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
+    first = an_arm(FROZEN, "champion", [0] * 8, pinned=champion(views(store)).pointed())
+    verdict = judge(first, an_arm(FROZEN, "challenger", scores[decision], pinned=challenger), FROZEN, Rules())
+    assert verdict.decision == decision
+    add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
+
+
+def decided(store: MemoryStore, *sweeps: SweepPlanned, rounds: int = 0, course: Course | None = None) -> Next:
+    return decide(views(store), sweeps, rounds=rounds, course=course or Course(), site=SITE)
+
+
+def test_an_empty_log_has_failures_to_look_for() -> None:
+    assert decided(a_log()).what == "plan_sweep"
+
+
+def test_a_sweep_that_has_not_ended_is_played_before_anything_else() -> None:
+    store = a_log()
+    propose(store, "rw-a")
+    decide_rewrite(store, "rw-a", *WON)
+    open_one(store, "eval-1", remember(views(store), "base")[0])
+    first, second = plan(store, "s1"), plan(store, "s2")
+    play(store, first.specs, True, None)
+    play(store, second.specs[:1], False)
+    found = decided(store, first, second, rounds=9)
+    assert (found.what, found.sweep) == ("play_sweep", second)
+    assert unended(views(store), second.specs, "s2__") == second.specs[1:]
+
+
+def test_a_run_that_only_started_has_not_ended() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs[:1], None)
+    add(store, f"run/{sweep.specs[1].spec_id}", started(sweep.specs[1]))
+    assert decided(store, sweep).what == "play_sweep"
+    assert ended(views(store), "s1__") == {"s1__r0"}
+
+
+def test_runs_of_a_sweep_whose_name_begins_the_same_are_not_its_own() -> None:
+    store = a_log()
+    one, ten = plan(store, "s1"), plan(store, "s10")
+    play(store, ten.specs, True, True)
+    assert decided(store, one, ten).sweep == one
+
+
+def test_an_open_evaluation_is_played_before_a_sweep_is_planned() -> None:
+    store = a_log()
+    propose(store, "rw-a")
+    decide_rewrite(store, "rw-a", *WON)
+    open_one(store, "eval-1", remember(views(store), "base")[0])
+    found = decided(store)
+    assert (found.what, found.evaluation) == ("play_arms", "eval-1")
+
+
+def test_an_open_evaluation_on_another_sites_benchmark_is_left_alone() -> None:
+    store = a_log()
+    propose(store, "rw-a")
+    decide_rewrite(store, "rw-a", *WON)
+    challenger = remember(views(store), "base")[0]
+    decide_rewrite(store, "rw-a", True)
+    open_one(store, "eval-1", challenger, benchmark="shop-1")
+    assert decided(store).what == "open_evaluation"
+
+
+def promoted() -> tuple[MemoryStore, Artifact]:
+    """A log whose memory holds one promoted rewrite, and the artifact with it."""
+    store = a_log()
+    propose(store, "rw-a")
+    decide_rewrite(store, "rw-a", *WON)
+    return store, remember(views(store), "base")[0]
+
+
+def test_memory_that_no_champion_was_judged_with_is_judged() -> None:
+    store, _ = promoted()
+    assert decided(store).what == "open_evaluation"
+
+
+def test_a_candidate_is_not_judged_before_it_is_promoted() -> None:
+    store = a_log()
+    propose(store, "rw-a")
+    decide_rewrite(store, "rw-a", True, True)
+    assert decided(store).what == "plan_sweep"
+
+
+@pytest.mark.parametrize("decision", ["hold", "promote"])
+def test_a_challenger_that_was_judged_is_not_judged_again(decision: str) -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger)
+    settle(store, "eval-1", challenger, decision)
+    add(store, "elsewhere", missing(spec("unrelated")))
+    assert remember(views(store), "base")[0] != challenger
+    assert decided(store).what == "plan_sweep"
+
+
+def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger)
+    settle(store, "eval-1", challenger, "void")
+    assert decided(store).what == "open_evaluation"
+
+
+def test_the_champions_own_memory_is_not_judged() -> None:
+    store, artifact = promoted()
+    point(store, artifact)
+    assert decided(store).what == "plan_sweep"
+
+
+def test_a_rewrite_more_after_a_hold_is_a_new_challenger() -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger)
+    settle(store, "eval-1", challenger)
+    propose(store, "rw-b")
+    decide_rewrite(store, "rw-b", *WON)
+    assert decided(store).what == "open_evaluation"
+
+
+def test_memory_that_was_emptied_is_no_challenger() -> None:
+    store, artifact = promoted()
+    point(store, artifact)
+    add(store, "champion", MemoryQuarantined(piece="rw-a", kind="rewrite", restored=0, reason="bad"))
+    assert remember(views(store), "base")[0].memory.digest == forget_everything("base")[0].memory.digest
+    assert decided(store).what == "plan_sweep"
+
+
+def test_it_stops_when_every_untreated_run_passed() -> None:
+    store = a_log()
+    sweep = plan(store, "s1", 3, candidate="rw-a")
+    play(store, sweep.specs, True, True, False)
+    found = decided(store, sweep)
+    assert (found.what, found.why) == ("stop", "every untreated run of s1 passed: nothing to improve")
+
+
+@pytest.mark.parametrize("passed", [False, None])
+def test_a_run_that_failed_or_went_missing_is_no_clean_sweep(passed: bool | None) -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, passed)
+    assert decided(store, sweep).what == "plan_sweep"
+
+
+def test_a_clean_sweep_with_yesterdays_memory_says_nothing_of_todays() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, True)
+    propose(store, "rw-a")
+    point(store, remember(views(store), "base")[0])
+    assert decided(store, sweep).what == "stop"
+    decide_rewrite(store, "rw-a", *WON)
+    point(store, remember(views(store), "base")[0])
+    assert decided(store, sweep).what == "plan_sweep"
+
+
+def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
+    store, artifact = promoted()
+    point(store, artifact)
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    course = Course(max_rounds=2)
+    assert decided(store, sweep, rounds=1, course=course).what == "plan_sweep"
+    found = decided(store, sweep, rounds=2, course=course)
+    assert (found.what, found.why) == ("stop", "2 rounds brought nothing that the gate has not judged")
+    add(store, "champion", MemoryQuarantined(piece="rw-a", kind="rewrite", restored=0, reason="bad"))
+    assert decided(store, sweep, rounds=2, course=course).why.endswith("; quarantined since a rollback: rw-a")
+
+
+def test_what_is_next_is_the_same_whenever_it_is_asked() -> None:
+    store, challenger = promoted()
+    seen = views(store)
+    before = decide(seen, (), rounds=0, course=Course(), site=SITE)
+    open_one(store, "eval-1", challenger)
+    assert decide(seen, (), rounds=0, course=Course(), site=SITE) == before
+
+
+def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:
+    with pytest.raises(LookupError, match="flywheel run"):
+        decided(a_store())
+    with pytest.raises(LookupError):
+        prices(views(a_store()))
+    assert known(0) == 0

@@ -1,0 +1,146 @@
+"""The pages: links lead somewhere, the vocabulary table is what the code does, nothing points outside the folder."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from api.app import create_app
+from api.house import House
+from eventlog.events import EVENT_TYPES
+from projections import ALL
+
+ROOT = Path(__file__).parents[2]
+DESIGN = ROOT / "docs" / "design.md"
+REST = ROOT / "docs" / "rest.md"
+PAGES = sorted({*ROOT.glob("README.md"), *ROOT.glob("CHANGELOG.md"), *ROOT.glob("docs/**/*.md")})
+ELSEWHERE = ("/work/", "../shared", "issue #")
+REGISTRIES = (
+    "pypi.org",
+    "pythonhosted.org",
+    "npmjs.org",
+    "npmjs.com",
+    "docker.io",
+    "ghcr.io",
+    "quay.io",
+    "crates.io",
+    "proxy.golang.org",
+)
+HEADER = ["family", "event", "says", "appended by", "read by"]
+
+_FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NAME = re.compile(r"`([^`]+)`")
+
+
+def of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def relative_links(page: Path) -> Iterator[str]:
+    for link in _LINK.findall(_FENCE.sub("", page.read_text())):
+        target = link.partition("#")[0]
+        if target and not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def vocabulary() -> dict[str, list[str]]:
+    """The table of events in the design: event to its cells."""
+    lines = DESIGN.read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if cells(line) == HEADER)
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append(cells(line))
+    return {_NAME.findall(row[1])[0]: row for row in rows}
+
+
+def reserved() -> list[str]:
+    section = DESIGN.read_text().partition("### Reserved names")[2].partition("\n## ")[0]
+    return _NAME.findall(section)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of)
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    assert [link for link in relative_links(page) if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of)
+def test_a_page_names_nothing_outside_the_repository(page: Path) -> None:
+    text = page.read_text().lower()
+    assert [word for word in (*ELSEWHERE, *REGISTRIES) if word in text] == []
+
+
+def test_the_vocabulary_table_holds_every_event_and_no_other() -> None:
+    assert sorted(vocabulary()) == sorted(EVENT_TYPES)
+
+
+@pytest.mark.parametrize("event", EVENT_TYPES)
+def test_a_row_of_the_vocabulary_says_what_the_code_does(event: str) -> None:
+    family, _, _, appended_by, read_by = vocabulary()[event]
+    assert family == EVENT_TYPES[event].__module__.rpartition(".")[2]
+    files = [ROOT / name for name in _NAME.findall(appended_by)]
+    assert files
+    assert [file for file in files if not file.is_file() or "Append(" not in file.read_text()] == []
+    assert _NAME.findall(read_by) == sorted(fold.name for fold in ALL if event in fold.reads)
+
+
+def test_a_reserved_name_is_no_event_yet() -> None:
+    names = reserved()
+    assert len(names) == len(set(names)) > 30
+    assert set(names) & set(EVENT_TYPES) == set()
+
+
+def test_the_page_on_rest_holds_every_endpoint_and_no_other() -> None:
+    paths = create_app(cast("House", None)).openapi()["paths"]
+    served = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    table = {cells(line)[0].strip("`") for line in REST.read_text().splitlines() if re.match(r"\| `(GET|POST) /", line)}
+    assert {re.sub(r"{\w+}", "{}", row) for row in table} == {re.sub(r"{\w+}", "{}", row) for row in served}
+
+
+def test_every_example_in_json_can_be_read() -> None:
+    examples = re.findall(r"^```json\n(.*?)^```", REST.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(examples) > 5
+    assert all(isinstance(json.loads(example), dict) for example in examples)
+
+
+def layers(beginning: str) -> list[list[str]]:
+    """The layers of an import rule in the design, lowest first, from the line that begins so."""
+    text = " ".join(DESIGN.read_text().split())
+    line = next(rule for rule in re.findall(r"`([^`]*←[^`]*)`", text) if rule.startswith(beginning))
+    return [re.findall(r"\w+", layer) for layer in line.split("←")]
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Absolute names of the modules that a file imports."""
+    package = file.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            stem = [*package[: len(package) - node.level + 1]] if node.level else []
+            yield from (".".join([*stem, *([node.module] if node.module else []), alias.name]) for alias in node.names)
+
+
+@pytest.mark.parametrize(("beginning", "inside"), [("eventlog", ""), ("envs", "agents.")])
+def test_imports_go_down_as_the_design_says(beginning: str, inside: str) -> None:
+    rank = {f"{inside}{name}": height for height, layer in enumerate(layers(beginning)) for name in layer}
+    wrong = []
+    for room, height in rank.items():
+        place = ROOT / room.replace(".", "/")
+        for file in [place.with_suffix(".py")] if place.with_suffix(".py").exists() else sorted(place.rglob("*.py")):
+            reached = {other for name in imports(file) for other in rank if f"{name}.".startswith(f"{other}.")}
+            wrong += [f"{of(file)} imports {other}" for other in reached - {room} if rank[other] >= height]
+    assert len(rank) > 5
+    assert wrong == []

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.rollouts.errors import BadSweep, BenchmarkInstance
+from agents.rollouts.sweep import SeedSweep, planned, treat
+from api.decide import Course, fresh_seeds
+from eventlog.events import Spec, SweepPlanned
+from tests.unit.test_agent_samples import EMPTY, template
+
+TEMPLATES = (template("t1"), template("t2"))
+CANDIDATES = ["rw-a", "rw-b", "rw-c"]
+
+
+def sweep(seeds: int, siblings: int = 2) -> tuple[Spec, ...]:
+    return SeedSweep("s1", TEMPLATES, range(seeds), siblings).specs()
+
+
+def test_specs_go_template_by_template_seed_by_seed_sibling_by_sibling() -> None:
+    specs = SeedSweep("s1", TEMPLATES, [5, 2], 2).specs()
+    assert [spec.spec_id for spec in specs] == [
+        "s1__t1__seed5__s0",
+        "s1__t1__seed5__s1",
+        "s1__t1__seed2__s0",
+        "s1__t1__seed2__s1",
+        "s1__t2__seed5__s0",
+        "s1__t2__seed5__s1",
+        "s1__t2__seed2__s0",
+        "s1__t2__seed2__s1",
+    ]
+    first = specs[1]
+    assert (first.group_id, first.sibling_index, first.env_seed, first.sweep) == ("s1__t1__seed5", 1, 5, "s1")
+    assert all(spec.candidate is None for spec in specs)
+
+
+def test_another_sweep_of_the_same_seeds_has_other_runs_and_other_groups() -> None:
+    one, two = (SeedSweep(name, TEMPLATES, [1], 2).specs() for name in ("s1", "s2"))
+    assert not {spec.spec_id for spec in one} & {spec.spec_id for spec in two}
+    assert not {spec.group_id for spec in one} & {spec.group_id for spec in two}
+
+
+@pytest.mark.parametrize(
+    ("generator", "what"),
+    [
+        (SeedSweep("s1", (), [1]), "no templates"),
+        (SeedSweep("s1", TEMPLATES, []), "no seeds"),
+        (SeedSweep("s1", (*TEMPLATES, template("t1")), [1]), "templates twice"),
+        (SeedSweep("s1", TEMPLATES, [1, 2, 1]), "seeds twice"),
+        (SeedSweep("s1", TEMPLATES, [1], 0), "0 siblings"),
+    ],
+)
+def test_a_sweep_that_repeats_itself_or_is_empty_is_refused(generator: SeedSweep, what: str) -> None:
+    with pytest.raises(BadSweep, match=what):
+        generator.specs()
+
+
+@given(st.integers(1, 12), st.integers(2, 4), st.sets(st.sampled_from(CANDIDATES), min_size=1), st.integers(0, 99))
+def test_of_each_group_exactly_the_last_sibling_is_treated_with_exactly_one_candidate(
+    seeds: int, siblings: int, candidates: set[str], rng_seed: int
+) -> None:
+    specs = treat(sweep(seeds, siblings), candidates, rng_seed)
+    treated = [spec for spec in specs if spec.candidate is not None]
+    assert [spec.sibling_index for spec in treated] == [siblings - 1] * len({spec.group_id for spec in specs})
+    assert {spec.candidate for spec in treated} <= candidates
+    assert [spec.model_copy(update={"candidate": None}) for spec in specs] == list(sweep(seeds, siblings))
+
+
+def test_treatment_is_a_function_of_seed_and_group() -> None:
+    specs = sweep(20)
+    once = treat(specs, CANDIDATES, 7)
+    assert once == treat(specs, list(reversed(CANDIDATES)), 7) == treat(specs, set(CANDIDATES), 7)
+    assert once != treat(specs, CANDIDATES, 8)
+    drawn = {spec.spec_id: spec.candidate for spec in treat(sweep(30), CANDIDATES, 7)}
+    assert all(drawn[spec.spec_id] == spec.candidate for spec in once)
+
+
+def test_over_many_groups_every_candidate_is_drawn_about_as_often() -> None:
+    drawn = Counter(spec.candidate for spec in treat(sweep(150), CANDIDATES, 7) if spec.candidate)
+    assert set(drawn) == set(CANDIDATES)
+    assert all(60 <= count <= 140 for count in drawn.values()), drawn
+
+
+def test_without_candidates_or_siblings_nobody_is_treated() -> None:
+    assert treat(sweep(5), (), 7) == sweep(5)
+    assert treat(sweep(5, siblings=1), CANDIDATES, 7) == sweep(5, siblings=1)
+
+
+def test_a_planned_sweep_pins_its_artifact_templates_and_draw() -> None:
+    event = planned(SeedSweep("s1", TEMPLATES, [1, 2], 2), "shop", EMPTY, rng_seed=7, candidates=CANDIDATES)
+    assert (event.sweep, event.environment, event.artifact, event.rng_seed) == ("s1", "shop", EMPTY, 7)
+    assert event.templates == TEMPLATES
+    assert event.specs == treat(SeedSweep("s1", TEMPLATES, [1, 2], 2).specs(), CANDIDATES, 7)
+
+
+def test_an_instance_of_a_benchmark_is_refused_whatever_the_template_is_called() -> None:
+    renamed = template("t1").model_copy(update={"template_id": "another-name"})
+    with pytest.raises(BenchmarkInstance, match="oracle-t1 of shop at seed 2"):
+        planned(SeedSweep("s1", [renamed], [1, 2]), "shop", EMPTY, rng_seed=7, frozen={("shop", "oracle-t1", 2)})
+
+
+@pytest.mark.parametrize("other", [("site", "oracle-t1", 2), ("shop", "oracle-t9", 2), ("shop", "oracle-t1", 3)])
+def test_another_environment_task_or_seed_is_no_instance_of_it(other: tuple[str, str, int]) -> None:
+    event = planned(SeedSweep("s1", [template("t1")], [1, 2]), "shop", EMPTY, rng_seed=7, frozen={other})
+    assert len(event.specs) == 2
+
+
+@given(st.lists(st.integers(1, 60), max_size=8))
+def test_no_two_rounds_share_a_seed_however_large_each_of_them_is(sizes: list[int]) -> None:
+    sweeps: list[SweepPlanned] = []
+    for number, size in enumerate(sizes):
+        seeds = fresh_seeds(sweeps, Course(seeds_per_round=size))
+        sweeps.append(planned(SeedSweep(f"s{number}", [template()], seeds), "shop", EMPTY, rng_seed=7))
+    taken = [spec.env_seed for event in sweeps for spec in event.specs]
+    assert taken == list(range(sum(sizes)))
+    assert not set(taken) & {*Course().visible_seeds, *Course().sealed_seeds}
+
+
+def test_training_seeds_end_before_the_benchmarks_begin() -> None:
+    course = Course()
+    event = planned(SeedSweep("s", [template()], [course.training_seeds - 5]), "shop", EMPTY, rng_seed=7)
+    left = fresh_seeds([event], course)
+    assert list(left) == list(range(course.training_seeds - 4, course.training_seeds))
+    last = planned(SeedSweep("t", [template()], left), "shop", EMPTY, rng_seed=7)
+    assert not fresh_seeds([event, last], course)
+    assert min(course.visible_seeds + course.sealed_seeds) >= course.training_seeds
