@@ -41,6 +41,7 @@ check: .venv/.dev ## style, types, import contracts, dependencies
 
 golden: .venv/.dev ## play the golden log again (only before the first release)
 	$(BIN)/python -m tests.golden.make
+	$(BIN)/python -m tests.golden.test_golden_digests
 
 lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt

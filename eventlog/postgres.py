@@ -18,6 +18,8 @@ from .store import START, Append, Committed, Conflict, KeyReused, Outcome, Posit
 
 _BATCH = 1000
 _POLL_S = 0.5
+_NO_PARTITION = "23514"
+"""SQLSTATE check_violation: what PostgreSQL says of a row that no partition takes."""
 
 _SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
     e.payload::text AS payload, e.digest, e.chain FROM """
@@ -47,7 +49,7 @@ class PostgresStore:
                     text("SELECT * FROM append_events(CAST(:requests AS jsonb))"), {"requests": body}
                 ).all()
         except IntegrityError as error:
-            if "no partition" in str(error.orig):
+            if getattr(error.orig, "sqlstate", None) == _NO_PARTITION:
                 raise LogFull(actual=self.head() + 1) from error
             raise
         return [_outcome(request, row) for request, row in zip(requests, rows, strict=True)]
