@@ -46,6 +46,10 @@ class SeedSweep:
                 raise BadSweep(sweep=self.sweep, actual=f"no {what}", expected="at least one")
             if len(set(found)) < len(found):
                 raise BadSweep(sweep=self.sweep, actual=f"{what} twice: {found}", expected="each one once")
+        for template in self.templates:
+            if not template.plan_steps:
+                actual = f"the template {template.template_id} with a plan in free text"
+                raise BadSweep(sweep=self.sweep, actual=actual, expected="plan_steps: decompose it first")
         if self.siblings_per_instance < 1:
             raise BadSweep(
                 sweep=self.sweep, actual=f"{self.siblings_per_instance} siblings", expected="at least one an instance"

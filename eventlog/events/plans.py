@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+
 from .event import Count, FrozenModel, Name, Whole
 
 StepType = Literal["navigate", "click", "fill_field", "select_option", "submit"]
@@ -20,14 +22,25 @@ class Step(FrozenModel):
 
 
 class Template(FrozenModel):
-    """A task that takes a seed (the seeds' TaskTemplate); `oracle_task_id` ties its runs to their grader."""
+    """A task that takes a seed (the seeds' TaskTemplate); `oracle_task_id` ties its runs to their grader.
+
+    It has a plan as steps, or as free text that has to be decomposed before it can be run. Raises ValueError without
+    either.
+    """
 
     template_id: Name
     cluster: Name
     oracle_task_id: Name
     instruction: str
-    plan_steps: tuple[Step, ...]
+    plan_text: str | None = None
+    plan_steps: tuple[Step, ...] = ()
     max_steps: Count = 40
+
+    @model_validator(mode="after")
+    def _has_a_plan(self) -> Template:
+        if not self.plan_text and not self.plan_steps:
+            raise ValueError(f"template {self.template_id!r} has no plan; expected plan_steps or plan_text")
+        return self
 
 
 class Spec(FrozenModel):
