@@ -14,8 +14,8 @@ from .routes.reading import POSITION_HEADER, PositionHeader
 DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and can prove it.
 
-Everything under `/v1` needs `Authorization: Bearer <token>`; issue one with `flywheel token issue NAME`.
-`/healthz`, `/docs` and `/openapi.json` need none: they show how far log and projections are.
+Everything under `/v1` needs `Authorization: Bearer <token>` (`flywheel token issue NAME` makes one), and
+so does this document, `/openapi.json`. `/healthz` alone needs none: it shows how far log and projections are.
 
 Every read takes `as_of`, a log position or a time; every answer says in `{POSITION_HEADER}` which position it is of.
 Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
@@ -47,12 +47,19 @@ class _Api(FastAPI):
 
 def create_app(house: House) -> FastAPI:
     """The application. Endpoints are synchronous, as the store is: each runs on a thread of the server's pool."""
-    app = _Api(title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS)
+    app = _Api(
+        title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS, openapi_url=None, docs_url=None
+    )
     app.state.house = house
     app.add_middleware(PositionHeader)
     problems.install(app)
     app.include_router(health.router)
     app.include_router(_guarded())
+
+    @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(caller)])
+    def openapi() -> dict[str, Any]:
+        return app.openapi()
+
     return app
 
 

@@ -21,10 +21,10 @@ from projections.projector import bookmarks
 from projections.views import at_least
 
 from . import embedded, tokens
-from .cli.serve import listening
 from .embedded.errors import HomeNotWritable
 from .errors import NotSetUp
 from .house import application_url, check_schema, open_house
+from .listening import listening
 from .settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -45,7 +45,7 @@ class _Failed(Exception):
     """A check's own finding, for what no other part of the code would raise."""
 
 
-def checks(settings: Settings, *, token: str | None = None, port: int | None = None) -> Iterator[Check]:
+def checks(settings: Settings, *, port: int | None = None) -> Iterator[Check]:
     """Every check in order; those that need a database are left out once it cannot be reached."""
     yield _check("python", _python)
     yield _check("home", lambda: _home(settings.home))
@@ -67,7 +67,7 @@ def checks(settings: Settings, *, token: str | None = None, port: int | None = N
         if schema.ok:
             yield _check("log", lambda: _log(engine))
             yield _check("projections", lambda: _projections(engine))
-            yield _check("token", lambda: _token(settings, token))
+            yield _check("token", lambda: _token(settings))
     finally:
         engine.dispose()
 
@@ -141,14 +141,14 @@ def _projections(engine: Engine) -> str:
     return "none is parked"
 
 
-def _token(settings: Settings, token: str | None) -> str:
+def _token(settings: Settings) -> str:
     house = open_house(settings)
     try:
         views = at_least(house.projector, house.engine, house.store)
-        if token is not None:
-            if not tokens.is_accepted(views, token):
+        if settings.token is not None:
+            if not tokens.is_accepted(views, settings.token.get_secret_value()):
                 raise _Failed(
-                    "the token is not accepted: expected one that was issued and not revoked; see `flywheel token list`"
+                    "the token in FLYWHEEL_TOKEN is not accepted: expected one that `flywheel token list` shows"
                 )
             return "the token is accepted"
         if not tokens.has_any(views):

@@ -9,6 +9,7 @@ from functools import lru_cache
 import polars as pl
 
 from eventlog.blobs import BlobStore
+from eventlog.chain import digest
 from eventlog.errors import FlywheelError
 from eventlog.events import DatasetFrozen, Query, Refused
 from eventlog.store import Append, EventStore, Position
@@ -82,7 +83,7 @@ def freeze(store: EventStore, built: Built, actor: str) -> str:
         groups=built.groups,
         refused=built.refused,
     )
-    key = f"freeze:{built.digest}:{built.upto}"
+    key = f"freeze:{built.digest}:{built.upto}:{digest(built.query.model_dump(mode='json')).hex()[:16]}"
     store.append([Append(stream=f"dataset/{built.digest}", events=(event,), actor=actor, key=key)])
     return built.digest
 

@@ -17,6 +17,8 @@ from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 from projections.views import Views
 
+from .errors import FactMissing
+
 ACTOR = "controller"
 BASE = "base"
 T = TypeVar("T")
@@ -137,7 +139,7 @@ def _empty() -> str:
 
 
 def known(value: T | None) -> T:
-    """A fact the controller appended before; LookupError where the log lacks it."""
+    """A fact the controller appended before. Raises FactMissing."""
     if value is None:
-        raise LookupError("the log lacks a fact that the controller appends first; run `flywheel run` to the end once")
+        raise FactMissing(actual="a champion, prices, a benchmark or an evaluation")
     return value

@@ -38,3 +38,16 @@ class VerdictDiffers(FlywheelError):
 class NotEmbedded(FlywheelError):
     """FLYWHEEL_DATABASE_URL is set, so the database is not ours to stop: expected the embedded one; stop that server by its own
     means, or unset the variable."""
+
+
+class ControllerBusy(FlywheelError):
+    """Another `flywheel run` or `flywheel gate run` works on {site} in this project: expected to be the only one. Wait for it, or
+    choose another project with FLYWHEEL_PROJECT."""
+
+
+class BadHost(FlywheelError):
+    """The host {actual!r} cannot be listened on: {why}. Expected an address of this machine, such as 127.0.0.1."""
+
+
+class FactMissing(FlywheelError):
+    """The log lacks a fact that the controller appends first: {actual}. Run `flywheel run` to its end once."""

@@ -32,6 +32,7 @@ from projections.views import PostgresViews
 
 from .decide import ACTOR, BASE, Course, benchmark_name, champion, decide, describe, fresh_seeds, known, unended
 from .evaluate import challenge, play_and_settle
+from .exclusive import only_controller
 from .house import House
 from .playing import Reporter, pieces_of, play_jobs
 
@@ -47,7 +48,11 @@ class Controller:
     reporter: Reporter
 
     def run(self) -> str:
-        """Go on until a verdict was reached or nothing is left to try; says why it stopped."""
+        """Go on until a verdict was reached or nothing is left to try; says why it stopped. Raises ControllerBusy."""
+        with only_controller(self.house.engine, self.site):
+            return self._run()
+
+    def _run(self) -> str:
         self._begin()
         for sweep in self._sweeps():
             self._credit(sweep)
@@ -142,7 +147,10 @@ class Controller:
         self._tell(sweep, before=rewrites.keys())
 
     def _credit(self, sweep: SweepPlanned) -> None:
+        """Wins and losses of a sweep that has ended, in its order; one that goes on would be credited out of order."""
         views, prefix = self.house.views(), f"{sweep.sweep}__"
+        if unended(views, sweep.specs, prefix):
+            return
         runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
         self.house.store.append(credits_of(sweep.specs, runs, rewards, ACTOR))
 

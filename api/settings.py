@@ -26,6 +26,8 @@ class Settings(BaseSettings):
 
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
+    token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
+
     @property
     def is_embedded(self) -> bool:
         """Whether the database is our own embedded one."""

@@ -113,6 +113,8 @@ def _successes(state: VerdictState | None) -> tuple[str, str]:
     verdict = None if state is None else state.reached()
     if verdict is None:
         return "not measured", "not measured"
+    if verdict.decision == "void":
+        return "not comparable", "not comparable"
     return _success(verdict.champion), _success(verdict.challenger)
 
 

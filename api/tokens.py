@@ -35,10 +35,11 @@ def issue(store: EventStore, name: str, actor: str) -> str:
 
 def revoke(store: EventStore, views: Views, name: str, reason: str, actor: str) -> None:
     """From here on the token is not accepted; revoking it again changes nothing. Raises Unknown."""
-    if views.get(ACCESS, name) is None:
+    state = views.get(ACCESS, name)
+    if state is None:
         raise Unknown(what="token", actual=name, way_out="List the names with `flywheel token list`.")
-    event = TokenRevoked(token=name, reason=reason)
-    store.append([Append(stream=STREAM, events=(event,), actor=actor, key=f"token-revoke:{name}")])
+    if not state.is_revoked:
+        store.append([Append(stream=STREAM, events=(TokenRevoked(token=name, reason=reason),), actor=actor)])
 
 
 def holder(views: Views, presented: str) -> str | None:

@@ -35,13 +35,17 @@ def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> En
             raise LogUnavailable(actual=f"its URL is for {parsed.get_backend_name()}, not for postgresql")
         parsed = parsed.set(drivername="postgresql+psycopg")
         engine = create_engine(
-            parsed, pool_size=pool_size, max_overflow=16, execution_options={"project_schema": schema}
+            parsed,
+            hide_parameters=True,
+            pool_size=pool_size,
+            max_overflow=16,
+            execution_options={"project_schema": schema},
         )
         event.listen(engine, "connect", _on_connect(schema))
         with engine.connect() as connection:
             version = connection.exec_driver_sql("SHOW server_version_num").scalar_one()
     except (SQLAlchemyError, DBAPIError, ValueError) as error:
-        raise LogUnavailable(actual=_first_line(error)) from error
+        raise LogUnavailable(actual=first_line(error)) from error
     if int(version) < OLDEST_SERVER * 10_000:
         engine.dispose()
         raise OldServer(actual=int(version) // 10_000, expected=OLDEST_SERVER)
@@ -59,6 +63,7 @@ def _on_connect(schema: str) -> Any:
     return set_search_path
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What the database said, without statement and parameters."""
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().splitlines()[0]

@@ -84,7 +84,7 @@ class LogFull(FlywheelError):
 
 
 class LogNotEmpty(FlywheelError):
-    """The log already holds {actual} events: expected an empty one to import into; choose another project with FLYWHEEL_PROJECT."""
+    """The log already holds {actual} events: expected an empty one to import into. Name a project that does not exist yet with FLYWHEEL_PROJECT; importing makes it."""
 
 
 class NotALog(FlywheelError):

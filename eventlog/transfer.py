@@ -7,6 +7,7 @@ owner, and the insert trigger checks contiguity and chain as on any other path.
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import json
 import zlib
@@ -33,16 +34,27 @@ _SHAPELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticErro
 """What an entry that is no event, key or blob leads to, here or in the database."""
 
 
-def export_log(engine: Engine, file: Path) -> int:
-    """Write the log up to its head; the number of events. A half-written file never bears the name asked for."""
+Progress = Callable[[], object]
+"""Called once for each event."""
+
+
+def export_log(engine: Engine, file: Path, progress: Progress = int) -> int:
+    """Write the log up to its head; the number of events. A half-written file never bears the name asked for.
+
+    The file holds every page an agent read, so only its owner may read it. Raises OSError.
+    """
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
     store, blobs = PostgresStore(engine), PostgresBlobs(engine)
     upto = store.head()
     digests = sorted(blobs.digests())
     partial = file.with_name(file.name + ".partial")
+    partial.touch(mode=0o600)
     with _open(partial, "wt", compressed=file.suffix == ".gz") as out:
         out.write(_line({"format": FORMAT, "head": upto, "blobs": len(digests)}))
         for row in store.stored(upto=upto):
             out.write(_line(_plain(row)))
+            progress()
         for key in _keys(engine, upto):
             out.write(_line(key))
         for digest in digests:
@@ -53,7 +65,7 @@ def export_log(engine: Engine, file: Path) -> int:
     return upto
 
 
-def import_log(engine: Engine, file: Path) -> int:
+def import_log(engine: Engine, file: Path, progress: Progress = int) -> int:
     """Read an exported log into an empty one, all of it or nothing; the number of events.
 
     `engine` connects as the schema's owner. Raises LogNotEmpty, NotALog, BrokenChain, BlobDamaged.
@@ -73,6 +85,8 @@ def import_log(engine: Engine, file: Path) -> int:
                 found += _insert(connection, batch, after=Position(found["events"]))
             except _SHAPELESS as error:
                 raise NotALog(file=file, actual=f"an entry out of shape: {error}", expected=FORMAT) from error
+            for _ in batch:
+                progress()
         expected = {"events": header.get("head"), "keyed events": header.get("head"), "blobs": header.get("blobs")}
         for what, amount in expected.items():
             if found[what] != amount:

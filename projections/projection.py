@@ -142,12 +142,14 @@ def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[Row]) -> Iterator[
 
 
 def key_of(fold: AnyFold, row: Row) -> str | None:
-    """The key an event belongs to."""
+    """The key an event belongs to; none where a fold keyed by stream meets it in another stream than the key's."""
     try:
-        return fold.key(row)
+        key = fold.key(row)
     except Exception as error:
         error.add_note(_where(row))
         raise
+    is_elsewhere = key is not None and fold.stream_of is not None and fold.stream_of(key) != row.stream
+    return None if is_elsewhere else key
 
 
 def _where(row: Row) -> str:

@@ -16,3 +16,8 @@ class BenchmarkInstance(FlywheelError):
 
 class BadSweep(FlywheelError):
     """The sweep {sweep} has {actual}: expected {expected}."""
+
+
+class KeyTaken(FlywheelError):
+    """The append key {key} was used in the stream {actual}, expected {expected}: the run cannot be recorded.
+    Find who appended that with `flywheel log tail`; a run's keys are the runner's own."""

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from eventlog.blobs import BlobStore
-from eventlog.events import PromotionRule
-from eventlog.store import Append, EventStore
+from eventlog.events import PromotionRule, RunMissing
+from eventlog.store import Append, EventStore, KeyReused, Position
 from projections.costs import PriceBook
 
 from ..envs.client import EnvClient
+from .errors import KeyTaken
 from .play import Job, Played, play, started
 
 ACTOR = "runner"
@@ -31,17 +32,43 @@ def stopwatch() -> int:
 def rollout(
     job: Job, store: EventStore, blobs: BlobStore, client: EnvClient, book: PriceBook, rule: PromotionRule
 ) -> Played:
-    """Play one job and record it. A run that went missing is tried again before it is recorded as missing."""
+    """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
+
+    A run that was started with another plan, by other code, is missing: what it was started with can't be played.
+    Raises KeyTaken where another stream holds the run's keys.
+    """
     start, plan = started(job)
     blobs.put([plan])
-    store.append([Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}")])
+    request = Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}")
+    if _is_new(store, request):
+        played = _tried(job, client, book, rule)
+    else:
+        detail = "it was started with another plan than this code makes for it"
+        missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
+        played = Played((missing,), (), ())
+    blobs.put(played.blobs)
+    finish, *proposals = _appends(job, played)
+    _is_new(store, finish, *proposals)
+    return played
+
+
+def _tried(job: Job, client: EnvClient, book: PriceBook, rule: PromotionRule) -> Played:
     for _ in range(TRIES):
         played = play(job, client, book, rule, stopwatch)
         if played.events[-1].type != "RunMissing":
             break
-    blobs.put(played.blobs)
-    store.append(_appends(job, played))
     return played
+
+
+def _is_new(store: EventStore, request: Append, *others: Append) -> bool:
+    """Append all together; whether the first was taken or is there already with the same content. Raises KeyTaken."""
+    outcome = store.append([request, *others])[0]
+    if not isinstance(outcome, KeyReused):
+        return True
+    before = next(store.read(after=Position(outcome.first - 1), upto=outcome.first))
+    if before.stream != request.stream:
+        raise KeyTaken(key=request.key, actual=before.stream, expected=request.stream)
+    return False
 
 
 def _appends(job: Job, played: Played) -> list[Append]:

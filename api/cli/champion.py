@@ -60,6 +60,7 @@ def point(
     artifact: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")],
     reason: Reason,
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make an artifact champion without the gate; the reason and who did it are recorded."""
     with opened() as house:
@@ -67,15 +68,23 @@ def point(
         confirmed(f"Make {chosen} champion without a verdict?", yes=yes)
         house.blobs.put([memory])
         pointed = promote.point(house.store, house.views(), chosen, reason, ACTOR)
-    say(f"{pointed.artifact} is champion since position {pointed.position}")
+    _moved(pointed, f"{pointed.artifact} is champion since position {pointed.position}", as_json=as_json)
 
 
 @app.command()
-def back(reason: Reason, yes: Yes = False) -> None:
+def back(reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
     """Put the champion before the present one back, and quarantine what was learned since."""
     with opened() as house:
         confirmed("Put the champion before the present one back?", yes=yes)
         pointed = promote.back(house.store, house.views(), reason, ACTOR)
-    say(f"{pointed.artifact} is champion again since position {pointed.position}")
+    _moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=as_json)
+
+
+def _moved(pointed: promote.Pointed, words: str, *, as_json: bool) -> None:
+    if as_json:
+        moved = {"champion": str(pointed.artifact), "since": pointed.position, "quarantined": pointed.quarantined}
+        emit_json(moved)
+        return
+    say(words)
     for piece in pointed.quarantined:
         say(f"quarantined: {piece}")

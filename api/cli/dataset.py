@@ -13,7 +13,7 @@ from projections.checkpoints import CHECKPOINTS, DatasetState
 
 from .. import datasets
 from ..reading import read_position
-from .output import AsJson, AsOf, emit_json, facts, listing, opened, say
+from .output import AsJson, AsOf, bar, emit_json, facts, listing, opened, say
 
 app = typer.Typer(help="Datasets: build, list, show, export, verify.", no_args_is_help=True)
 Digest = Annotated[str, typer.Argument(help="The dataset's digest, or its first eight characters or more.")]
@@ -29,7 +29,7 @@ def build(
 ) -> None:
     """Freeze an sft dataset: rejection sampling over the runs in the log. Benchmark runs never enter."""
     query = SftQuery(min_score=round(min_score * 1_000_000), best_of_group=best_of_group, environment=environment)
-    with opened() as house:
+    with opened() as house, bar("selecting runs", None):
         built = datasets.build(house.store, house.blobs, house.views(read_position(house.engine, as_of)), query)
         digest = datasets.freeze(house.store, built, "operator")
         row = _row(datasets.find(house.views(), digest))
@@ -62,7 +62,9 @@ def export(
     writers = {".parquet": "write_parquet", ".ndjson": "write_ndjson", ".arrow": "write_ipc_stream"}
     if file.suffix not in writers:
         raise typer.BadParameter(f"{file.name!r} has the ending {file.suffix!r}; expected {', '.join(writers)}")
-    with opened() as house:
+    if not file.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
+    with opened() as house, bar("making the rows", None):
         frame = datasets.load(house.store, house.blobs, house.views, dataset).rows
     partial = file.with_name(file.name + ".partial")
     getattr(frame, writers[file.suffix])(partial)
@@ -71,11 +73,14 @@ def export(
 
 
 @app.command()
-def verify(dataset: Digest) -> None:
+def verify(dataset: Digest, as_json: AsJson = False) -> None:
     """Make the dataset's rows again from the log and compare digests."""
-    with opened() as house:
+    with opened() as house, bar("making the rows", None):
         built = datasets.load(house.store, house.blobs, house.views, dataset)
-    say(f"equal: {built.rows.height} rows from positions up to {built.upto} give {built.digest}")
+    if as_json:
+        emit_json({"dataset": built.digest, "equal": True, "rows": built.rows.height, "upto": built.upto})
+    else:
+        say(f"equal: {built.rows.height} rows from positions up to {built.upto} give {built.digest}")
 
 
 def _row(state: DatasetState) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typer
+from rich.text import Text
 
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
@@ -13,7 +14,7 @@ from .. import embedded, tokens
 from ..errors import NotEmbedded
 from ..house import House, application_url, open_house, owner_url
 from ..settings import Settings, read_settings
-from .output import AsJson, emit_json, facts, say
+from .output import ERR, AsJson, emit_json, facts, say
 
 app = typer.Typer(help="The database: start, stop, look, migrate.", no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def migrated(settings: Settings) -> None:
     finally:
         owner.dispose()
         application.dispose()
-    say(f"The log {settings.project!r} is at migration {newest()}")
+    ERR.print(Text(f"The log {settings.project!r} is at migration {newest()}"))
 
 
 def first_token(house: House) -> None:

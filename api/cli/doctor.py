@@ -13,14 +13,13 @@ from .output import AsJson, emit_json, table
 
 
 def doctor(
-    token: Annotated[str | None, typer.Option(help="Also check that this token is accepted.")] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="The port to check. Default: FLYWHEEL_PORT.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check Python, home, port, database, schema, log, projections and token; exit 1 if one of them fails."""
-    found = list(checks(read_settings(), token=token, port=port))
+    """Check Python, home, port, database, schema, log, projections and token (FLYWHEEL_TOKEN); exit 1 if one fails."""
+    found = list(checks(read_settings(), port=port))
     if as_json:
         emit_json([dataclasses.asdict(check) for check in found])
     else:

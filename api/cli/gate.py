@@ -17,6 +17,7 @@ from ..artifacts import resolve
 from ..decide import Course, benchmark_name
 from ..errors import Unknown, VerdictDiffers
 from ..evaluate import challenge, judged, play_and_settle
+from ..exclusive import only_controller
 from ..house import House
 from .output import AsJson, TerminalReporter, emit_json, facts, listing, opened, say
 
@@ -38,10 +39,13 @@ def run_(
         if benchmark_name(site) not in house.views().find(BENCHMARKS):
             raise Unknown(what="benchmark", actual=benchmark_name(site), way_out="`flywheel run` freezes it.")
         house.blobs.put([memory])
-        evaluation = challenge(house, site, chosen, Course().rules)
-        with local_site(site) as local, EnvClient(local.admin_url, local.admin_token) as client:
-            course = Course(max_parallel=max_parallel)
-            play_and_settle(house, client, evaluation, course, TerminalReporter())
+        with (
+            only_controller(house.engine, site),
+            local_site(site) as local,
+            EnvClient(local.admin_url, local.admin_token) as client,
+        ):
+            evaluation = challenge(house, site, chosen, Course().rules)
+            play_and_settle(house, client, evaluation, Course(max_parallel=max_parallel), TerminalReporter())
         state = _found(house, evaluation)
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
@@ -65,7 +69,7 @@ def explain_(evaluation: Evaluation, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def verify(evaluation: Evaluation) -> None:
+def verify(evaluation: Evaluation, as_json: AsJson = False) -> None:
     """Judge again from the log and compare the verdict byte for byte."""
     with opened() as house:
         state = _found(house, evaluation)
@@ -78,7 +82,10 @@ def verify(evaluation: Evaluation) -> None:
     ours, theirs = again.model_dump_json(), recorded.model_dump_json()
     if ours != theirs:
         raise VerdictDiffers(evaluation=evaluation, actual=ours, expected=theirs)
-    say(f"equal: {evaluation} recomputes to the same {len(ours)} bytes: {again.decision}")
+    if as_json:
+        emit_json({"evaluation": evaluation, "equal": True, "decision": again.decision})
+    else:
+        say(f"equal: {evaluation} recomputes to the same {len(ours)} bytes: {again.decision}")
 
 
 def _found(house: House, evaluation: str) -> VerdictState:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from sqlalchemy import text
 
 from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
+from eventlog.events import EVENT_TYPES
 from eventlog.store import START, Position, Recorded
 from eventlog.transfer import export_log, import_log
 
 from ..house import owner_url
 from ..settings import read_settings
 from ..summary import head_chain
-from .output import AsJson, bar, emit_json, opened, say, table
+from .db import migrated
+from .output import AsJson, bar, emit_json, listing, opened, say
 
 app = typer.Typer(help="The log: head, tail, verify, export, import.", no_args_is_help=True)
 
@@ -38,6 +40,8 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Print the last events, and new ones with --follow."""
+    if kind is not None and kind not in EVENT_TYPES:
+        raise typer.BadParameter(f"{kind!r} is no event type; expected one of {', '.join(sorted(EVENT_TYPES))}")
     with opened() as house:
         start = Position(max(0, house.store.head() - count))
         events = [event for event in house.store.read(after=start) if kind in {None, event.event.type}]
@@ -90,33 +94,37 @@ def verify(as_json: AsJson = False) -> None:
 
 
 @app.command(name="export")
-def export(file: Annotated[Path, typer.Argument(help="Where to write; a .gz ending compresses.")]) -> None:
-    """Write the whole log and its blobs to a file that `log import` reads."""
-    with opened() as house:
-        count = export_log(house.engine, file)
-    say(f"{count} events and their blobs are in {file}")
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to write; a .gz ending compresses.")], as_json: AsJson = False
+) -> None:
+    """Write the whole log and its blobs to a file, for your eyes alone, that `log import` reads."""
+    with opened() as house, bar("exporting", house.store.head()) as advance:
+        count = export_log(house.engine, file, advance)
+    emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
 
 
 @app.command(name="import")
 def import_(
     file: Annotated[Path, typer.Argument(help="What `log export` wrote.", exists=True, dir_okay=False)],
+    as_json: AsJson = False,
 ) -> None:
     """Read an exported log into this project's empty log, with the same positions, times and digests."""
     settings = read_settings()
+    migrated(settings)
     engine = open_engine(owner_url(settings), settings.project)
     try:
-        count = import_log(engine, file)
+        with bar("importing", None) as advance:
+            count = import_log(engine, file, advance)
     finally:
         engine.dispose()
-    say(f"{count} events imported; `flywheel log verify` checks them")
+    found = {"events": count, "file": file}
+    emit_json(found) if as_json else say(f"{count} events imported; `flywheel log verify` checks them")
 
 
 @app.command()
 def stats(as_json: AsJson = False) -> None:
     """Count events by type."""
-    with opened() as house:
-        kinds = sorted(row.type for row in house.store.stored())
-    rows = [{"type": kind, "events": len(list(group))} for kind, group in itertools.groupby(kinds)]
-    emit_json(rows) if as_json else table(
-        ("type", "events"), [(r["type"], r["events"]) for r in rows], empty="no events"
-    )
+    with opened() as house, house.engine.connect() as connection:
+        counted = text('SELECT type, count(*) AS events FROM events GROUP BY type ORDER BY type COLLATE "C"')
+        rows = [{"type": row.type, "events": row.events} for row in connection.execute(counted)]
+    listing(rows, ("type", "events"), as_json=as_json, empty="no events")

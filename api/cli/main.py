@@ -8,10 +8,13 @@ from __future__ import annotations
 import sys
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
+from sqlalchemy.exc import DBAPIError
 from typer.exceptions import Abort, TyperException
 
-from eventlog.errors import FlywheelError
+from eventlog.database import first_line
+from eventlog.errors import FlywheelError, LogUnavailable
 
 from . import (
     artifact,
@@ -35,6 +38,7 @@ from .output import ERR
 
 USAGE = 64
 ERROR = 1
+INTERRUPTED = 130
 _CLICK_USAGE = 2
 
 app = typer.Typer(
@@ -76,21 +80,36 @@ def run_command(arguments: list[str]) -> int:
     try:
         code = typer.main.get_command(app).main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
-        ERR.print(Text(f"flywheel: {error.format_message()}"), soft_wrap=True)
+        _say(error.format_message())
         ERR.print(Text(f"Try: flywheel {_group_of(arguments)}--help"), soft_wrap=True)
         return USAGE if error.exit_code == _CLICK_USAGE else ERROR
-    except Abort:
-        ERR.print(Text("flywheel: stopped; nothing was changed"))
-        return ERROR
-    except FlywheelError as error:
-        ERR.print(Text(f"flywheel: {error}"), soft_wrap=True)
+    except (FlywheelError, DBAPIError, ValidationError, OSError, Abort) as error:
+        _say(_sentence(error))
         return ERROR
     except KeyboardInterrupt:
-        ERR.print(Text("flywheel: interrupted; run it again to go on from where the log stands"))
-        return 130
-    except BrokenPipeError:
-        return ERROR
+        _say("interrupted; run it again to go on from where the log stands")
+        return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _sentence(error: Exception) -> str:
+    """What an expected error says to a person."""
+    match error:
+        case DBAPIError():
+            return str(LogUnavailable(actual=first_line(error)))
+        case ValidationError():
+            first = error.errors(include_url=False)[0]
+            return f"{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"
+        case OSError():
+            return f"{error.filename or 'a file'}: {error.strerror}; choose another one"
+        case Abort():
+            return "stopped; nothing was changed"
+        case _:
+            return str(error)
+
+
+def _say(text: str) -> None:
+    ERR.print(Text(f"flywheel: {text}"), soft_wrap=True)
 
 
 def _group_of(arguments: list[str]) -> str:

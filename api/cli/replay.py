@@ -22,7 +22,10 @@ def replay(
     projection: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fold every projection from the log beside the live one and compare their digests."""
+    """Fold every projection from the log beside the live one and compare their digests.
+
+    With --to, a projection keyed by run keeps no earlier state: there both sides are folded from the log.
+    """
     folds = chosen(projection or [])
     with opened() as house:
         if rebuild:
@@ -64,7 +67,9 @@ def _show(found: list[Compared], views: PostgresViews) -> None:
     different = [row.projection for row in found if not row.is_identical]
     if different:
         names = " ".join(f"--projection {name}" for name in different)
-        say(f"Different at position {views.upto}: {', '.join(different)}. Mend with: flywheel replay --rebuild {names}")
+        say(f"Different at position {views.upto}: {', '.join(different)}.")
+        say("Look first whether the log itself is sound: flywheel log verify")
+        say(f"If it is, the tables are wrong, and are made again by: flywheel replay --rebuild {names}")
     else:
         say(f"Every projection is identical at position {views.upto}.")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from enum import StrEnum
 from typing import Annotated
@@ -71,9 +74,10 @@ def _show(summary: Summary) -> None:
     facts(summary.rows(), title=f"flywheel run --loop {summary.loop}")
     say("")
     say("Try next:")
+    program = "flywheel" if shutil.which("flywheel") else os.path.relpath(sys.argv[0])
     for command, what in (
-        ("flywheel champion history", "who was champion, since when, on what evidence"),
-        ("flywheel replay --verify", "rebuild every projection from the log and compare"),
-        ("flywheel champion back --reason test", "put the champion before it back"),
+        ("champion history", "who was champion, since when, on what evidence"),
+        ("replay --verify", "rebuild every projection from the log and compare"),
+        ("champion back --reason test", "put the champion before it back"),
     ):
-        say(f"  {command:<40} {what}")
+        say(f"  {program + ' ' + command:<50} {what}")

@@ -9,18 +9,18 @@ import typer
 from projections.access import ACCESS
 
 from .. import tokens
-from .output import AsJson, listing, opened, say
+from .output import AsJson, emit_json, listing, opened, say
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The token's name.")]
 
 
 @app.command()
-def issue(name: Name) -> None:
+def issue(name: Name, as_json: AsJson = False) -> None:
     """Make a token and print it, this once."""
     with opened() as house:
         plain = tokens.issue(house.store, name, "operator")
-    say(plain)
+    emit_json({"name": name, "token": plain}) if as_json else say(plain)
 
 
 @app.command("list")

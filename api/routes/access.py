@@ -24,14 +24,14 @@ Presented = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 def caller(request: Request, house: HouseOf, presented: Presented) -> str:
     """The name of the caller's token. Raises NotAuthorized, ProjectionParked."""
-    views = _tokens(house)
-    mark(request, views.upto)
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
+    views = _tokens(house)
     name = holder(views, presented.credentials)
     if name is None:
         known = "The bearer token is not accepted" if has_any(views) else "No token was issued yet"
         raise NotAuthorized(actual=known)
+    mark(request, views.upto)
     return name
 
 

@@ -21,6 +21,14 @@ class ReservedEvent(FlywheelError):
     """{actual} events are not taken over HTTP, so that nothing moves the champion or lets anyone in unseen: expected {expected}."""
 
 
+class ForeignRunName(FlywheelError):
+    """The run {actual!r} has a name that our own runs could have: expected one that begins with {expected!r}."""
+
+
+class ForeignStream(FlywheelError):
+    """{type} belongs to the stream {expected!r}, not to {actual!r}: append it there, so that reads as of a position find it."""
+
+
 class AppendConflict(FlywheelError):
     """The stream {stream} is at version {actual}, expected {expected}: nothing was written. Read the stream and decide again."""
 

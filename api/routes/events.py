@@ -13,26 +13,15 @@ from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import EXACT, Count
 from eventlog.store import Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
 
+from . import outside
 from .access import Caller
-from .errors import AppendConflict, AppendKeyReused, ReservedEvent, Unprocessable
+from .errors import AppendConflict, AppendKeyReused, Unprocessable
 from .problems import Problem, faults
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, mark, reply
 
 router = APIRouter(prefix="/events", tags=["events"])
 
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
-
-
-RESERVED = {
-    "BenchmarkFrozen": "`flywheel run`",
-    "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
-    "VerdictReached": "`flywheel run` or `flywheel gate run`",
-    "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
-    "MemoryQuarantined": "`flywheel champion back`",
-    "TokenIssued": "`flywheel token issue`",
-    "TokenRevoked": "`flywheel token revoke`",
-}
-"""What only the gate and an operator at the command line append, and how."""
 
 
 class AppendBody(FrozenModel):
@@ -117,28 +106,25 @@ Key = Annotated[
     },
 )
 def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
-    """Validated strictly against the vocabulary. `key` makes a retry harmless; `expect` refuses a stale decision."""
+    """Runs of your own agents (`ext-...`), their rewards, and prices, validated strictly against the vocabulary.
+
+    `key` makes a retry harmless; it is the token's own. `expect` refuses a stale decision.
+    """
     try:
         asked = AppendBody.model_validate_json(body)
     except ValidationError as error:
         raise _refused(error.errors(include_url=False, include_input=False)) from error
-    _refuse_reserved(asked.events)
+    outside.check(asked.stream, asked.events)
     append = Append(
         stream=asked.stream,
         events=asked.events,
         actor=f"api:{name}",
         expect=asked.expect,
-        key=key or asked.key or fresh_key(),
+        key=f"api:{name}:{key or asked.key or fresh_key()}",
         cause=None if asked.cause is None else Position(asked.cause),
     )
     (outcome,) = house.store.append([append])
     return _answer(request, outcome)
-
-
-def _refuse_reserved(events: Sequence[AnyEvent]) -> None:
-    for event in events:
-        if event.type in RESERVED:
-            raise ReservedEvent(actual=event.type, expected=RESERVED[event.type])
 
 
 def _refused(errors: Sequence[Any]) -> Unprocessable:

@@ -28,7 +28,16 @@ from projections.errors import NotThereYet, ProjectionParked, UnknownProjection
 
 from ..errors import BadPosition, NotSetUp, Unknown
 from ..tokens import TokenNameTaken
-from .errors import AppendConflict, AppendKeyReused, NotAcceptable, NotAuthorized, ReservedEvent, Unprocessable
+from .errors import (
+    AppendConflict,
+    AppendKeyReused,
+    ForeignRunName,
+    ForeignStream,
+    NotAcceptable,
+    NotAuthorized,
+    ReservedEvent,
+    Unprocessable,
+)
 from .reading import POSITION_HEADER, known_position, reply
 
 _LOG = logging.getLogger(__name__)
@@ -38,6 +47,8 @@ SERVER_ERROR = 500
 STATUS: Mapping[type[FlywheelError], int] = {
     NotAuthorized: 401,
     ReservedEvent: 403,
+    ForeignRunName: 403,
+    ForeignStream: 422,
     BlobMissing: 404,
     Unknown: 404,
     UnknownProjection: 404,

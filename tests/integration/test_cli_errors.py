@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from api.cli.main import run_command
-from tests.conftest import Database
+from tests.conftest import GOLDEN, Database
 from tests.integration.test_cli import Flywheel, flywheel
 from tests.strange import append
 
@@ -33,6 +33,11 @@ NAMES = [
     (("dataset", "show", "00ff"), "00ff"),
     (("token", "revoke", "nope", "--reason", "x"), "nope"),
     (("run", "--site", "nope"), "nope"),
+    (("token", "issue", ""), "token is ''"),
+    (("token", "issue", "x" * 300), "token is"),
+    (("dataset", "build", "--environment", ""), "environment is ''"),
+    (("log", "export", "/nonexistent/log.gz"), "/nonexistent/log.gz"),
+    (("log", "export", "/"), "is a folder"),
 ]
 
 
@@ -61,6 +66,8 @@ USAGE = [
     ("run", "--url", "http://localhost:1"),
     ("log", "import", "no-such-file"),
     ("dataset", "build", "--min-score", "2"),
+    ("dataset", "export", "00ff00ff", "/nonexistent/rows.parquet"),
+    ("log", "tail", "--type", "Nope"),
 ]
 
 
@@ -158,6 +165,24 @@ def test_a_project_that_was_never_migrated_says_db_migrate(flywheel: Flywheel, m
     assert flywheel("log", "head")[0] == 0
 
 
+def test_a_host_that_is_none_of_ours_is_named(flywheel: Flywheel) -> None:
+    code, out, err = flywheel("serve", "--host", "999.1.1.1")
+    assert code == 1
+    assert "999.1.1.1" in err
+    assert out == ""
+
+
+def test_a_log_is_imported_into_a_project_that_does_not_exist_yet(
+    flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = flywheel("log", "import", str(GOLDEN))
+    assert code == 1
+    assert "FLYWHEEL_PROJECT" in err
+    monkeypatch.setenv("FLYWHEEL_PROJECT", "second")
+    assert flywheel("log", "import", str(GOLDEN))[0] == 0
+    assert flywheel("log", "verify")[0] == 0
+
+
 def test_a_newer_schema_says_upgrade(flywheel: Flywheel, database: Database) -> None:
     change(database, "UPDATE flywheel_default.migration SET version_num = '9999'")
     code, _, err = flywheel("log", "head")
@@ -189,11 +214,13 @@ def test_a_corrupt_row_parks_the_projections_that_read_it_and_no_other(flywheel:
     assert "parked" in failed["projections"]
 
 
-def test_a_wrong_token_fails_the_doctor(flywheel: Flywheel) -> None:
+def test_a_wrong_token_fails_the_doctor(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = flywheel("token", "issue", "mine")
     assert code == 0
-    assert flywheel("doctor", "--port", "0", "--token", out.strip())[0] == 0
-    code, out, _ = flywheel("doctor", "--json", "--port", "0", "--token", "fw_wrong")
+    monkeypatch.setenv("FLYWHEEL_TOKEN", out.strip())
+    assert flywheel("doctor", "--port", "0")[0] == 0
+    monkeypatch.setenv("FLYWHEEL_TOKEN", "fw_wrong")
+    code, out, _ = flywheel("doctor", "--json", "--port", "0")
     assert code == 1
     assert "not accepted" in next(check["found"] for check in json.loads(out) if check["name"] == "token")
 

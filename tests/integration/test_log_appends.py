@@ -97,7 +97,10 @@ def test_reserving_makes_only_what_is_missing_and_its_partitions_are_guarded(
         with engine.begin() as connection:
             return int(connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": upto}).scalar_one())
 
-    assert [reserve(empty_engine, upto) for upto in (20_000_000, 20_000_001, 25_000_000, 30_000_001)] == [0, 1, 0, 2]
+    if empty_engine.url.username != owner_of_empty.url.username:
+        with pytest.raises(DBAPIError, match="permission denied"):
+            reserve(empty_engine, 20_000_001)
+    assert [reserve(owner_of_empty, upto) for upto in (20_000_000, 20_000_001, 25_000_000, 30_000_001)] == [0, 1, 0, 2]
     for table in ("events_20000001", "events_30000001"):
         assert "is append-only" in refusal(owner_of_empty, f"TRUNCATE {table}")
         far = Stored(Position(int(table[7:])), "s", 1, DAWN, "a", None, "RewriteWon", 1, "{}", bytes(32), bytes(32))
@@ -108,11 +111,11 @@ def test_reserving_makes_only_what_is_missing_and_its_partitions_are_guarded(
             insert(connection, table, far)
 
 
-def test_a_partition_may_be_reserved_while_others_append_and_fold(empty_engine: Engine) -> None:
+def test_a_partition_may_be_reserved_while_others_append_and_fold(empty_engine: Engine, owner_of_empty: Engine) -> None:
     store, projector = PostgresStore(empty_engine), Projector(empty_engine)
 
     def reserve(upto: int) -> None:
-        with empty_engine.begin() as connection:
+        with owner_of_empty.begin() as connection:
             connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": upto})
 
     with ThreadPoolExecutor(3) as pool:

@@ -26,8 +26,8 @@ def client(house: House) -> Iterator[TestClient]:
         yield client
 
 
-def body(*runs: str, **more: object) -> dict[str, Any]:
-    return {"stream": "run/r1", "events": [started_json(run) for run in runs or ("r1",)], **more}
+def body(executor: str = "theirs", **more: object) -> dict[str, Any]:
+    return {"stream": "run/ext-1", "events": [{**started_json(), "executor": executor}], **more}
 
 
 def test_an_append_is_committed_and_read_back(client: TestClient) -> None:
@@ -42,7 +42,7 @@ def test_an_append_is_committed_and_read_back(client: TestClient) -> None:
         "RunStarted",
         1,
     )
-    assert event["event"] == started_json()
+    assert event["event"] == {**started_json(), "executor": "theirs"}
 
 
 def test_a_retry_with_the_same_key_is_repeated_and_other_content_is_refused(client: TestClient) -> None:
@@ -50,7 +50,7 @@ def test_a_retry_with_the_same_key_is_repeated_and_other_content_is_refused(clie
     assert client.post("/v1/events", json=body(), headers=key).status_code == 201
     again = client.post("/v1/events", json=body(key="ignored"), headers=key)
     assert (again.status_code, again.json()) == (200, {"outcome": "repeated", "first": 2, "last": 2, "version": None})
-    reused = client.post("/v1/events", json=body("r2", key="k1"))
+    reused = client.post("/v1/events", json=body("another", key="k1"))
     facts = reused.json()["error"]["facts"]
     assert (reused.status_code, facts["outcome"], facts["first"]) == (409, "key_reused", 2)
     assert {"expected", "actual"} <= set(facts)
@@ -58,14 +58,14 @@ def test_a_retry_with_the_same_key_is_repeated_and_other_content_is_refused(clie
 
 def test_a_stale_expectation_is_a_conflict_with_both_versions(client: TestClient) -> None:
     client.post("/v1/events", json=body())
-    answer = client.post("/v1/events", json=body("r2", expect=0))
+    answer = client.post("/v1/events", json=body("another", expect=0))
     facts = answer.json()["error"]["facts"]
     assert (answer.status_code, facts["outcome"], facts["expected"], facts["actual"]) == (409, "conflict", 0, 1)
     assert answer.headers["X-Log-Position"] == "2"
 
 
 def changed(**fields: object) -> dict[str, Any]:
-    return {"stream": "run/r1", "events": [{**started_json(), **fields}]}
+    return {"stream": "run/ext-1", "events": [{**started_json(), **fields}]}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_concurrent_callers_leave_one_log_and_exact_projections(client: TestClie
     def work(worker: int) -> list[int]:
         statuses = []
         for turn in range(5):
-            run = f"{worker}-{turn}"
+            run = f"ext-{worker}-{turn}"
             posted = client.post("/v1/events", json={"stream": f"run/{run}", "events": [started_json(run)]})
             statuses += [posted.status_code, client.get(f"/v1/runs/{run}").status_code]
         return statuses
@@ -202,4 +202,26 @@ def test_nothing_moves_the_champion_or_lets_anyone_in_over_http(client: TestClie
         refused = client.post("/v1/events", json={"stream": "champion", "events": [event]})
         assert (refused.status_code, refused.json()["error"]["type"]) == (403, "ReservedEvent")
         assert way in refused.json()["error"]["message"]
+    assert house.store.head() == head
+
+
+@pytest.mark.parametrize(
+    ("stream", "fields", "kind"),
+    [
+        ("run/eval-1__champion__t__seed1__r0", {"run": "eval-1__champion__t__seed1__r0"}, "ForeignRunName"),
+        ("run/ext-2", {}, "ForeignStream"),
+        (
+            "run/ext-1",
+            {"arm": {"evaluation": "e", "benchmark": "b", "arm": "champion", "repeat": 0, "is_sealed": True}},
+            "",
+        ),
+    ],
+)
+def test_a_run_from_outside_keeps_to_its_own_name_and_stream(
+    client: TestClient, house: House, stream: str, fields: dict[str, Any], kind: str
+) -> None:
+    head = house.store.head()
+    answer = client.post("/v1/events", json={"stream": stream, "events": [{**started_json(), **fields}]})
+    assert answer.status_code in {403, 422}
+    assert answer.json()["error"]["type"] == (kind or "ReservedEvent")
     assert house.store.head() == head

@@ -192,6 +192,6 @@ def client_of(house: House) -> TestClient:
     return TestClient(create_app(house), headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
 
 
-def started_json(run: str = "r1") -> dict[str, Any]:
-    """RunStarted as a caller over HTTP writes it."""
+def started_json(run: str = "ext-1") -> dict[str, Any]:
+    """RunStarted of an agent that is not ours, as a caller over HTTP writes it."""
     return SampleRun(run).started(NO_DIGEST).model_dump(mode="json")

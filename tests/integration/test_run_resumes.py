@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,8 @@ from eventlog.events import RewriteLost, RewriteWon, RunFinished, RunStarted
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.rewrites import REWRITES
+from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from projections.views import compare
 from tests.conftest import Database
@@ -71,6 +74,11 @@ def test_a_run_killed_again_and_again_completes_and_counts_nothing_twice(
     assert credited == collections.Counter(treated)
     assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == store.head()
     assert all(found.is_identical for found in compare(empty_house.views()))
+    # the same as without any kill: promoted by the oracle's outcomes in the order of the sweep
+    promoted = {
+        key: (s.wins, s.losses) for key, s in empty_house.views().find(REWRITES).items() if s.status == "promoted"
+    }
+    assert promoted == {"rw-80280fbd00d0": (4, 0)}
 
 
 def test_the_champion_moves_by_at_least_three_tenths_and_a_second_run_goes_on_from_there(
@@ -92,6 +100,25 @@ def test_the_champion_moves_by_at_least_three_tenths_and_a_second_run_goes_on_fr
     third = completed(environment)
     assert runs_of(third) == runs_of(second)
     assert third["head"] == second["head"]
+
+
+def test_two_controllers_do_not_work_on_one_site_at_once(environment: dict[str, str], empty_house: House) -> None:
+    first = subprocess.Popen(COMMAND, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while empty_house.store.head() < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        second = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        first.send_signal(signal.SIGCONT)
+    assert second.returncode == 1
+    assert "works on marketplace in this project" in second.stderr
+    first.communicate(timeout=100)
+    assert first.returncode == 0
+    views = empty_house.views()
+    assert list(views.find(VERDICTS)) == ["eval-1"]
+    assert {run.sweep for run in views.find(RUNS).values()} == {"marketplace-1", "marketplace-2", "eval-1"}
 
 
 def runs_of(summary: dict[str, object]) -> int:

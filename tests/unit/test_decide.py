@@ -7,6 +7,7 @@ import pytest
 from agents.learning.memory import forget_everything, remember
 from agents.rewards import graded
 from api.decide import Course, Next, benchmark_name, champion, decide, ended, known, prices, unended
+from api.errors import FactMissing
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -257,8 +258,8 @@ def test_what_is_next_is_the_same_whenever_it_is_asked() -> None:
 
 
 def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:
-    with pytest.raises(LookupError, match="flywheel run"):
+    with pytest.raises(FactMissing, match="flywheel run"):
         decided(a_store())
-    with pytest.raises(LookupError):
+    with pytest.raises(FactMissing):
         prices(views(a_store()))
     assert known(0) == 0

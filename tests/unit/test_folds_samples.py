@@ -20,12 +20,18 @@ DAWN = datetime(2026, 1, 1, tzinfo=UTC)
 """When the first told event happens; each of the others happens a minute after the one before it."""
 
 
+def stream_of(event: AnyEvent) -> str:
+    """Where an event is told: what is about a run, in the run's stream."""
+    run = None if event.type.startswith(("Rewrite", "Piece")) else getattr(event, "run", None)
+    return "told" if run is None else f"run/{run}"
+
+
 def told(*events: AnyEvent, actor: str = "test") -> tuple[Recorded, ...]:
     """Events as a log would hold them, at positions 1, 2, 3 ..."""
     return tuple(
         Recorded(
             position=Position(index),
-            stream="told",
+            stream=stream_of(event),
             version=index,
             at=DAWN + timedelta(minutes=index - 1),
             actor=actor,

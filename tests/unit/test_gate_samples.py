@@ -16,7 +16,9 @@ HALF = 500_000
 
 
 def template(name: str = "t1") -> Template:
-    return Template(template_id=name, cluster="c", oracle_task_id=f"oracle-{name}", instruction="do it", plan_steps=())
+    return Template(
+        template_id=name, cluster="c", oracle_task_id=f"oracle-{name}", instruction="do it", plan_text="do it"
+    )
 
 
 def artifact(upto: int = 0, weights: str = "base", without: tuple[str, ...] = ()) -> Artifact:

@@ -1,0 +1,33 @@
+"""One controller for each site of a project: two would plan and judge the same things twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, text
+
+from .errors import ControllerBusy
+
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.1
+
+
+@contextmanager
+def only_controller(engine: Engine, site: str) -> Iterator[None]:
+    """Hold the site's session lock; it ends with the process, `kill -9` included. Raises ControllerBusy.
+
+    A process that was just killed may hold it for a moment more, so there is some patience.
+    """
+    statement = text("SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/controller/' || :site, 0))")
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not connection.execute(statement, {"site": site}).scalar_one():
+            if time.monotonic() > deadline:
+                raise ControllerBusy(site=site)
+            time.sleep(_PAUSE_S)
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock_all()"))

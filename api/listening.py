@@ -1,0 +1,26 @@
+"""A port taken before anything is printed about it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from .errors import BadHost, PortInUse
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises PortInUse, BadHost."""
+    # uvicorn sets TCP_NODELAY only on sockets made with an explicit protocol
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(512)
+    except socket.gaierror as error:
+        listener.close()
+        raise BadHost(actual=host, why=error.strerror) from error
+    except OSError as error:
+        listener.close()
+        actual = "taken" if error.errno == errno.EADDRINUSE else str(error.strerror or error)
+        raise PortInUse(port=port, host=host, actual=actual) from error
+    return listener

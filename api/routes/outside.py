@@ -1,0 +1,58 @@
+"""What may be appended over HTTP: runs of agents that are not ours, their rewards, and prices. Pure.
+
+Whatever the controller, the gate or an operator decides by is their own: a run that a caller records can be read,
+clustered and trained on, but no event from outside changes how one of ours went, what memory holds, or who is champion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventlog.events import AnyEvent, InstanceReset, RewardGraded, RunFinished, RunMissing, RunStarted, StepTaken
+
+from .errors import ForeignRunName, ForeignStream, ReservedEvent
+
+PREFIX = "ext-"
+"""What the name of a run from outside begins with; none of ours does."""
+
+RESERVED = {
+    "SweepPlanned": "`flywheel run`",
+    "RewriteProposed": "`flywheel run`",
+    "RewriteWon": "`flywheel run`",
+    "RewriteLost": "`flywheel run`",
+    "DatasetFrozen": "`flywheel dataset build`",
+    "BenchmarkFrozen": "`flywheel run`",
+    "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
+    "VerdictReached": "`flywheel run` or `flywheel gate run`",
+    "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
+    "MemoryQuarantined": "`flywheel champion back`",
+    "TokenIssued": "`flywheel token issue`",
+    "TokenRevoked": "`flywheel token revoke`",
+}
+"""What is not taken over HTTP, and how it comes about."""
+
+PRICES = "prices"
+
+
+def check(stream: str, events: Sequence[AnyEvent]) -> None:
+    """Whether these may come from outside into this stream. Raises ReservedEvent, ForeignRunName, ForeignStream."""
+    for event in events:
+        if event.type in RESERVED:
+            raise ReservedEvent(actual=event.type, expected=RESERVED[event.type])
+        expected = _stream_of(event)
+        if stream != expected:
+            raise ForeignStream(type=event.type, actual=stream, expected=expected)
+
+
+def _stream_of(event: AnyEvent) -> str:
+    match event:
+        case RunStarted() | InstanceReset() | StepTaken() | RunFinished() | RunMissing() | RewardGraded():
+            if not event.run.startswith(PREFIX):
+                raise ForeignRunName(actual=event.run, expected=PREFIX)
+            if isinstance(event, RunStarted) and (event.arm is not None or event.spec.spec_id != event.run):
+                raise ReservedEvent(
+                    actual="Arm runs, and runs under another spec's name,", expected="`flywheel gate run`"
+                )
+            return f"run/{event.run}"
+        case _:
+            return PRICES
