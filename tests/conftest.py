@@ -121,7 +121,7 @@ def clone(
 
     def make(kind: str) -> Database:
         name = f"flywheel_test_{os.getpid()}_{next(_numbers)}"
-        run_sql(f'CREATE DATABASE "{name}" TEMPLATE "{templates[kind]}"')
+        run_sql(f'CREATE DATABASE "{name}" TEMPLATE "{templates[kind]}" STRATEGY file_copy')
         made.append(name)
         return server.named(name)
 
