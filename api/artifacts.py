@@ -9,6 +9,7 @@ from agents.learning.memory import forget_everything, pieces_from, remember
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
 from eventlog.store import Position
+from projections.rewrites import REWRITES
 
 from .errors import BadArtifactName, Unknown
 from .house import House
@@ -29,6 +30,15 @@ def resolve(house: House, name: str) -> tuple[Artifact, Blob]:
     if upto == 0:
         return forget_everything(weights)
     return remember(house.views(Position(upto)), weights)
+
+
+def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
+    """The same, less what is quarantined now: a piece that a rollback took out does not come back by an older name."""
+    artifact, _blob = resolve(house, name)
+    if artifact.memory.upto == 0:
+        return forget_everything(artifact.weights)
+    quarantined = {key for key, state in house.views().find(REWRITES).items() if state.status == "quarantined"}
+    return remember(house.views(Position(artifact.memory.upto)), artifact.weights, without=quarantined)
 
 
 def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -31,16 +32,20 @@ def piece_of(state: RewriteState) -> Piece:
     )
 
 
-def remember(views: Views, weights: str) -> tuple[Artifact, Blob]:
-    """The artifact of these weights with everything promoted at the views' position, and the blob of its content."""
-    states = views.find(REWRITES).values()
-    pieces = [piece_of(state) for state in states if state.status == "promoted"]
-    return _artifact(weights, int(views.upto), pieces)
+def remember(views: Views, weights: str, *, without: Collection[str] = ()) -> tuple[Artifact, Blob]:
+    """The artifact of these weights with what was promoted at the views' position, and the blob of its content.
+
+    `without` names pieces that stay out; those that would have been in are written down in the artifact.
+    """
+    states = [state for state in views.find(REWRITES).values() if state.status == "promoted"]
+    pieces = [piece_of(state) for state in states if state.rewrite not in without]
+    left_out = tuple(sorted(state.rewrite for state in states if state.rewrite in without))
+    return _artifact(weights, int(views.upto), pieces, left_out)
 
 
 def forget_everything(weights: str) -> tuple[Artifact, Blob]:
     """The artifact of these weights with empty memory: the first champion."""
-    return _artifact(weights, 0, [])
+    return _artifact(weights, 0, [], ())
 
 
 def pieces_from(content: bytes) -> tuple[Piece, ...]:
@@ -48,10 +53,10 @@ def pieces_from(content: bytes) -> tuple[Piece, ...]:
     return tuple(_piece(item) for item in json.loads(content)["rewrites"])
 
 
-def _artifact(weights: str, upto: int, pieces: list[Piece]) -> tuple[Artifact, Blob]:
+def _artifact(weights: str, upto: int, pieces: list[Piece], without: tuple[str, ...]) -> tuple[Artifact, Blob]:
     content = {"rewrites": [_plain(piece) for piece in sorted(pieces, key=lambda piece: piece.piece)]}
     blob = Blob(MEDIA_TYPE, canonical(content))
-    return Artifact(weights=weights, memory=Memory(upto=upto, folds=_FOLDS, without=(), digest=blob.digest)), blob
+    return Artifact(weights=weights, memory=Memory(upto=upto, folds=_FOLDS, without=without, digest=blob.digest)), blob
 
 
 def _plain(piece: Piece) -> dict[str, Any]:

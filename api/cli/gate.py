@@ -13,13 +13,13 @@ from gate.explain import explain as explained
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..artifacts import resolve
+from .. import artifacts
 from ..decide import Course, benchmark_name
 from ..errors import Unknown, VerdictDiffers
 from ..evaluate import challenge, judged, play_and_settle
 from ..exclusive import only_controller
 from ..house import House
-from .output import AsJson, TerminalReporter, emit_json, facts, listing, opened, say
+from .output import ERR, AsJson, TerminalReporter, emit_json, facts, listing, opened, say
 
 app = typer.Typer(help="The gate: run, list, explain, verify.", no_args_is_help=True)
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
@@ -35,7 +35,9 @@ def run_(
 ) -> None:
     """Play champion and challenger on the benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
     with opened() as house:
-        chosen, memory = resolve(house, challenger)
+        chosen, memory = artifacts.challenger(house, challenger)
+        if chosen.memory.without:
+            ERR.print(f"left out, because it is quarantined: {', '.join(chosen.memory.without)}")
         if benchmark_name(site) not in house.views().find(BENCHMARKS):
             raise Unknown(what="benchmark", actual=benchmark_name(site), way_out="`flywheel run` freezes it.")
         house.blobs.put([memory])
