@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
@@ -82,6 +80,3 @@ def check_schema(engine: Engine) -> None:
     if actual is not None and actual > expected:
         way_out = "A newer flywheel migrated it; upgrade this one"
     raise ForeignSchema(schema=schema_of(engine), actual=actual or "none", expected=expected, way_out=way_out + ".")
-
-
-Clock = Callable[[], datetime]

@@ -86,7 +86,7 @@ class PostgresStore:
             with self.engine.connect() as connection:
                 rows = connection.execute(statement, values).all()
             for row in rows:
-                yield _stored(row)
+                yield stored_row(row)
             if len(rows) < _BATCH:
                 return
             after = Position(rows[-1].position)
@@ -148,7 +148,8 @@ def _outcome(request: Append, row: Row[Any]) -> Outcome:
             return KeyReused(request.key, Position(row.first_position), Position(row.last_position))
 
 
-def _stored(row: Row[Any]) -> Stored:
+def stored_row(row: Row[Any]) -> Stored:
+    """A selected row of `events`, its payload as text."""
     return Stored(
         position=Position(row.position),
         stream=row.stream,

@@ -9,7 +9,7 @@ from msgspec import field
 from eventlog.events import Artifact
 
 from .projection import Fold, Row, State
-from .runs import artifact_name
+from .runs import name_of
 
 CHAMPION = "champion"
 
@@ -35,7 +35,7 @@ def _fold(state: ChampionState, row: Row) -> ChampionState:
     by = row.text("by")
     return ChampionState(
         artifact=row.record("artifact"),
-        name=artifact_name(row.record("artifact")),
+        name=name_of(row.record("artifact")),
         by=by,
         actor=row.actor,
         reason=row.text("reason"),

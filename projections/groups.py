@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from .projection import Fold, Row, State
-from .runs import artifact_name
+from .runs import name_of
 
 
 class Sibling(State, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def _joined(state: GroupState, row: Row) -> GroupState:
         template=row.text("spec.template"),
         env_seed=row.number("spec.env_seed"),
         environment=row.text("task_spec.environment"),
-        artifact=artifact_name(row.record("artifact")),
+        artifact=name_of(row.record("artifact")),
         evaluation=arm.get("evaluation"),
         siblings=tuple(siblings),
     )

@@ -133,27 +133,15 @@ def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[Row]) -> Iterator[
         key = key_of(fold, row)
         if key is None:
             continue
-        try:
-            states[key] = fold.fold(states.get(key, fold.initial), row)
-        except Exception as error:
-            error.add_note(_where(row))
-            raise
+        states[key] = fold.fold(states.get(key, fold.initial), row)
         yield Change(key, row.position, states[key])
 
 
 def key_of(fold: AnyFold, row: Row) -> str | None:
     """The key an event belongs to; none where a fold keyed by stream meets it in another stream than the key's."""
-    try:
-        key = fold.key(row)
-    except Exception as error:
-        error.add_note(_where(row))
-        raise
+    key = fold.key(row)
     is_elsewhere = key is not None and fold.stream_of is not None and fold.stream_of(key) != row.stream
     return None if is_elsewhere else key
-
-
-def _where(row: Row) -> str:
-    return f"(at position {row.position}, {row.type})"
 
 
 def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:

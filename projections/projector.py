@@ -17,7 +17,8 @@ from sqlalchemy.exc import OperationalError
 from eventlog.codec import decode
 from eventlog.errors import CorruptRow, FlywheelError, NewerSchemaVersion
 from eventlog.events import EVENT_TYPES
-from eventlog.store import Position, Stored
+from eventlog.postgres import stored_row
+from eventlog.store import Position
 
 from . import ALL
 from .projection import AnyFold, Change, Row, apply, key_of, latest, plain, row_of
@@ -96,21 +97,41 @@ class Projector:
         if position != start or len(states) > _MOST_KEYS:
             states = {}
         savepoint = connection.begin_nested()
+        met = _Met(rows)
         try:
-            _recall(connection, fold, states, rows)
-            _write(connection, fold, list(apply(fold, states, rows)))
+            _recall(connection, fold, states, met)
+            _write(connection, fold, list(apply(fold, states, met)))
             savepoint.commit()
         except OperationalError:
             raise  # the database's trouble, not the event's: nothing of this batch is kept, and the next try may do
         except Exception as error:  # noqa: BLE001 the park: one bad event stops one projection, not the others
             savepoint.rollback()
-            _park(connection, fold, start, _reason(error))
+            _park(connection, fold, start, f"{_reason(error)}{met.where}")
             return
         self._memory[fold.name] = (finish, states)
         connection.execute(
             text("UPDATE bookmarks SET position = :to WHERE projection = :p AND version = :v AND position = :from"),
             {"to": finish, "from": start, "p": fold.name, "v": fold.version},
         )
+
+
+class _Met:
+    """Rows handed to a fold one by one, so that an error can be told from the row it was met at."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._last: Row | None = None
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows:
+            self._last = row
+            yield row
+        self._last = None
+
+    @property
+    def where(self) -> str:
+        """The row that was last handed out; nothing once all of them were taken."""
+        return "" if self._last is None else f" (at position {self._last.position}, {self._last.type})"
 
 
 def _lock(connection: Connection, folds: Sequence[AnyFold], target: Position | None = None) -> Sequence[Any]:
@@ -137,7 +158,7 @@ def _rows(connection: Connection, folds: Sequence[AnyFold], start: int, finish: 
     old = [kind for kind in types if EVENT_TYPES[kind].schema_version > 1]
     found = connection.execute(
         text(f"""SELECT position, stream, version, at, actor, cause, type, schema_version, digest, chain,
-            CASE WHEN type = ANY(:old) THEN payload::text END AS whole, {", ".join(columns)}
+            CASE WHEN type = ANY(:old) THEN payload::text END AS payload, {", ".join(columns)}
             FROM events WHERE position > :start AND position <= :finish AND type = ANY(:types)
             ORDER BY position LIMIT :page"""),  # noqa: S608 paths come from the folds' own code
         {"start": start, "finish": finish, "types": types, "old": old, "page": _BATCH},
@@ -153,7 +174,7 @@ def _row(found: Any, paths: Sequence[str]) -> Row:
         fields = _Unreadable(NewerSchemaVersion(type=found.type, actual=found.schema_version, expected=expected))
     elif found.schema_version < expected:
         try:
-            return row_of(decode(_stored(found)), paths)
+            return row_of(decode(stored_row(found)), paths)
         except CorruptRow as error:
             fields = _Unreadable(error)
     return Row(found.position, found.stream, found.at, found.actor, found.type, fields)
@@ -170,23 +191,7 @@ class _Unreadable(dict[str, Any]):
         raise self._error
 
 
-def _stored(found: Any) -> Stored:
-    return Stored(
-        position=found.position,
-        stream=found.stream,
-        version=found.version,
-        at=found.at,
-        actor=found.actor,
-        cause=found.cause,
-        type=found.type,
-        schema_version=found.schema_version,
-        payload=found.whole,
-        digest=bytes(found.digest),
-        chain=bytes(found.chain),
-    )
-
-
-def _recall(connection: Connection, fold: AnyFold, states: dict[str, Any], rows: Sequence[Row]) -> None:
+def _recall(connection: Connection, fold: AnyFold, states: dict[str, Any], rows: Iterable[Row]) -> None:
     """Bring the states of keys that are not remembered from the table."""
     keys = {key_of(fold, row) for row in rows if row.type in fold.reads} - states.keys() - {None}
     if not keys:
@@ -227,8 +232,7 @@ def _park(connection: Connection, fold: AnyFold, start: int, reason: str) -> Non
 
 
 def _reason(error: Exception) -> str:
-    reason = str(error) if isinstance(error, FlywheelError) else f"{type(error).__name__}: {error}"
-    return " ".join([reason, *getattr(error, "__notes__", ())])
+    return str(error) if isinstance(error, FlywheelError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)

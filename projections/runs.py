@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
+
+from eventlog.events.memory import artifact_name
 
 from .projection import Fold, Row, State
 
@@ -43,12 +47,9 @@ class RunState(State, frozen=True, kw_only=True):
         return self.status != "started"
 
 
-def artifact_name(artifact: dict[str, object]) -> str:
-    """The written form of an artifact's payload, as `Artifact.__str__` gives it."""
-    memory = artifact["memory"]
-    weights = str(artifact["weights"])
-    upto = memory["upto"] if isinstance(memory, dict) else None
-    return f"{weights if weights == 'base' else 'ck-' + weights[:8]}@{upto}"
+def name_of(artifact: dict[str, Any]) -> str:
+    """The written form of an artifact as its event holds it."""
+    return artifact_name(artifact["weights"], artifact["memory"]["upto"])
 
 
 def _started(row: Row) -> RunState:
@@ -63,7 +64,7 @@ def _started(row: Row) -> RunState:
         candidate=row.maybe_text("spec.candidate"),
         environment=row.text("task_spec.environment"),
         instruction=row.text("task_spec.instruction"),
-        artifact=artifact_name(row.record("artifact")),
+        artifact=name_of(row.record("artifact")),
         memory=row.text("artifact.memory.digest"),
         executor=row.text("executor"),
         plan=row.text("plan"),

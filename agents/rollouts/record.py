@@ -40,7 +40,7 @@ def rollout(
     start, plan = started(job)
     blobs.put([plan])
     request = Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}")
-    if _is_new(store, request):
+    if _stands(store, request):
         played = _tried(job, client, book, rule)
     else:
         detail = "it was started with another plan than this code makes for it"
@@ -48,7 +48,7 @@ def rollout(
         played = Played((missing,), (), ())
     blobs.put(played.blobs)
     finish, *proposals = _appends(job, played)
-    _is_new(store, finish, *proposals)
+    _stands(store, finish, *proposals)
     return played
 
 
@@ -60,8 +60,8 @@ def _tried(job: Job, client: EnvClient, book: PriceBook, rule: PromotionRule) ->
     return played
 
 
-def _is_new(store: EventStore, request: Append, *others: Append) -> bool:
-    """Append all together; whether the first was taken or is there already with the same content. Raises KeyTaken."""
+def _stands(store: EventStore, request: Append, *others: Append) -> bool:
+    """Append all together; whether the first stands in the log with this content, now or before. Raises KeyTaken."""
     outcome = store.append([request, *others])[0]
     if not isinstance(outcome, KeyReused):
         return True

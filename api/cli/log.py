@@ -15,6 +15,7 @@ from eventlog.store import START, Position, Recorded
 from eventlog.transfer import export_log, import_log
 
 from ..house import owner_url
+from ..routes.events import plain
 from ..settings import read_settings
 from ..summary import head_chain
 from .db import migrated
@@ -67,16 +68,7 @@ def _line(event: Recorded, *, as_json: bool) -> None:
 
 
 def _plain(event: Recorded) -> dict[str, Any]:
-    return {
-        "position": event.position,
-        "stream": event.stream,
-        "version": event.version,
-        "at": event.at.isoformat(),
-        "actor": event.actor,
-        "cause": event.cause,
-        "digest": event.digest.hex(),
-        "event": event.event.model_dump(mode="json"),
-    }
+    return {**plain(event), "at": event.at.isoformat(), "digest": event.digest.hex()}
 
 
 @app.command()

@@ -21,6 +21,11 @@ class Memory(FrozenModel):
     digest: Digest
 
 
+def artifact_name(weights: str, upto: int) -> str:
+    """How an artifact is written: `base@0`, or `ck-3f9a1c22@18342` for a checkpoint digest."""
+    return f"{weights if weights == 'base' else f'ck-{weights[:8]}'}@{upto}"
+
+
 class Artifact(FrozenModel):
     """Weights and memory: what a champion is, what a challenger is, what every run is pinned to."""
 
@@ -28,9 +33,8 @@ class Artifact(FrozenModel):
     memory: Memory
 
     def __str__(self) -> str:
-        """`base@0`, or `ck-3f9a1c22@18342` for a checkpoint digest."""
-        weights = self.weights if self.weights == "base" else f"ck-{self.weights[:8]}"
-        return f"{weights}@{self.memory.upto}"
+        """See artifact_name."""
+        return artifact_name(self.weights, self.memory.upto)
 
 
 class MemoryQuarantined(Event):

@@ -68,16 +68,6 @@ def test_a_row_holds_what_was_declared_and_no_more() -> None:
     assert row_of(event, ("cost",)).fields == {"cost": 3}
 
 
-def test_an_error_says_at_which_event_it_happened() -> None:
-    def refuse(_state: State, _row: Row) -> State:
-        raise ValueError("no")
-
-    fold = Fold("refusing", 1, {"RewardGraded": ("run",)}, State(), lambda row: row.text("run"), refuse)
-    with pytest.raises(ValueError, match="no") as caught:
-        replay(fold, told(graded()))
-    assert caught.value.__notes__ == ["(at position 1, RewardGraded)"]
-
-
 def test_an_event_without_a_key_changes_nothing() -> None:
     fold = Fold("keyless", 1, {"RewardGraded": ("run",)}, State(), lambda _row: None, lambda state, _row: state)
     assert replay(fold, told(graded())) == ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from api.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("eventlog", "projections", "agents", "trainer", "gate", "migrations", "api")
 
@@ -38,3 +40,8 @@ def test_every_module_is_in_the_tree_with_a_clause_and_nothing_else_is() -> None
 
 def test_every_folder_of_the_tree_exists() -> None:
     assert [path for path in paths_of_the_tree() if not (ROOT / path).exists()] == []
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in Settings.model_fields if f"`FLYWHEEL_{name.upper()}`" not in readme] == []
