@@ -26,6 +26,8 @@ RESERVED = {
     "VerdictReached": "`flywheel run` or `flywheel gate run`",
     "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
     "MemoryQuarantined": "`flywheel champion back`",
+    "RunsWithdrawn": "`flywheel runs withdraw`",
+    "SubjectErased": "`flywheel erase`",
     "TokenIssued": "`flywheel token issue`",
     "TokenRevoked": "`flywheel token revoke`",
 }

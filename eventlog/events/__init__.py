@@ -23,7 +23,7 @@ from .gate import (
 )
 from .memory import Artifact, Memory, MemoryQuarantined, PieceKind
 from .plans import Spec, Step, StepType, TaskSpec, Template
-from .policy import PriceBookSet, TokenIssued, TokenRevoked
+from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
 from .rewards import RewardGraded, RewardTerms
 from .rewrites import (
     Anchor,
@@ -70,6 +70,8 @@ AnyEvent = (
     | VerdictReached
     | ChampionPointed
     | PriceBookSet
+    | RunsWithdrawn
+    | SubjectErased
     | TokenIssued
     | TokenRevoked
 )
@@ -117,12 +119,14 @@ __all__ = [
     "RunMissing",
     "RunStarted",
     "RunStatus",
+    "RunsWithdrawn",
     "SftQuery",
     "Spec",
     "Step",
     "StepOutcome",
     "StepTaken",
     "StepType",
+    "SubjectErased",
     "SweepPlanned",
     "TaskSpec",
     "Template",

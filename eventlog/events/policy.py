@@ -1,8 +1,10 @@
-"""What an operator sets: prices and who may call."""
+"""What an operator sets: prices, who may call, and what of history no longer counts."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from .event import Count, Digest, Event, Name
 
@@ -33,3 +35,19 @@ class TokenRevoked(Event):
     type: Literal["TokenRevoked"] = "TokenRevoked"
     token: Name
     reason: str
+
+
+class RunsWithdrawn(Event):
+    """From here on nothing is learned from these runs: folds of what was learned go on as if they had never been."""
+
+    type: Literal["RunsWithdrawn"] = "RunsWithdrawn"
+    runs: Annotated[tuple[Name, ...], Field(min_length=1)]
+    reason: Name
+
+
+class SubjectErased(Event):
+    """The key and the bytes of a subject were destroyed: what needs them answers *erased*."""
+
+    type: Literal["SubjectErased"] = "SubjectErased"
+    subject: Name
+    reason: Name

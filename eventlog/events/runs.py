@@ -60,7 +60,10 @@ class SweepPlanned(Event):
 
 
 class RunStarted(Event):
-    """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan."""
+    """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan.
+
+    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased.
+    """
 
     type: Literal["RunStarted"] = "RunStarted"
     run: Name
@@ -71,6 +74,7 @@ class RunStarted(Event):
     plan: Digest
     applied: tuple[Applied, ...]
     arm: ArmRun | None
+    subject: Name | None = None
 
 
 class InstanceReset(Event):
