@@ -28,12 +28,20 @@ class Blob:
 class BlobStore(Protocol):
     """Where blobs live. A blob is put before the event that names it is appended."""
 
-    def put(self, blobs: Iterable[Blob]) -> None:
-        """Keep the blobs; those already there are left alone."""
+    def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
+        """Keep the blobs; those already there are left alone. Their addresses, in order: what events name them by.
+
+        Without a subject an address is the digest. With one the bytes are kept under the subject's key and addressed by
+        HMAC, so that they are shared inside the subject alone. Raises SubjectGone once the subject was erased.
+        """
         ...
 
-    def get(self, digest: str) -> Blob:
-        """The blob of a digest, checked against it. Raises BlobMissing, BlobDamaged."""
+    def get(self, address: str) -> Blob:
+        """The blob of an address, checked against it. Raises BlobMissing, BlobDamaged, BlobErased."""
+        ...
+
+    def erase(self, subject: str) -> int:
+        """Destroy the subject's key and bytes; the number of its blobs. Doing it again is harmless."""
         ...
 
     def digests(self) -> frozenset[str]:

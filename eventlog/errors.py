@@ -61,6 +61,14 @@ class BlobDamaged(FlywheelError):
     """The blob {expected} has bytes whose digest is {actual}: expected its own; restore it from a backup."""
 
 
+class BlobErased(FlywheelError):
+    """The blob {actual} was erased with its subject: its bytes are gone for good, and what needs them answers *erased*."""
+
+
+class SubjectGone(FlywheelError):
+    """The subject {actual!r} was erased: nothing is kept for it any more; expected a subject that was not erased."""
+
+
 class ForeignSchema(FlywheelError):
     """The schema {schema} is at migration {actual}, expected {expected}. {way_out}"""
 
