@@ -84,8 +84,8 @@ class LogFull(FlywheelError):
 
 
 class LogBusy(FlywheelError):
-    """Already {actual} events wait to be appended: expected at most {expected} with these; try again in a moment, with the
-    same key."""
+    """Already {actual} wait to be appended: expected at most {expected} with this one; try again in a moment, with the same
+    key."""
 
 
 class AppendInterrupted(FlywheelError):

@@ -95,6 +95,11 @@ class GroupCommit:
             raise ticket.error
         return ticket.outcomes or ()
 
+    def refuse(self) -> None:
+        """Count a request that was refused before it came this far."""
+        with self._lock:
+            self._add(received=1, rejected=1)
+
     def _join(self, ticket: _Ticket) -> bool:
         """Queue up; whether the caller leads from now on."""
         with self._lock:
