@@ -24,6 +24,10 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
 
+    append_queue: int = Field(
+        default=256, ge=1, le=100_000, description="appends over REST that may be in flight; the next is answered 429"
+    )
+
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")

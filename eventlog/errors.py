@@ -91,6 +91,16 @@ class LogFull(FlywheelError):
     """No partition takes position {actual}: expected one to be reserved; run `flywheel db migrate` as the owner."""
 
 
+class LogBusy(FlywheelError):
+    """Already {actual} wait to be appended: expected at most {expected} with this one; try again in a moment, with the same
+    key."""
+
+
+class AppendInterrupted(FlywheelError):
+    """The commit that carried {actual} append requests was interrupted: whether it is in the log is not known; expected an
+    answer. Append again with the same keys."""
+
+
 class LogNotEmpty(FlywheelError):
     """The log already holds {actual} events: expected an empty one to import into. Name a project that does not exist yet with FLYWHEEL_PROJECT; importing makes it."""
 

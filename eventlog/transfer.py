@@ -104,7 +104,6 @@ def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Posit
         body = json.dumps([_plain(row) for row in verified(rows, after=after, previous=previous)])
         connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": rows[-1].position})
         connection.execute(text(_INSERT_EVENTS), {"rows": body})
-        connection.execute(text(_INSERT_VERSIONS), {"rows": body})
     if keys:
         connection.execute(text(_INSERT_KEYS), {"rows": json.dumps(keys)})
     if blobs:
@@ -125,8 +124,6 @@ _INSERT_EVENTS = """INSERT INTO events
            decode(digest, 'hex'), decode(chain, 'hex')
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (position bigint, stream text, version bigint, at timestamptz,
         actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)"""
-_INSERT_VERSIONS = """INSERT INTO stream_versions SELECT stream, version, position
-    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (stream text, version bigint, position bigint)"""
 _INSERT_KEYS = """INSERT INTO append_keys SELECT key, decode(digest, 'hex'), first, last
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint)"""
 
