@@ -1,4 +1,4 @@
-"""Reading an environment's mutations without ever raising, for places where a failed look must not end a run."""
+"""Reading an environment without ever raising, for places where a failed look must not end a run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from .client import EnvClient
 from .contract import Instance
 from .errors import EnvironmentFailure
 
+ONLY = ""
+"""The instance of a server that has no other."""
+
 
 def fetch_mutations(
     url: str,
     admin_token: str,
     *,
-    instance: Instance | str,
     since_id: int = 0,
     timeout_s: float = 10.0,
+    instance: Instance | str = ONLY,
     extra_headers: Mapping[str, str] | None = None,
     transport: httpx2.BaseTransport | None = None,
 ) -> dict[str, Any]:
     """Return `{"mutations": [...]}` with ids above `since_id`; on any failure an empty list, and `error` says why.
 
-    `url` is the admin surface's address.
+    `url` is the admin surface's address. A site that serves many instances needs `instance`.
     """
     try:
         with EnvClient(
@@ -34,6 +37,29 @@ def fetch_mutations(
     except EnvironmentFailure as problem:
         return {"mutations": [], "error": str(problem)}
     return {"mutations": [mutation.model_dump(mode="json") for mutation in found]}
+
+
+def grade_run(
+    url: str,
+    admin_token: str,
+    task_id: str,
+    *,
+    timeout_s: float = 30.0,
+    instance: Instance | str = ONLY,
+    extra_headers: Mapping[str, str] | None = None,
+    transport: httpx2.BaseTransport | None = None,
+) -> dict[str, Any]:
+    """Return the oracle's grade: task_id, passed, score_micro, reasons, diff.
+
+    On any failure `{"task_id": ..., "error": ...}`: no grade, which is not a grade of zero.
+    """
+    try:
+        with EnvClient(
+            url, admin_token, timeout_s=timeout_s, extra_headers=extra_headers, transport=transport
+        ) as client:
+            return client.oracle(instance, task_id).model_dump(mode="json")
+    except EnvironmentFailure as problem:
+        return {"task_id": task_id, "error": str(problem)}
 
 
 def last_mutation_id(mutations: Sequence[Mapping[str, Any]]) -> int:

@@ -1,4 +1,4 @@
-"""Rewards: `R = score - lambda * cost`, in integers, terms kept apart. Pure."""
+"""The reward of a run: `R = score - lambda * cost`, in integers, terms kept apart. Pure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,57 @@
+"""Process, progress and the shaped return; `docs/rewards.md` has the formula. Pure, in millionths, rounded down.
+
+A change of any number here is a new SHAPING_VERSION.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+SHAPING_VERSION: Final = "shaped-1"
+
+FULL: Final = 1_000_000
+SCORE_WEIGHT: Final = 1_000_000
+PASS_WEIGHT: Final = 1_000_000
+PROGRESS_WEIGHT: Final = 500_000
+PROCESS_WEIGHT: Final = 250_000
+LEAST_CAP: Final = 20
+EFFORT_A_STEP: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A shaped return with its terms, all in millionths; `value` and `penalty` are None where the cost is unknown."""
+
+    version: str
+    score: int
+    passed: bool
+    progress: int
+    process: int
+    penalty: int | None
+    value: int | None
+
+
+def process_of(effort: int, *, planned: int, max_steps: int) -> int:
+    """How sparing a run was: 1 - effort / max(max_steps, 4 x planned, 20), not below 0. `effort` counts actions."""
+    cap = max(max_steps, EFFORT_A_STEP * planned, LEAST_CAP)
+    return max(0, FULL * (cap - effort) // cap)
+
+
+def progress_of(succeeded: int, *, taken: int, planned: int, passed: bool) -> int:
+    """How far a run came: 1 if it passed, else the share of steps that went well of those planned, or taken if more.
+
+    For an agent without a plan `planned` is the most steps it may take, so that stopping early is no progress.
+    """
+    return FULL if passed else FULL * min(succeeded, taken) // max(1, taken, planned)
+
+
+def shaped_return(score: int, *, passed: bool, progress: int, process: int, penalty: int | None) -> Shaped:
+    """The score, [passed], progress / 2 and process x progress / 4, less the penalty; in millionths.
+
+    Process counts only as far as progress goes: whoever does nothing is sparing and earns nothing for it.
+    """
+    earned = score * SCORE_WEIGHT // FULL + (PASS_WEIGHT if passed else 0)
+    shape = progress * PROGRESS_WEIGHT // FULL + PROCESS_WEIGHT * process * progress // FULL**2
+    value = None if penalty is None else earned + shape - penalty
+    return Shaped(SHAPING_VERSION, score, passed, progress, process, penalty, value)

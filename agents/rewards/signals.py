@@ -1,0 +1,100 @@
+"""What step rewards read and give: micro-units, component by component, so that nothing is blended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from .steps import MutationKey
+
+Action = str
+"""What the agent did, as text: two equal ones are the same action."""
+
+
+class Info(TypedDict, total=False):
+    """What the caller's loop tells of a step.
+
+    `oracle_mutations_delta`: mutations since the step before (absent where the site could not be read).
+    `oracle_step_kind`: what the step was for. `url`: the page it led to. `is_malformed`: the action could not be read.
+    """
+
+    oracle_mutations_delta: Sequence[Mapping[str, object]]
+    oracle_step_kind: str
+    url: str
+    is_malformed: bool
+
+
+class Grading(TypedDict, total=False):
+    """What `grade_run` gives (the seeds' GradingResult as a dictionary); with `error` it is no grade."""
+
+    task_id: str
+    passed: bool
+    score_micro: int
+    reasons: Sequence[str]
+    diff: Mapping[str, object]
+    error: str
+
+
+class Extras(TypedDict, total=False):
+    """What a run carries along. `oracle_paid` and `oracle_step_total` are kept by RunState.after."""
+
+    oracle_terminal: Grading
+    oracle_step_total: int
+    oracle_paid: frozenset[MutationKey]
+
+
+@dataclass(frozen=True, slots=True)
+class GymResult:
+    """A step as the environment answered it."""
+
+    info: Info = field(default_factory=Info)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How the agent says that it ended: whether it called itself done, and its summary by field."""
+
+    is_done: bool = False
+    summary: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSignal:
+    """Micro-reward by component; `paid` are the mutations that it paid for."""
+
+    components: Mapping[str, int] = field(default_factory=dict)
+    paid: frozenset[MutationKey] = frozenset()
+
+    @property
+    def value(self) -> int:
+        """The sum of the components."""
+        return sum(self.components.values())
+
+    def __add__(self, other: RewardSignal) -> RewardSignal:
+        names = [*self.components, *(name for name in other.components if name not in self.components)]
+        total = {name: self.components.get(name, 0) + other.components.get(name, 0) for name in names}
+        return RewardSignal(total, self.paid | other.paid)
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run so far (the seeds' EpisodeState): its actions, the pages it was on, and what it carries along."""
+
+    actions: tuple[Action, ...] = ()
+    urls: tuple[str, ...] = ()
+    extras: Extras = field(default_factory=Extras)
+
+    def after(self, action: Action, gym_result: GymResult, signal: RewardSignal) -> RunState:
+        """The state after a step that earned `signal`."""
+        url = gym_result.info.get("url")
+        extras = Extras(**self.extras)
+        extras["oracle_paid"] = extras.get("oracle_paid", frozenset()) | signal.paid
+        extras["oracle_step_total"] = extras.get("oracle_step_total", 0) + signal.components.get("oracle_step", 0)
+        return RunState((*self.actions, action), self.urls if url is None else (*self.urls, url), extras)
+
+    def graded(self, terminal: Grading) -> RunState:
+        """The state with the oracle's grade of the run."""
+        extras = Extras(**self.extras)
+        extras["oracle_terminal"] = terminal
+        return RunState(self.actions, self.urls, extras)

@@ -1,0 +1,82 @@
+"""The reward where a simulated site says what happened: its oracle in place of what an agent claims. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from .marketplace import MarketplaceListingReward
+from .signals import Action, Grading, GymResult, RewardSignal, RunResult, RunState
+from .steps import DEFAULT_VALUE, unpaid
+from .tables import DEFAULT_OPS, OpsByStepKind, expected_ops
+
+FULL: Final = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticEnvReward(MarketplaceListingReward):
+    """Goes wherever its parent does, and needs only what the caller's loop puts into `info` and `extras`.
+
+    Step: `oracle_step` for mutations that the step was meant to cause. The same change (operation, target type, target
+    id) is paid once in a run, and at most `most_paid` of them, so that repeating pays nothing and a run that fails can
+    never collect what passing pays. End: `oracle_score` and `oracle_passed_bonus`; the parent's gate where no oracle
+    spoke. Amounts are micro-reward; `score_weight` is what a score of 1 pays.
+    """
+
+    expected_ops_by_step_kind: OpsByStepKind = field(default_factory=lambda: DEFAULT_OPS)
+    oracle_step_value: int = DEFAULT_VALUE
+    most_paid: int = 5
+    score_weight: int = FULL
+    pass_bonus: int = FULL
+
+    def step(self, action: Action, gym_result: GymResult, state: RunState) -> RewardSignal:
+        """The parent's step, and `oracle_step` where the delta holds a change that was meant and is not paid yet."""
+        signal = super().step(action, gym_result, state)
+        info = gym_result.info
+        paid = state.extras.get("oracle_paid", frozenset())
+        meant = expected_ops(self.expected_ops_by_step_kind, info.get("oracle_step_kind"))
+        delta = info.get("oracle_mutations_delta")
+        new = unpaid(delta, meant, paid, max(0, self.most_paid - len(paid)))
+        if not new:
+            return signal
+        return signal + RewardSignal({"oracle_step": self.oracle_step_value * len(new)}, frozenset(new))
+
+    def episode(self, run_result: RunResult, state: RunState, ground_truth: object = None) -> RewardSignal | None:
+        """F1 and the pass bonus of `oracle_terminal`; None (no reward, never zero) where the oracle did not answer."""
+        terminal = state.extras.get("oracle_terminal")
+        if terminal is None:
+            return super().episode(run_result, state, ground_truth)
+        score = _score_of(terminal)
+        if score is None:
+            return None
+        components = {"oracle_score": score * self.score_weight // FULL}
+        if terminal["passed"]:
+            components["oracle_passed_bonus"] = self.pass_bonus
+        return RewardSignal(components)
+
+
+def _score_of(terminal: Grading) -> int | None:
+    """The score in millionths; None where the grading is an error or no grading at all."""
+    score, passed = terminal.get("score_micro"), terminal.get("passed")
+    if terminal.get("error") is not None or not isinstance(passed, bool):
+        return None
+    if isinstance(score, bool) or not isinstance(score, int) or not 0 <= score <= FULL:
+        return None
+    return score
+
+
+def returns(
+    reward: MarketplaceListingReward,
+    steps: Iterable[tuple[Action, GymResult]],
+    run_result: RunResult,
+    terminal: Grading | None,
+    ground_truth: object = None,
+) -> RewardSignal | None:
+    """A whole run: its steps in order, then its end, component by component; None where its end has no reward."""
+    state, total = RunState(), RewardSignal()
+    for action, gym_result in steps:
+        signal = reward.step(action, gym_result, state)
+        state, total = state.after(action, gym_result, signal), total + signal
+    ended = reward.episode(run_result, state if terminal is None else state.graded(terminal), ground_truth)
+    return None if ended is None else total + ended
