@@ -1,1 +1,1 @@
-"""The place of the Model protocol and its backends."""
+"""Models behind one protocol: scripted, any OpenAI-compatible endpoint, Anthropic; and a judge that asks one."""

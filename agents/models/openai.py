@@ -1,0 +1,188 @@
+"""Any endpoint that speaks the chat completions of OpenAI: hosted, vLLM, llama.cpp, a proxy."""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from .model import MICRO, Completion, Finish, Image, Message, Offers, Request, Sample, Token, refuse_unoffered
+from .wire import Answer, Endpoint, Patience
+
+BASE_URL: Final = "https://api.openai.com/v1"
+ROUNDING: Final = 1e-3
+"""How far above zero a server may round the logarithm of a probability."""
+
+_FINISH: Final[dict[str, Finish]] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "filtered",
+    "tool_calls": "stop",
+    "function_call": "stop",
+}
+
+
+class OpenAISettings(BaseModel):
+    """Where such a model is, and what that server offers. `base_url` mostly ends in /v1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(min_length=1, max_length=150)
+    base_url: str = BASE_URL
+    api_key: SecretStr | None = None
+    offers_logprobs: bool = True
+    offers_token_ids: bool = Field(default=False, description="vLLM's return_token_ids")
+    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    extra_headers: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class _Logprob(Answer):
+    token: str
+    logprob: float
+
+
+class _Logprobs(Answer):
+    content: tuple[_Logprob, ...] | None = None
+
+
+class _Said(Answer):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(Answer):
+    index: int = 0
+    message: _Said
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: tuple[int, ...] | None = None
+
+
+class _Usage(Answer):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Answered(Answer):
+    model: str | None = None
+    choices: tuple[_Choice, ...]
+    usage: _Usage | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+
+
+class OpenAI:
+    """A Model over `POST {base_url}/chat/completions`. Raises BadEndpoint where the settings cannot be used."""
+
+    def __init__(
+        self,
+        settings: OpenAISettings,
+        patience: Patience | None = None,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = f"openai:{settings.model}"
+        self.offers = Offers(
+            logprobs=settings.offers_logprobs,
+            token_ids=settings.offers_token_ids,
+            seed=True,
+            images=True,
+            schema=True,
+        )
+        self._settings = settings
+        self._endpoint = Endpoint(
+            settings.base_url,
+            settings.api_key,
+            secret_header="Authorization",  # noqa: S106 (the name of a header)
+            secret_prefix="Bearer ",  # noqa: S106
+            headers=settings.extra_headers,
+            patience=patience,
+            pause=pause,
+            now=now,
+        )
+
+    def close(self) -> None:
+        """Close the pool of connections."""
+        self._endpoint.close()
+
+    def complete(self, request: Request) -> Completion:
+        """See Model.complete."""
+        refuse_unoffered(self.name, self.offers, request)
+        answer = self._endpoint.post("chat/completions", self._body(request), _Answered)
+        wanted = request.sampling.samples
+        if len(answer.choices) != wanted:
+            raise self._endpoint.broken(f"it has {len(answer.choices)} choices", f"the {wanted} that were asked for")
+        choices = sorted(answer.choices, key=lambda choice: choice.index)
+        usage = answer.usage or _Usage()
+        return Completion(
+            model=answer.model or self._settings.model,
+            samples=tuple(self._sample(choice, request) for choice in choices),
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            prompt_token_ids=answer.prompt_token_ids,
+        )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        sampling = request.sampling
+        body: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": [message_of(message) for message in request.messages],
+            self._settings.length_field: sampling.max_tokens,
+            "temperature": sampling.temperature_micro / MICRO,
+            "top_p": sampling.top_p_micro / MICRO,
+            "n": sampling.samples,
+        }
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if sampling.wants_logprobs:
+            body["logprobs"] = True
+        if self._settings.offers_token_ids:
+            body["return_token_ids"] = True
+        if request.schema is not None:
+            schema = {"name": request.schema.name, "schema": dict(request.schema.schema), "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body
+
+    def _sample(self, choice: _Choice, request: Request) -> Sample:
+        said = choice.message
+        tokens = self._tokens(choice) if request.sampling.wants_logprobs else None
+        ids = choice.token_ids
+        if self._settings.offers_token_ids and ids is None:
+            raise self._endpoint.broken("it has no token_ids", "those that were asked for (is it vLLM?)")
+        if tokens is not None and ids is not None and len(tokens) != len(ids):
+            raise self._endpoint.broken(
+                f"it has {len(tokens)} logprobs and {len(ids)} token_ids", "one of each a token"
+            )
+        finish = _FINISH.get(choice.finish_reason or "", "other")
+        is_refusal = said.content is None and said.refusal is not None
+        return Sample(said.content or "", "filtered" if is_refusal else finish, tokens, ids)
+
+    def _tokens(self, choice: _Choice) -> tuple[Token, ...]:
+        found = None if choice.logprobs is None else choice.logprobs.content
+        if found is None:
+            expected = "those that were asked for; set offers_logprobs to false where the server has none"
+            raise self._endpoint.broken("it has no logprobs", expected)
+        bad = [each.logprob for each in found if not math.isfinite(each.logprob) or each.logprob > ROUNDING]
+        if bad:
+            raise self._endpoint.broken(f"a logprob is {bad[0]}", "finite ones, none above 0")
+        return tuple(Token(each.token, min(0.0, each.logprob)) for each in found)
+
+
+def message_of(message: Message) -> dict[str, Any]:
+    """A message on the wire; one without pictures as plain text, which every server takes."""
+    if not any(isinstance(part, Image) for part in message.parts):
+        return {"role": message.role, "content": message.text}
+    return {"role": message.role, "content": [_part(part) for part in message.parts]}
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    data = base64.b64encode(part.body).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}

@@ -1,0 +1,36 @@
+"""Asking a model for an answer of a given shape, and taking nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from .errors import AnswerUnstructured
+from .model import Completion, Message, Model, Request, Sampling, Schema
+
+B = TypeVar("B", bound=BaseModel)
+_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+
+
+def schema_of(shape: type[BaseModel]) -> Schema:
+    """The JSON schema of a shape. It should be closed (`extra="forbid"`) and have no defaults: hosts insist on both."""
+    return Schema(shape.__name__, shape.model_json_schema())
+
+
+def complete_as(
+    model: Model, messages: tuple[Message, ...], sampling: Sampling, shape: type[B]
+) -> tuple[B, Completion]:
+    """The first sample as `shape`. Raises AnswerUnstructured, whose message holds nothing that the model said."""
+    completion = model.complete(Request(messages, sampling, schema_of(shape)))
+    sample = completion.samples[0]
+    fenced = _FENCE.match(sample.text)
+    try:
+        return shape.model_validate_json(fenced[1] if fenced else sample.text), completion
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "it"
+        raise AnswerUnstructured(
+            model=model.name, shape=shape.__name__, actual=f"{where}: {first['msg']}", finish=sample.finish
+        ) from problem
