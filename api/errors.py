@@ -51,3 +51,11 @@ class BadHost(FlywheelError):
 
 class FactMissing(FlywheelError):
     """The log lacks a fact that the controller appends first: {actual}. Run `flywheel run` to its end once."""
+
+
+class NoJudge(FlywheelError):
+    """No judge is set up: {actual}; expected {expected}."""
+
+
+class RunUnreadable(FlywheelError):
+    """The run {actual} cannot be shown: its stream lacks its start or its end; expected both. See `flywheel runs show {actual}`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -29,6 +30,11 @@ class Settings(BaseSettings):
     )
 
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
+
+    judge_api: Literal["openai", "anthropic"] = Field(default="openai", description="what the judge's endpoint speaks")
+    judge_url: str | None = Field(default=None, description="the judge's base address; unset: that provider's own")
+    judge_model: str | None = Field(default=None, description="the judge's model; unset: there is no judge")
+    judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 

@@ -9,6 +9,7 @@ from .checkpoints import CHECKPOINTS
 from .costs import COSTS
 from .failures import FAILURES
 from .groups import GROUPS
+from .judges import JUDGES
 from .projection import AnyFold
 from .rewards import REWARDS
 from .rewrites import REWRITES
@@ -23,6 +24,7 @@ ALL: tuple[AnyFold, ...] = (
     COSTS,
     FAILURES,
     GROUPS,
+    JUDGES,
     REWARDS,
     REWRITES,
     RUNS,

@@ -17,6 +17,7 @@ PREFIX = "ext-"
 
 RESERVED = {
     "SweepPlanned": "`flywheel run`",
+    "JudgeOpined": "`flywheel runs grade --judge`",
     "RewriteProposed": "`flywheel run`",
     "RewriteWon": "`flywheel run`",
     "RewriteLost": "`flywheel run`",

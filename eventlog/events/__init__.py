@@ -24,7 +24,7 @@ from .gate import (
 from .memory import Artifact, Memory, MemoryQuarantined, PieceKind
 from .plans import Spec, Step, StepType, TaskSpec, Template
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
-from .rewards import RewardGraded, RewardTerms
+from .rewards import JudgeOpined, RewardGraded, RewardTerms
 from .rewrites import (
     Anchor,
     Change,
@@ -60,6 +60,7 @@ AnyEvent = (
     | RunFinished
     | RunMissing
     | RewardGraded
+    | JudgeOpined
     | RewriteProposed
     | RewriteWon
     | RewriteLost
@@ -99,6 +100,7 @@ __all__ = [
     "FrozenModel",
     "InstanceReset",
     "Interval",
+    "JudgeOpined",
     "Memory",
     "MemoryQuarantined",
     "MissingCause",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .event import Count, Event, FrozenModel, Micro, Name, ScoreMicro
+from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
 
 class RewardTerms(FrozenModel):
@@ -30,3 +30,22 @@ class RewardGraded(Event):
     prices: Count
     cost: Count | None
     value: Micro | None
+
+
+class JudgeOpined(Event):
+    """What a judge (a model and a version of its prompt) said of an ended run: a proxy, never the operative verdict.
+
+    `score` is its `confidence` where it says passed, else 0. `opinion` is a blob: its reason, and what answered.
+    """
+
+    type: Literal["JudgeOpined"] = "JudgeOpined"
+    run: Name
+    group: Name
+    model: Name
+    prompt: Name
+    passed: bool
+    score: ScoreMicro
+    confidence: ScoreMicro
+    opinion: Digest
+    input_tokens: Count | None
+    output_tokens: Count | None

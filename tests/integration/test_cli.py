@@ -55,6 +55,7 @@ def test_every_command_explains_itself_and_the_readme_names_it(words: tuple[str,
 
 LISTS = [
     ("runs", "list"),
+    ("runs", "judges"),
     ("rewrites", "list"),
     ("failures", "list"),
     ("dataset", "list"),

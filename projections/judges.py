@@ -1,0 +1,118 @@
+"""Judges: what each said of a run beside what the oracle said. How good a judge is, is a pure reading of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from .projection import Fold, Row, State
+
+MICRO = 1_000_000
+
+
+class Opinion(State, frozen=True, kw_only=True):
+    """The newest word of one judge on a run; `score` in millionths."""
+
+    judge: str
+    passed: bool
+    score: int
+
+
+class JudgedState(State, frozen=True, kw_only=True):
+    """A run: what the oracle said (None: it has none), and each judge that spoke, by name."""
+
+    run: str = ""
+    oracle: bool | None = None
+    opinions: tuple[Opinion, ...] = ()
+
+    def proxy_score(self, judge: str) -> int | None:
+        """A judge's score (micro) where it counts: where no oracle graded the run and this judge spoke."""
+        said = next((opinion.score for opinion in self.opinions if opinion.judge == judge), None)
+        return said if self.oracle is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One judge against the oracle. `opinions` counts runs it spoke of; the rest only those an oracle graded too."""
+
+    judge: str
+    opinions: int
+    oracle_passed: int
+    oracle_failed: int
+    false_passes: int
+    false_fails: int
+
+    @property
+    def compared(self) -> int:
+        """Runs that both spoke of."""
+        return self.oracle_passed + self.oracle_failed
+
+    @property
+    def false_pass_rate(self) -> int | None:
+        """Of the runs that the oracle failed, the share the judge passed: millionths, rounded down; None of none."""
+        return _share(self.false_passes, self.oracle_failed)
+
+    @property
+    def false_fail_rate(self) -> int | None:
+        """Of the runs that the oracle passed, the share that the judge failed."""
+        return _share(self.false_fails, self.oracle_passed)
+
+    @property
+    def accuracy(self) -> int | None:
+        """The share of runs on which both said the same."""
+        return _share(self.compared - self.false_passes - self.false_fails, self.compared)
+
+
+def judge_name(model: str, prompt: str) -> str:
+    """A judge is a model with a version of a prompt; another version is another judge."""
+    return f"{model}/{prompt}"
+
+
+def calibrations(states: Iterable[JudgedState]) -> tuple[Calibration, ...]:
+    """How every judge that spoke compares with the oracle, by name."""
+    found: dict[str, list[tuple[bool | None, bool]]] = {}
+    for state in states:
+        for opinion in state.opinions:
+            found.setdefault(opinion.judge, []).append((state.oracle, opinion.passed))
+    return tuple(_calibration(judge, found[judge]) for judge in sorted(found))
+
+
+def _calibration(judge: str, said: list[tuple[bool | None, bool]]) -> Calibration:
+    return Calibration(
+        judge=judge,
+        opinions=len(said),
+        oracle_passed=sum(oracle is True for oracle, _ in said),
+        oracle_failed=sum(oracle is False for oracle, _ in said),
+        false_passes=said.count((False, True)),
+        false_fails=said.count((True, False)),
+    )
+
+
+def _share(count: int, whole: int) -> int | None:
+    return count * MICRO // whole if whole else None
+
+
+def _fold(state: JudgedState, row: Row) -> JudgedState:
+    run = row.text("run")
+    if row.type == "RewardGraded":
+        return replace(state, run=run, oracle=row.flag("passed")) if row.text("channel") == "oracle" else state
+    judge = judge_name(row.text("model"), row.text("prompt"))
+    said = Opinion(judge=judge, passed=row.flag("passed"), score=row.number("score"))
+    others = (opinion for opinion in state.opinions if opinion.judge != judge)
+    return replace(state, run=run, opinions=tuple(sorted((*others, said), key=lambda opinion: opinion.judge)))
+
+
+JUDGES = Fold(
+    name="judges",
+    version=1,
+    reads={
+        "RewardGraded": ("run", "channel", "passed"),
+        "JudgeOpined": ("run", "model", "prompt", "passed", "score"),
+    },
+    initial=JudgedState(),
+    key=lambda row: row.text("run"),
+    fold=_fold,
+    stream_of=lambda key: f"run/{key}",
+)
