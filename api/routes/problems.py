@@ -15,12 +15,15 @@ from starlette.exceptions import HTTPException
 
 from eventlog.errors import (
     BadProjectName,
+    BlobErased,
     BlobMissing,
     FlywheelError,
     ForeignSchema,
     LogFull,
     LogUnavailable,
+    ObjectStoreUnusable,
     OldServer,
+    SubjectGone,
     UnstorableNumber,
     UnstorableText,
 )
@@ -31,6 +34,7 @@ from ..tokens import TokenNameTaken
 from .errors import (
     AppendConflict,
     AppendKeyReused,
+    BlobTooLarge,
     ForeignRunName,
     ForeignStream,
     NotAcceptable,
@@ -57,6 +61,9 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     TokenNameTaken: 409,
+    BlobErased: 410,
+    SubjectGone: 410,
+    BlobTooLarge: 413,
     BadPosition: 422,
     BadProjectName: 422,
     Unprocessable: 422,
@@ -66,6 +73,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     LogFull: 503,
     LogUnavailable: 503,
     NotSetUp: 503,
+    ObjectStoreUnusable: 503,
     OldServer: 503,
     ProjectionParked: 503,
 }
