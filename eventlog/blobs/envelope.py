@@ -98,7 +98,7 @@ def _decompressed(envelope: Envelope, body: bytes) -> bytes:
     try:
         if zstandard.get_frame_parameters(body).content_size != envelope.size:
             raise BlobDamaged(actual="impossible (they are of another size)", expected=envelope.address)
-        return zstandard.ZstdDecompressor().decompress(body)
+        return zstandard.ZstdDecompressor().decompress(body, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise BlobDamaged(actual=f"impossible ({error})", expected=envelope.address) from error
 
