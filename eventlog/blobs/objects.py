@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SCHEMES = ("s3", "gs", "file", "memory")
 _SUBJECTS = "subjects"
 _PARALLEL = 16
+_PATIENCE = timedelta(seconds=20)
+"""How long a request that fails is tried again, three times at most."""
+
 _From = TypeVar("_From")
 _To = TypeVar("_To")
 
@@ -41,8 +44,21 @@ def open_objects(url: str, keys: Keys) -> ObjectBlobs:
         raise ObjectStoreUnusable(
             url=url, actual="obstore is not installed (pip install 'flywheel[objects]')"
         ) from error
-    with _named(url):
-        return ObjectBlobs(url, from_url(url, mkdir=True) if url.startswith("file:") else from_url(url), keys)
+    try:
+        with _named(url):
+            return ObjectBlobs(url, _opened(url, from_url), keys)
+    except OSError as error:
+        raise ObjectStoreUnusable(url=url, actual=str(error).partition("\n")[0]) from error
+
+
+def _opened(url: str, from_url: Callable[..., ObjectStore]) -> ObjectStore:
+    match url.partition("://")[0]:
+        case "file":
+            return from_url(url, mkdir=True)
+        case "memory":
+            return from_url("memory:///")
+        case _:
+            return from_url(url, retry_config={"max_retries": 3, "retry_timeout": _PATIENCE})
 
 
 def _utc() -> datetime:
