@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 from sqlalchemy import Engine, text
 
@@ -26,6 +29,7 @@ PAGE = Blob("text/html", b"<p>\x00\xff</p>")
 LONG = Blob("text/html", b"<p>the same words again and again</p>" * 200)
 NOISE = Blob("image/png", sha256(b"seed").digest() * 1 + bytes(range(256)))
 DAY = timedelta(days=1)
+Act = tuple[str, str | None, int]
 
 
 @dataclass
@@ -350,3 +354,37 @@ def test_a_removed_blob_is_missing_and_may_be_put_again(room: Room) -> None:
     assert room.blobs.put([PAGE], subject="person-1") == (mine,)
     assert room.blobs.get(mine) == PAGE
     assert room.owned.erase("person-1") == 1
+
+
+_examples = itertools.count()
+ACTS = st.lists(
+    st.tuples(st.sampled_from(["put", "put", "erase"]), st.sampled_from([None, "a", "b"]), st.integers(0, 5)),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(acts=ACTS)
+def test_after_any_puts_and_erasures_each_address_answers_what_is_left_of_it(room: Room, acts: list[Act]) -> None:
+    example = next(_examples)
+    expected: dict[str, tuple[str | None, Blob]] = {}
+    gone: set[str] = set()
+    for what, whose, number in acts:
+        subject = None if whose is None else f"{whose}-{example}"
+        blob = Blob("text/plain", f"{example}: {number}".encode() * (number + 1))
+        if what == "erase" and subject is not None:
+            assert room.owned.erase(subject) == sum(owner == subject for owner, _ in expected.values())
+            gone.add(subject)
+        elif subject in gone:
+            with pytest.raises(SubjectGone):
+                room.blobs.put([blob], subject=subject)
+        else:
+            (address,) = room.blobs.put([blob], subject=subject)
+            assert expected.setdefault(address, (subject, blob)) == (subject, blob)
+    assert room.blobs.digests() >= expected.keys()
+    for address, (subject, blob) in expected.items():
+        if subject in gone:
+            with pytest.raises(BlobErased):
+                room.blobs.get(address)
+        else:
+            assert room.blobs.get(address) == blob
