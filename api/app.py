@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from .house import House
 from .routes import (
     benchmarks,
+    blobs,
     champion,
     costs,
     datasets,
@@ -46,10 +47,11 @@ _TAGS = [
     {"name": "failures", "description": "Failed runs, grouped by how they failed."},
     {"name": "costs", "description": "The price book in force and what was spent."},
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
+    {"name": "blobs", "description": "The bytes that events name: put them first, read them by address."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
 ]
 
-_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets)
+_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets, blobs)
 
 
 class _Api(FastAPI):

@@ -20,6 +20,12 @@ class Settings(BaseSettings):
     owner_url: SecretStr | None = Field(
         default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
     )
+    keys: Path | None = Field(
+        default=None, description="where subjects' keys are kept; unset: keys/<project> in the home folder"
+    )
+    blobs: str | None = Field(
+        default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
+    )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
@@ -31,6 +37,11 @@ class Settings(BaseSettings):
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
+
+    @property
+    def key_folder(self) -> Path:
+        """Where the keys of this project's subjects are kept."""
+        return self.home / "keys" / self.project if self.keys is None else self.keys
 
     @property
     def is_embedded(self) -> bool:

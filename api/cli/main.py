@@ -19,6 +19,7 @@ from eventlog.errors import FlywheelError, LogUnavailable
 from . import (
     artifact,
     benchmark,
+    blobs,
     champion,
     dataset,
     db,
@@ -63,6 +64,7 @@ for _name, _group in (
     ("dataset", dataset.app),
     ("benchmark", benchmark.app),
     ("gate", gate.app),
+    ("blobs", blobs.app),
     ("champion", champion.app),
     ("artifact", artifact.app),
     ("token", token.app),

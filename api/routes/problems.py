@@ -16,13 +16,16 @@ from starlette.exceptions import HTTPException
 from eventlog.errors import (
     AppendInterrupted,
     BadProjectName,
+    BlobErased,
     BlobMissing,
     FlywheelError,
     ForeignSchema,
     LogBusy,
     LogFull,
     LogUnavailable,
+    ObjectStoreUnusable,
     OldServer,
+    SubjectGone,
     UnstorableNumber,
     UnstorableText,
 )
@@ -33,6 +36,7 @@ from ..tokens import TokenNameTaken
 from .errors import (
     AppendConflict,
     AppendKeyReused,
+    BlobTooLarge,
     ForeignRunName,
     ForeignStream,
     NotAcceptable,
@@ -59,6 +63,9 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     TokenNameTaken: 409,
+    BlobErased: 410,
+    SubjectGone: 410,
+    BlobTooLarge: 413,
     BadPosition: 422,
     BadProjectName: 422,
     Unprocessable: 422,
@@ -70,6 +77,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     LogFull: 503,
     LogUnavailable: 503,
     NotSetUp: 503,
+    ObjectStoreUnusable: 503,
     OldServer: 503,
     ProjectionParked: 503,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .event import Count, Digest, Event, FrozenModel, Name, Whole
+from .event import BlobAddress, Count, Digest, Event, FrozenModel, Name, Whole
 from .memory import Artifact, PieceKind
 from .plans import Spec, StepType, TaskSpec, Template
 
@@ -71,7 +71,7 @@ class RunStarted(Event):
     task_spec: TaskSpec
     artifact: Artifact
     executor: Name
-    plan: Digest
+    plan: BlobAddress
     applied: tuple[Applied, ...]
     arm: ArmRun | None
     subject: Name | None = None
@@ -97,7 +97,7 @@ class StepTaken(Event):
     intent: str
     outcome: StepOutcome
     http_status: Count | None
-    observation: Digest | None
+    observation: BlobAddress | None
 
 
 class RunFinished(Event):
@@ -107,7 +107,7 @@ class RunFinished(Event):
     run: Name
     status: RunStatus
     fingerprint: Digest
-    end_state: Digest
+    end_state: BlobAddress
     mutations: Count
     usage: Usage
 

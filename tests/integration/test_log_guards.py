@@ -111,6 +111,11 @@ TAKING_AWAY = (
     "CREATE TABLE mine (a integer)",
     "SET session_replication_role = replica",
     "UPDATE blobs SET body = ''",
+    "UPDATE blobs SET at = now(), subject = NULL",
+    "INSERT INTO blobs (at, size, encoding, address, media_type, body) VALUES (now(), 0, 0, sha256(''), 'a', '')",
+    "DELETE FROM blobs",
+    "TRUNCATE blobs",
+    "SELECT erase_blobs('')",
 )
 
 
