@@ -7,7 +7,20 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from .house import House
-from .routes import benchmarks, champion, costs, datasets, events, failures, health, problems, rewrites, runs, verdicts
+from .routes import (
+    benchmarks,
+    champion,
+    costs,
+    datasets,
+    events,
+    failures,
+    health,
+    problems,
+    rewrites,
+    runs,
+    taint,
+    verdicts,
+)
 from .routes.access import caller
 from .routes.reading import POSITION_HEADER, PositionHeader
 
@@ -32,9 +45,10 @@ _TAGS = [
     {"name": "costs", "description": "The price book in force and what was spent."},
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
+    {"name": "taint", "description": "Runs withdrawn, subjects erased, and what was learned from a run."},
 ]
 
-_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets)
+_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets, taint)
 
 
 class _Api(FastAPI):

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from eventlog.errors import (
     BadProjectName,
+    BlobErased,
     BlobMissing,
     FlywheelError,
     ForeignSchema,
@@ -57,6 +58,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     TokenNameTaken: 409,
+    BlobErased: 410,
     BadPosition: 422,
     BadProjectName: 422,
     Unprocessable: 422,
