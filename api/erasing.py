@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eventlog.blobs import BlobStore
-from eventlog.database import open_engine
+from eventlog.chain import canonical
 from eventlog.events import SubjectErased
 from eventlog.store import Append, Conflict, EventStore, Position
 from projections.taint import Tainted, erasure, runs_of_subject
 from projections.views import Views
 
 from .errors import NoReason
-from .house import House, owner_url
+from .house import House
 from .withdrawing import learned_from
 
 STREAM = "erasures"
@@ -37,9 +35,10 @@ def seen(house: House, views: Views, subject: str) -> Seen:
 
 
 def facts(subject: str, reason: str) -> SubjectErased:
-    """The event of an erasure. Raises NoReason."""
+    """The event of an erasure, made before anything is destroyed. Raises NoReason, UnstorableText, ValidationError."""
     if not reason.strip():
         raise NoReason(what="the subject is erased")
+    canonical({"subject": subject, "reason": reason})
     return SubjectErased(subject=subject, reason=reason)
 
 
@@ -55,13 +54,3 @@ def erase(store: EventStore, blobs: BlobStore, event: SubjectErased, actor: str)
     if isinstance(outcome, Conflict):
         raise TypeError(f"an erasure names no version, and the store answered {outcome!r}; expected no conflict")
     return destroyed, outcome.first
-
-
-@contextmanager
-def erasable(house: House) -> Iterator[BlobStore]:
-    """The project's blobs as the schema's owner, who alone may delete bytes."""
-    engine = open_engine(owner_url(house.settings), house.settings.project)
-    try:
-        yield replace(house.blobs, engine=engine)
-    finally:
-        engine.dispose()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
-from eventlog.blobs import PostgresBlobs
+from eventlog.blobs import BlobStore, PostgresBlobs
 from eventlog.database import open_engine, schema_of
 from eventlog.errors import ForeignSchema
 from eventlog.postgres import PostgresStore
@@ -53,6 +55,16 @@ def owner_url(settings: Settings) -> str:
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
     return endpoints(settings.home).owner_url
+
+
+@contextmanager
+def owned_blobs(settings: Settings) -> Iterator[BlobStore]:
+    """The project's blobs with the right to remove some, as the schema's owner: to erase a subject."""
+    engine = open_engine(owner_url(settings), settings.project)
+    try:
+        yield PostgresBlobs(engine)
+    finally:
+        engine.dispose()
 
 
 def open_house(settings: Settings) -> House:

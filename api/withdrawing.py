@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from eventlog.chain import digest
+from eventlog.chain import canonical, digest
 from eventlog.events import RunsWithdrawn
 from eventlog.store import Append, Conflict, EventStore, KeyReused, Position
 from projections.champions import CHAMPION, CHAMPIONS
@@ -29,16 +29,16 @@ def learned_from(house: House, views: Views, runs: Collection[str]) -> Tainted:
 
 
 def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
-    """These runs, each once and in order of their bytes. Raises Unknown, AlreadyWithdrawn."""
-    chosen = tuple(sorted(set(runs), key=lambda run: run.encode(errors="surrogatepass")))
+    """These runs, each once and in order of their bytes. Raises Unknown, AlreadyWithdrawn, UnstorableText."""
+    canonical({"runs": runs})
+    chosen = tuple(sorted(set(runs), key=str.encode))
     unknown = [run for run in chosen if views.get(RUNS, run) is None]
     if unknown:
         raise Unknown(what="run", actual=_few(unknown), way_out="`flywheel runs list` names them.")
     before = withdrawals(views)
     again = [run for run in chosen if run in before]
     if again:
-        actual = f"{len(again)} {'is' if len(again) == 1 else 'are'}"
-        raise AlreadyWithdrawn(actual=actual, runs=_few(again), position=before[again[0]].since)
+        raise _already(again, before[again[0]].since)
     return chosen
 
 
@@ -51,7 +51,7 @@ def withdraw(store: EventStore, runs: Sequence[str], reason: str, actor: str) ->
     key = f"withdraw:{digest(sorted(runs)).hex()[:32]}"
     (outcome,) = store.append([Append(STREAM, events, actor, key=key)])
     if isinstance(outcome, KeyReused):
-        raise AlreadyWithdrawn(actual=f"{len(runs)} were", runs=_few(runs), position=outcome.first)
+        raise _already(runs, outcome.first)
     if isinstance(outcome, Conflict):
         raise TypeError(f"a withdrawal names no version, and the store answered {outcome!r}; expected no conflict")
     return outcome.first
@@ -75,6 +75,11 @@ def runs_of_champion(views: Views) -> tuple[str, ...]:
 
 def _parts(runs: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return (tuple(runs[start : start + MOST_IN_ONE]) for start in range(0, len(runs), MOST_IN_ONE))
+
+
+def _already(runs: Sequence[str], since: int) -> AlreadyWithdrawn:
+    actual = f"{len(runs)} {'is' if len(runs) == 1 else 'are'}"
+    return AlreadyWithdrawn(actual=actual, runs=_few(runs), position=since)
 
 
 def _few(names: Sequence[str]) -> str:

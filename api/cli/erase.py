@@ -9,6 +9,7 @@ import typer
 from gate.figures import counted
 
 from .. import erasing
+from ..house import owned_blobs
 from .output import AsJson, confirmed, emit_json, opened, say
 from .taint import plain, show_learned
 
@@ -35,7 +36,7 @@ def erase(
         destroyed, since = None, seen.since
         if not dry_run:
             confirmed(f"Destroy everything that is kept of {subject!r}, for good?", yes=yes)
-            with erasing.erasable(house) as blobs:
+            with owned_blobs(house.settings) as blobs:
                 destroyed, since = erasing.erase(house.store, blobs, event, ACTOR)
     if as_json:
         done = {"subject": subject, "since": since, "blobs": destroyed, "runs": seen.runs}
@@ -50,5 +51,3 @@ def _show(subject: str, seen: erasing.Seen) -> None:
     if seen.since is not None:
         say(f"{subject!r} was erased before, at position {seen.since}.")
     show_learned(seen.tainted, empty=f"No run in the log names the subject {subject!r}.")
-    for run in seen.runs[:20]:
-        say(f"  run: {run}")

@@ -45,7 +45,7 @@ def list_(
             if key.encode() > after.encode() and status in {None, state.status}
         ]
     rows = [row for row in rows if not failed or row["passed"] is False]
-    marks = [mark for mark in ("withdrawn", "erased") if any(row[mark] is not None for row in rows)]
+    marks = [mark for mark in ("withdrawn", "erased") if any(row[mark] is not None for row in rows[:limit])]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
     listing(rows[:limit], columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
     if len(rows) > limit and not as_json:

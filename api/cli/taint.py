@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from gate.figures import counted
 from projections.taint import Tainted
 
 from .output import say
@@ -20,23 +18,24 @@ def plain(found: Tainted) -> dict[str, Any]:
 
 
 def show_learned(found: Tainted, *, empty: str) -> None:
-    """What was learned by kind, a few names of each; the sentence `empty` where there are no runs."""
+    """The runs and what was learned from them by kind, some names of each; `empty` where there are no runs."""
     if not found.runs:
         say(empty)
         return
-    listed = list(_kinds(found))
-    amount = counted(len(found.runs), "run")
-    say(f"Learned from {amount}:" if listed else f"Nothing was learned from {amount}.")
+    listed = [(words, names) for words, names in _kinds(found) if names]
     for words, names in listed:
-        say(f"  {words}: {len(names)}")
+        say(f"{words}: {len(names)}")
         for name in names[:_MOST_SHOWN]:
-            say(f"    {name}")
+            say(f"  {name}")
         if len(names) > _MOST_SHOWN:
-            say(f"    and {len(names) - _MOST_SHOWN} more; --json names them all")
+            say(f"  and {len(names) - _MOST_SHOWN} more; --json names them all")
+    if len(listed) == 1:
+        say("nothing was learned from them")
 
 
-def _kinds(found: Tainted) -> Iterator[tuple[str, tuple[str, ...]]]:
-    kinds = (
+def _kinds(found: Tainted) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return (
+        ("runs", found.runs),
         ("rewrites learned from them", found.rewrites),
         ("datasets whose rows hold them", found.datasets),
         ("checkpoints learned from those", found.checkpoints),
@@ -45,4 +44,3 @@ def _kinds(found: Tainted) -> Iterator[tuple[str, tuple[str, ...]]]:
         ("other runs that carried those rewrites (listed, not touched)", found.runs_under),
         ("rewrites learned from those other runs (listed, not touched)", found.rewrites_under),
     )
-    return ((words, names) for words, names in kinds if names)
