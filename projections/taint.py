@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from eventlog.events import Artifact
 
-from .champions import CHAMPION, CHAMPIONS
+from .champions import CHAMPION, CHAMPIONS, ChampionState
 from .checkpoints import CHECKPOINTS, DatasetState
 from .projection import Fold, Row, State
 from .runs import RUNS
@@ -77,7 +77,7 @@ def tainted(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
     under = frozenset(run for run, state in known.items() if run not in among and rewrites & {*state.applied})
     evaluations = {evaluation for run in among if (evaluation := known[run].evaluation) is not None}
     judged = {key for key, state in views.find(VERDICTS).items() if key in evaluations and state.decision is not None}
-    pointed = [change.state for change in views.history(CHAMPIONS, CHAMPION) if change.state.evaluation in judged]
+    pointed = (change.state for change in views.history(CHAMPIONS, CHAMPION))
     frozen = views.find(CHECKPOINTS, "dataset/").values() if among else ()
     return Tainted(
         runs=_in_order(among),
@@ -85,7 +85,7 @@ def tainted(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
         datasets=_in_order(state.dataset for state in frozen if holding(state, among)),
         checkpoints=(),
         evaluations=_in_order(evaluations),
-        champions=tuple(state.since for state in pointed),
+        champions=_pointed_on(pointed, judged),
         runs_under=_in_order(under),
         rewrites_under=_in_order(_learned(views, under) - rewrites),
     )
@@ -139,6 +139,10 @@ def _learned(views: Views, runs: Set[str]) -> frozenset[str]:
     if not runs:
         return frozenset()
     return frozenset(state.rewrite for state in views.find(TAINT, LEARNED).values() if not runs.isdisjoint(state.runs))
+
+
+def _pointed_on(states: Iterable[ChampionState | None], evaluations: Set[str]) -> tuple[int, ...]:
+    return tuple(state.since for state in states if state is not None and state.evaluation in evaluations)
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:

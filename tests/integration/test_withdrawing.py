@@ -21,6 +21,7 @@ from projections.checkpoints import CHECKPOINTS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.taint import withdrawals
+from projections.verdicts import VERDICTS
 from tests.conftest import Database
 
 from .test_cli import Flywheel, flywheel, shown
@@ -49,6 +50,12 @@ def champion(house: House) -> Artifact:
     state = house.views().get(CHAMPIONS, CHAMPION)
     assert state is not None
     return state.pointed()
+
+
+def challenger(house: House) -> Artifact:
+    """What the gate made champion in the golden log."""
+    (state,) = house.views().find(VERDICTS).values()
+    return state.artifacts()[1]
 
 
 def trained_on(flywheel: Flywheel) -> str:
@@ -235,7 +242,7 @@ def test_back_shows_what_was_learned_and_how_much_is_withdrawn(flywheel: Flywhee
 
 
 def test_a_move_that_is_refused_withdraws_nothing(house: House) -> None:
-    promoted = house.views().history(CHAMPIONS, CHAMPION)[1].state.pointed()
+    promoted = challenger(house)
     promote.point(house.store, house.views(), promoted, "again", "ann")
     stale = house.views()
     promote.point(house.store, house.views(), promoted, "meanwhile", "bob")
