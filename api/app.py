@@ -20,6 +20,7 @@ from .routes import (
     problems,
     rewrites,
     runs,
+    taint,
     verdicts,
 )
 from .routes.access import caller
@@ -49,9 +50,10 @@ _TAGS = [
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
     {"name": "blobs", "description": "The bytes that events name: put them first, read them by address."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
+    {"name": "taint", "description": "Runs withdrawn, subjects erased, and what was learned from a run."},
 ]
 
-_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets, blobs)
+_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets, blobs, taint)
 
 
 class _Api(FastAPI):

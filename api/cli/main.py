@@ -25,6 +25,7 @@ from . import (
     db,
     doctor,
     env,
+    erase,
     failures,
     gate,
     log,
@@ -54,6 +55,7 @@ app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
+app.command("erase")(erase.erase)
 for _name, _group in (
     ("db", db.app),
     ("log", log.app),

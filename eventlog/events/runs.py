@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Name, Whole
 from .memory import Artifact, PieceKind
@@ -62,7 +64,8 @@ class SweepPlanned(Event):
 class RunStarted(Event):
     """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan.
 
-    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased.
+    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased. An event
+    without one is written as it was before there were subjects: the same digest, the same content for its key.
     """
 
     type: Literal["RunStarted"] = "RunStarted"
@@ -74,7 +77,7 @@ class RunStarted(Event):
     plan: BlobAddress
     applied: tuple[Applied, ...]
     arm: ArmRun | None
-    subject: Name | None = None
+    subject: Annotated[Name | None, Field(exclude_if=lambda subject: subject is None)] = None
 
 
 class InstanceReset(Event):
