@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden bench-log clean
+.PHONY: help run test check setup lock golden chaos bench-log clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -46,6 +46,9 @@ golden: .venv/.dev ## play the golden log again (only before the first release)
 lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
+
+chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
+	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 bench-log: .venv/.dev ## appends and rebuilds, as ratios taken in one run
 	@$(BIN)/python -m benchmarks.log
