@@ -50,8 +50,15 @@ lock: ## pin the libraries again (needs uv)
 chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
-bench-log: .venv/.dev ## appends and rebuilds, as ratios taken in one run
-	@$(BIN)/python -m benchmarks.log
+bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
+	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"
+	@$(BIN)/python -m benchmarks.log $(ARGS)
+
+# psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
+.bench-venv/.ready: requirements/bench.txt
+	@test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv
+	@.bench-venv/bin/python -m pip install --quiet --requirement requirements/bench.txt
+	@touch $@
 
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -9,7 +9,9 @@ import secrets
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +31,21 @@ _CUT = "dropped connections: "
 _BROKE_OFF = "faults that broke off"
 _MEAN_LIFE_S = 1.5
 
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "chaos.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of everything."""
+
+    kills: int
+    seconds: float
+    cut_s: float
+    pause_s: float
+    rate: float
+    seed: int
+
+
 Fault = Callable[[], dict[str, float]]
 
 
@@ -40,26 +57,37 @@ def main(
     rate: Annotated[float, typer.Option(min=1, help="Events a second that the writers aim at.")] = 500,
     seed: Annotated[int | None, typer.Option(help="Of the choices. Default: a new one, printed.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep journals, notes and databases in this new folder.")] = None,
+    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,  # noqa: FBT002 Typer makes an option of it
 ) -> None:
     """Break things on purpose and hold the log to its word."""
     chosen = secrets.randbelow(2**32) if seed is None else seed
-    print(f"seed {chosen}")
+    print(f"seed {chosen}", flush=True)
+    load = Load(kills, seconds, cut_seconds, min(pause, seconds), rate, chosen)
+    with _folder(keep) as folder:
+        figures, left_out = _all(folder, load)
+    measured = {name: bound for name, bound in targets(kills).items() if name in figures}
+    report("chaos", figures, measured, left_out=left_out, page=PAGE if write else None)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
         keep.mkdir()
-        _all(keep, kills, seconds, cut_seconds, pause, rate, chosen)
+        yield keep
         return
-    with tempfile.TemporaryDirectory(prefix="flywheel-chaos-", ignore_cleanup_errors=True) as folder:
-        _all(Path(folder), kills, seconds, cut_seconds, pause, rate, chosen)
+    with tempfile.TemporaryDirectory(prefix="flywheel-chaos-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
 
 
-def _all(folder: Path, kills: int, seconds: float, cut_s: float, pause_s: float, rate: float, seed: int) -> None:
-    figures: dict[str, float] = {"seed": float(seed), _BROKE_OFF: 0}
+def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
+    """Every fault in turn: figures, and what was left out and why."""
+    figures: dict[str, float] = {"seed": load.seed, _BROKE_OFF: 0}
     left_out: dict[str, str] = {}
     cluster = Cluster(folder / "home")
     began = time.monotonic()
     faults: dict[str, Fault] = {
-        "kill -9": lambda: storm(cluster, folder / "storm", kills, seconds, min(pause_s, seconds), rate, seed),
-        "dropped connections": lambda: dropped(cluster, folder / "dropped", cut_s, rate, seed),
+        "kill -9": lambda: storm(cluster, folder / "storm", load),
+        "dropped connections": lambda: dropped(cluster, folder / "dropped", load),
         "full disk": lambda: full_disk(folder / "disk"),
         "clock jumping back": lambda: clock_jumps(folder / "clock"),
     }
@@ -75,27 +103,25 @@ def _all(folder: Path, kills: int, seconds: float, cut_s: float, pause_s: float,
     finally:
         cluster.down()
     figures["seconds in all"] = time.monotonic() - began
-    report("chaos", figures, {key: bound for key, bound in targets(kills).items() if key in figures}, left_out=left_out)
+    return figures, left_out
 
 
-def storm(
-    cluster: Cluster, folder: Path, kills: int, seconds: float, pause_s: float, rate: float, seed: int
-) -> dict[str, float]:
+def storm(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
     """Eight processes under load, killed at random points."""
     url = cluster.project("storm")
-    with under_load(plan_for(url, "storm", folder, seed, rate)) as crew:
-        figures = killing(cluster, crew, kills=kills, seconds=seconds, pause_s=pause_s, seed=seed)
+    with under_load(plan_for(url, "storm", folder, load.seed, load.rate)) as crew:
+        figures = killing(cluster, crew, kills=load.kills, seconds=load.seconds, pause_s=load.pause_s, seed=load.seed)
         return figures | settle(crew, url)
 
 
-def dropped(cluster: Cluster, folder: Path, seconds: float, rate: float, seed: int) -> dict[str, float]:
+def dropped(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
     """The same eight processes, their connections reset at random points."""
     url = cluster.project("dropped")
     with (
-        proxied(url, mean_life_s=_MEAN_LIFE_S, seed=seed) as (through, count),
-        under_load(plan_for(through, "dropped", folder, seed, rate)) as crew,
+        proxied(url, mean_life_s=_MEAN_LIFE_S, seed=load.seed) as (through, count),
+        under_load(plan_for(through, "dropped", folder, load.seed, load.rate)) as crew,
     ):
-        time.sleep(seconds)
+        time.sleep(load.cut_s)
         figures = settle(crew, url)
         return {_CUT + "cut": float(cuts(count))} | {_CUT + name: value for name, value in figures.items()}
 
