@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import secrets
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -28,13 +28,18 @@ from eventlog.store import START, Append, Committed, Outcome, Repeated
 from .cluster import Cluster
 from .skipped import Skipped
 
+_DISK_FULL = "DiskFull"
+Request = Callable[[int], Append]
+
 SIZE_MB = 256
-_BALLAST_MB = 112
+_BALLAST_MB = 40
 _REFUSALS = 5
 _AFTER = 50
+_SPARES, _SPARE_MB = 6, 14
+"""Less than a segment of the write-ahead log has: without one the server stops."""
 _DETAIL_BYTES = 30_000
 _MOST_APPENDS = 20_000
-_LIMIT_S, _GO_ON_S = 300, 60
+_LIMIT_S, _GO_ON_S, _PAUSE_S = 300, 60, 0.5
 _MOUNT = 'mount -t tmpfs -o size="$1"m,mode=0755 flywheel-chaos "$0" && shift && exec "$@"'
 
 
@@ -64,7 +69,9 @@ def main(place: Path) -> None:
     try:
         engine = open_engine(cluster.project("disk"), "disk")
         ballast = place / "ballast"
-        ballast.write_bytes(secrets.token_bytes(_BALLAST_MB * 2**20))
+        ballast.write_bytes(bytes(_BALLAST_MB * 2**20))
+        for number in range(_SPARES):
+            ballast.with_name(f"spare-{number}").write_bytes(bytes(_SPARE_MB * 2**20))
         figures = _fill(engine, cluster, ballast)
         engine.dispose()
     finally:
@@ -73,61 +80,78 @@ def main(place: Path) -> None:
 
 
 def _fill(engine: Engine, cluster: Cluster, ballast: Path) -> dict[str, float]:
+    """Refused for want of room; then again, a little room at a time, until the write-ahead log has none to go on in."""
     store, taken, met = PostgresStore(engine), dict[str, Outcome](), Counter[str]()
-    number = 0
-    while met.total() < _REFUSALS and number < _MOST_APPENDS:
-        request = _request(number)
-        outcome = _tried(store, request, met)
-        if outcome is not None:
-            taken[request.key] = outcome
+    last = _until_refused(store, taken, met, _large, range(_MOST_APPENDS))
+    for piece in sorted(ballast.parent.glob("spare-*")):
+        if met.total() > met[_DISK_FULL]:
+            break
+        piece.unlink()
+        last = _until_refused(store, taken, met, _large, range(last, last + _MOST_APPENDS))
+    refused, stopped_not, before = met.total(), met[_DISK_FULL], len(taken)
+    for piece in (ballast, *ballast.parent.glob("spare-*")):
+        piece.unlink()
+    cluster.up()
+    deadline = time.monotonic() + _GO_ON_S
+    while len(taken) < before + _AFTER and time.monotonic() < deadline:
+        last += _tried(store, _small(last), taken, met)
+    return {
+        "full disk: appends refused": float(refused),
+        "full disk: of these, because the server had stopped": float(refused - stopped_not),
+        "full disk: appends acknowledged before it": float(before),
+        "full disk: appends acknowledged after it": float(len(taken) - before),
+    } | _found(store, taken)
+
+
+def _until_refused(
+    store: PostgresStore, taken: dict[str, Outcome], met: Counter[str], request: Request, numbers: range
+) -> int:
+    """Append until it was refused several times; the number that was not taken."""
+    number, enough = numbers.start, met.total() + _REFUSALS
+    while number < numbers.stop and met.total() < enough:
+        if _tried(store, request(number), taken, met):
             number += 1
         else:
-            time.sleep(0.5)
-    refused_at = number
-    ballast.unlink()
-    cluster.up()
-    refused, deadline = met.total(), time.monotonic() + _GO_ON_S
-    while number < refused_at + _AFTER and time.monotonic() < deadline:
-        request = _request(number)
-        outcome = _tried(store, request, met)
-        if outcome is not None:
-            taken[request.key] = outcome
-            number += 1
-    return _found(store, taken, refused, refused_at)
+            time.sleep(_PAUSE_S)
+    return number
 
 
-def _tried(store: PostgresStore, request: Append, met: Counter[str]) -> Outcome | None:
+def _tried(store: PostgresStore, request: Append, taken: dict[str, Outcome], met: Counter[str]) -> bool:
     try:
-        return store.append([request])[0]
+        taken[request.key] = store.append([request])[0]
     except Exception as error:  # noqa: BLE001 what kind of error a full disk gives is what is asked here
-        met[type(error).__name__] += 1
-        print(type(error).__name__, str(error)[:300], file=sys.stderr)
-        return None
+        met[type(getattr(error, "orig", error)).__name__] += 1
+        print(type(error).__name__, str(error).splitlines()[:1], file=sys.stderr)
+        return False
+    return True
 
 
-def _request(number: int) -> Append:
+def _large(number: int) -> Append:
     noise = random.Random(number)  # noqa: S311 the same number must give the same request
-    detail = noise.randbytes(_DETAIL_BYTES // 2).hex() if number % 2 else "short"
-    event = RunMissing(run=f"disk-{number}", group="disk", reason="environment_down", detail=detail)
-    return Append(f"run/disk-{number}", (event,), "chaos", expect=0, key=f"disk:{number}")
+    return _request(f"large-{number}", noise.randbytes(_DETAIL_BYTES // 2).hex())
 
 
-def _found(store: PostgresStore, taken: dict[str, Outcome], refused: int, before: int) -> dict[str, float]:
+def _small(number: int) -> Append:
+    return _request(f"small-{number}", "the site did not answer")
+
+
+def _request(name: str, detail: str) -> Append:
+    event = RunMissing(run=name, group="disk", reason="environment_down", detail=detail)
+    return Append(f"run/{name}", (event,), "chaos", expect=0, key=name)
+
+
+def _found(store: PostgresStore, taken: dict[str, Outcome]) -> dict[str, float]:
     rows = list(verified(store.stored(), after=START, previous=GENESIS))
     streams = Counter(row.stream for row in rows)
-    expected = {f"run/disk-{key.partition(':')[2]}": outcome for key, outcome in taken.items()}
     lost = sum(
-        not isinstance(outcome, Committed | Repeated) or rows[outcome.first - 1].stream != stream
-        for stream, outcome in expected.items()
+        not isinstance(outcome, Committed | Repeated) or rows[outcome.first - 1].stream != f"run/{key}"
+        for key, outcome in taken.items()
     )
+    meant = {f"run/{key}" for key in taken}
     return {
-        "full disk: appends acknowledged before it": float(before),
-        "full disk: appends refused with an error": float(refused),
-        "full disk: appends acknowledged after it": float(len(taken) - before),
         "full disk: events lost": float(lost),
-        "full disk: events nobody meant or doubled": float(
-            len(rows) - len(expected) + sum(n > 1 for n in streams.values())
-        ),
+        "full disk: events doubled": float(sum(number - 1 for number in streams.values())),
+        "full disk: events never acknowledged": float(len(streams.keys() - meant)),
     }
 
 
