@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 from benchmarks.made import batches
 from benchmarks.report import Target, at_least, median_rates
-from eventlog.codec import encode, payload_text
+from eventlog.codec import EncodedAppend, encode, encode_append
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Committed
 
@@ -47,17 +47,17 @@ _TABLE = """CREATE TABLE bench_copy (position bigint, stream text, version bigin
 
 _prefixes = (f"append-{number}" for number in count())
 
-Prepared = Sequence[Append]
+Prepared = Sequence[EncodedAppend]
 
 
 def prepared(requests: Sequence[Append]) -> Prepared:
     """Requests as serialised as the store's append takes them."""
-    return requests
+    return [encode_append(request) for request in requests]
 
 
 def put(store: PostgresStore, requests: Prepared) -> None:
     """Append what was prepared."""
-    outcomes = store.append(requests)
+    outcomes = store.append_encoded(requests)
     if not all(isinstance(outcome, Committed) for outcome in outcomes):
         raise ValueError(f"an append was refused: {outcomes}")
 
@@ -123,7 +123,7 @@ def _rows(requests: Sequence[Append]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for request in requests:
         for version, row in enumerate(encode(request), start=1):
-            payload = Jsonb(payload_text(row).encode(), dumps=_as_is)
+            payload = Jsonb(row.payload, dumps=_as_is)
             common = (row.type, row.schema_version, payload, row.digest, chain)
             found.append((len(found) + 1, request.stream, version, at, request.actor, request.cause, *common))
     return found
