@@ -21,6 +21,9 @@ class Settings(BaseSettings):
         default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
     )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
+    keys: Path | None = Field(
+        default=None, description="the folder of keys, outside log and backup; unset: `keys/PROJECT` in the home"
+    )
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
 
