@@ -35,6 +35,15 @@ class NewerSchemaVersion(FlywheelError):
     """Event type {type} has schema version {actual}, newer than the {expected} this flywheel reads; upgrade to read it."""
 
 
+class UpcasterMissing(FlywheelError):
+    """Schema version {actual} of {type} cannot be carried on to {expected}: expected an upcaster for each version from 1 on;
+    if the log is sound, this flywheel lacks a step in eventlog/upcast.py."""
+
+
+class UpcastFailed(FlywheelError):
+    """A payload of {type} at schema version {version} cannot be carried on: {actual}; expected the shape of that version."""
+
+
 class UnstorableText(FlywheelError):
     """The text at {where} holds {actual}: expected Unicode text without NUL and lone surrogates; remove it and append again."""
 
