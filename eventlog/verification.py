@@ -81,7 +81,7 @@ def verify_log(
     with opening() as store:
         if not found:
             found = chain_at(store, after)
-        damage += disagreements(store.engine, after, upto, is_head=upto >= store.head())
+        damage += disagreements(store.engine, after, upto)
         try:
             for part, chain in _side_by_side(opening, ranges(after, upto, workers), workers):
                 found = chain
@@ -203,17 +203,18 @@ _BEYOND = {
 }
 
 
-def disagreements(engine: Engine, after: Position, upto: Position, *, is_head: bool) -> Iterator[BrokenChain]:
+def disagreements(engine: Engine, after: Position, upto: Position) -> Iterator[BrokenChain]:
     """Where the tables of versions and keys contradict themselves or one another, the lowest position of each kind.
 
-    With `is_head` also what they hold beyond the last event: an end of the log that was cut off.
+    Also what they hold beyond the last event, wherever the range ends: there the log was cut off. One statement looks
+    at both sides, so what is appended meanwhile is no such thing.
     """
     with engine.connect() as connection:
         for what, (actual, expected, statement) in _DISAGREEMENTS.items():
             position = connection.execute(text(statement), {"after": after, "upto": upto}).scalar()
             if position is not None:
                 yield BrokenChain(position=position, what=what, actual=actual, expected=expected)
-        for table, statement in _BEYOND.items() if is_head else ():
+        for table, statement in _BEYOND.items():
             position = connection.execute(text(statement), {"upto": upto}).scalar()
             if position is not None:
                 yield BrokenChain(

@@ -19,7 +19,7 @@ from eventlog.transfer import export_log, import_log
 from eventlog.verification import verify_log
 
 from ..errors import BeyondHead
-from ..house import owner_url
+from ..house import House, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
 from ..signing import PUBLIC, check_signed, keys_folder, opening, sign_head, text_of, to_sign, write_signed
@@ -113,18 +113,24 @@ def verify(
         if max(first - 1, last or 0) > head:
             raise BeyondHead(expected=max(first, last or 0), actual=head)
         signed = None if signature is None else check_signed(house, signature, public_key, head)
-        after, upto = Position(first - 1), Position(last or head)
-        with bar("verifying the log", upto - after) as advance:
-            chain = verify_log(
-                opening(house), after=after, upto=upto, workers=_side_by_side(workers, upto - after), progress=advance
-            )
-    found = {"verified": upto - after, "from": first, "to": upto, "chain": chain.hex(), "signature": _shown(signed)}
+        upto = Position(last or head)
+        chain = _verified(house, Position(first - 1), upto, workers, "verifying the log")
+    amount = upto - first + 1
     if as_json:
-        emit_json(found)
+        shown = None if signed is None else {**signed.model_dump(mode="json"), "key": _fingerprint(signed)}
+        emit_json({"verified": amount, "from": first, "to": upto, "chain": chain.hex(), "signature": shown})
         return
-    say(f"{upto - after} events verify{'' if first == 1 else f' from position {first} on'}; chain {chain.hex()}")
+    say(f"{amount} events verify{'' if first == 1 else f' from position {first} on'}; chain {chain.hex()}")
     if signed is not None:
         say(f"What {_fingerprint(signed)} signed at {signed.at} still stands at position {signed.position}.")
+
+
+def _verified(house: House, after: Position, upto: Position, workers: int | None, title: str) -> bytes:
+    """The chain at `upto`; without a number of workers one for each core while each has enough to do."""
+    amount = upto - after
+    side_by_side = min(os.cpu_count() or 1, 1 + amount // _WORTH_A_PROCESS) if workers is None else workers
+    with bar(title, amount) as advance:
+        return verify_log(opening(house), after=after, upto=upto, workers=side_by_side, progress=advance)
 
 
 @app.command()
@@ -141,11 +147,7 @@ def sign(
     """
     with opened() as house:
         now, after = to_sign(house)
-        amount = now.head - after
-        with bar("verifying what is new", amount) as advance:
-            verify_log(
-                opening(house), after=after, upto=now.head, workers=_side_by_side(workers, amount), progress=advance
-            )
+        _verified(house, after, now.head, workers, "verifying what is new")
         found = sign_head(house, now, datetime.now(UTC))
         kept = keys_folder(house.settings) / PUBLIC
     if out is not None:
@@ -157,17 +159,8 @@ def sign(
     ERR.print(Text(f"Keep the statement and {kept} where the database's owner cannot change them."), soft_wrap=True)
 
 
-def _side_by_side(workers: int | None, events: int) -> int:
-    """How many processes: as many as asked for, else one for each core while each has enough to do."""
-    return min(os.cpu_count() or 1, 1 + events // _WORTH_A_PROCESS) if workers is None else workers
-
-
 def _fingerprint(signed: Signed) -> str:
     return fingerprint(bytes.fromhex(signed.public_key))
-
-
-def _shown(signed: Signed | None) -> dict[str, Any] | None:
-    return None if signed is None else {**signed.model_dump(mode="json"), "key": _fingerprint(signed)}
 
 
 @app.command(name="export")

@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Engine, text
 
 from eventlog.errors import BrokenChain, FlywheelError, GuardDown
 from eventlog.postgres import PostgresStore
-from eventlog.store import START, Position
+from eventlog.store import START, Append, Position
 from eventlog.verification import Opening, chain_at, ranges, reading, verify_log
 from tests.conftest import Database
-from tests.golden.test_golden_samples import golden_rows
+from tests.golden.test_golden_samples import golden_rows, sample
 
 HEAD = golden_rows()[-1].position
 
@@ -141,6 +141,21 @@ def test_a_range_is_only_judged_by_what_is_in_it(here: Opening, owner_engine: En
     assert verify_log(here, after=Position(200), upto=Position(HEAD - 1))
     with pytest.raises(BrokenChain):
         verify_log(here, after=Position(99), upto=Position(100))
+
+
+def test_an_end_that_was_cut_off_is_found_from_any_range(here: Opening, owner_engine: Engine) -> None:
+    damaged(owner_engine, EVENTS, "DELETE FROM events WHERE position > 640")
+    with pytest.raises(BrokenChain) as caught:
+        verify_log(here, after=Position(10), upto=Position(20))
+    assert caught.value.facts["position"] == 641
+
+
+def test_a_log_that_grows_while_it_is_verified_is_whole(here: Opening, engine: Engine) -> None:
+    def grow(_events: int) -> None:
+        PostgresStore(engine).append([Append("s", (sample("RewriteWon"),), "test")])
+
+    assert verify_log(here, after=START, upto=Position(300), progress=grow) == golden_rows()[299].chain
+    assert verify_log(here, after=START, upto=HEAD, progress=grow) == golden_rows()[-1].chain
 
 
 def test_the_row_before_a_range_must_be_there(here: Opening, owner_engine: Engine) -> None:
