@@ -6,11 +6,11 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden chaos bench-log clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 .venv/.run: pyproject.toml requirements/base.txt
 	@test -n "$(PYTHON)" || { echo "flywheel needs Python 3.11 or newer; none was found. Install it, or name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
@@ -42,6 +42,9 @@ check: .venv/.dev ## style, types, import contracts, dependencies
 golden: .venv/.dev ## play the golden log again (only before the first release)
 	$(BIN)/python -m tests.golden.make
 	$(BIN)/python -m tests.golden.test_golden_digests
+
+release-sample: .venv/.dev ## keep what a release writes, before its tag is set: make release-sample NAME=v0.2.0
+	$(BIN)/python -m tests.golden.release $(NAME)
 
 lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt

@@ -13,6 +13,23 @@ class Unknown(FlywheelError):
     """No {what} is called {actual!r}. {way_out}"""
 
 
+class NothingToSign(FlywheelError):
+    """The log is empty: expected at least one event to sign; append something first."""
+
+
+class BeyondHead(FlywheelError):
+    """Position {expected} was asked for, and the log ends at {actual}: expected positions up to that."""
+
+
+class NoTrustedKey(FlywheelError):
+    """There is no public key at {expected}: expected one to check the signature with. Name one with --public-key, or sign once with
+    `flywheel log sign`."""
+
+
+class BadKeyFile(FlywheelError):
+    """The file {file} holds no Ed25519 key: {actual}; expected {expected} in PEM."""
+
+
 class NotSetUp(FlywheelError):
     """There is no database under {actual} yet; run `flywheel db up`, or set FLYWHEEL_DATABASE_URL."""
 

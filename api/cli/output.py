@@ -108,12 +108,12 @@ class TerminalReporter:
 
 
 @contextmanager
-def bar(title: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """A progress bar of `total` steps; where nobody watches, one line at the end."""
+def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
+    """A progress bar of `total` steps, moved on by one or by a number; where nobody watches, one line at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda steps=1: progress.advance(task, steps)
 
 
 def confirmed(question: str, *, yes: bool) -> None:
