@@ -7,9 +7,22 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from .house import House
-from .routes import benchmarks, champion, costs, datasets, events, failures, health, problems, rewrites, runs, verdicts
+from .routes import (
+    benchmarks,
+    champion,
+    costs,
+    datasets,
+    difference,
+    events,
+    failures,
+    health,
+    problems,
+    rewrites,
+    runs,
+    verdicts,
+)
 from .routes.access import caller
-from .routes.reading import POSITION_HEADER, PositionHeader
+from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 
 DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and can prove it.
@@ -17,7 +30,8 @@ An event-sourced platform that makes agents better from their own runs, and can 
 Everything under `/v1` needs `Authorization: Bearer <token>` (`flywheel token issue NAME` makes one), and
 so does this document, `/openapi.json`. `/healthz` alone needs none: it shows how far log and projections are.
 
-Every read takes `as_of`, a log position or a time; every answer says in `{POSITION_HEADER}` which position it is of.
+Every read takes `as_of`, a log position or a time, and `at_least` (or the header `{AT_LEAST_HEADER}`), a position
+that the log must have reached; every answer says in `{POSITION_HEADER}` which position it is of.
 Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
 """
 
@@ -30,11 +44,12 @@ _TAGS = [
     {"name": "verdicts", "description": "What the gate decided, and by which numbers."},
     {"name": "failures", "description": "Failed runs, grouped by how they failed."},
     {"name": "costs", "description": "The price book in force and what was spent."},
+    {"name": "diff", "description": "What changed in meaning between two positions."},
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
 ]
 
-_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets)
+_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, difference, datasets)
 
 
 class _Api(FastAPI):
