@@ -51,3 +51,12 @@ class BadHost(FlywheelError):
 
 class FactMissing(FlywheelError):
     """The log lacks a fact that the controller appends first: {actual}. Run `flywheel run` to its end once."""
+
+
+class NotReplayable(FlywheelError):
+    """The run {run} cannot be replayed: {actual}; expected a run of the plan executor that was played to its end.
+    `flywheel runs list --status completed` names some."""
+
+
+class BadDefinition(FlywheelError):
+    """The file {file} is no {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""
