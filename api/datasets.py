@@ -53,11 +53,13 @@ class Built:
 
 def build(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> Built:
     """The rows that the query selects at the views' position. Raises BrokenRun, BlobMissing, BlobDamaged."""
-    selection, rows = _rows(store, blobs, views, query)
+    selection, rows = rows_of(store, blobs, views, query)
     return Built(digest_rows(rows), to_frame(rows), selection.groups, selection.refused, views.upto, query)
 
 
-def _rows(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> tuple[Selection, list[SftRow]]:
+def rows_of(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> tuple[Selection, list[SftRow]]:
+    """What a query selects at the views' position, and its rows. Raises BrokenRun, BlobMissing, BlobDamaged."""
+
     @lru_cache(maxsize=_TEXTS_KEPT)
     def text_of(digest: str) -> str:
         return blobs.get(digest).body.decode("utf-8", errors="replace")

@@ -22,6 +22,7 @@ from . import (
     champion,
     dataset,
     db,
+    diff,
     doctor,
     env,
     failures,
@@ -33,6 +34,7 @@ from . import (
     runs,
     serve,
     token,
+    whatif,
 )
 from .output import ERR
 
@@ -52,6 +54,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
+app.command("diff")(diff.diff)
+app.command("what-if")(whatif.what_if)
 app.command("doctor")(doctor.doctor)
 for _name, _group in (
     ("db", db.app),
