@@ -10,7 +10,8 @@ import typer
 
 from eventlog.store import START
 from gate.figures import counted, decimal, dollars
-from projections.difference import (
+from projections.difference import difference
+from projections.moves import (
     ChampionMoved,
     ClusterMoved,
     Difference,
@@ -18,7 +19,6 @@ from projections.difference import (
     RewriteMoved,
     RunsPlayed,
     VerdictMoved,
-    difference,
 )
 
 from ..decide import describe

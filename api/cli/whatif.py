@@ -11,7 +11,7 @@ import typer
 
 from eventlog.store import Position
 from gate.figures import counted, decimal, dollars
-from projections.difference import Turn
+from projections.moves import Turn
 
 from ..house import House
 from ..reading import read_position
@@ -172,6 +172,10 @@ def _not_played(found: WhatIf) -> list[str]:
         lines.append(f"{counted(len(items), 'run')} of {of} would have applied something else, such as")
         first = items[0]
         lines.append(f"  {first.run}: {_pieces(first.would_apply)} instead of {_pieces(first.applied)}")
+    lines += [
+        f"so what {name} would have decided, and who would be champion after it, cannot be told"
+        for name in found.untold
+    ]
     for asked in found.asked:
         held = ", ".join(asked.pieces)
         lines.append(f"an evaluation on {asked.benchmark} of a challenger that holds {held}: {asked.runs} runs")

@@ -63,6 +63,7 @@ def _composed(
 ) -> WhatIf:
     other_at = views_through(store, views_at, mapping, touched)
     truth, other = judged(store, views_at, upto), judged(store, other_at, upto)
+    not_played = unplayed(store, views_at, other_at, upto)
     return WhatIf(
         upto=int(upto),
         rule=None if rule is None else rule.model_dump(mode="json"),
@@ -70,9 +71,10 @@ def _composed(
         rewards=revalued.moved,
         ungraded=revalued.ungraded,
         rewrites=rewrites(views_at(upto), other_at(upto), Mapped(store, mapping)),
-        unplayed=unplayed(store, views_at, other_at, upto),
+        unplayed=not_played,
         asked=asked(views_at, other_at, upto),
         datasets=datasets(store, blobs, views_at, other_at, upto),
         verdicts=verdicts(truth, other),
         champion=champion(truth, other),
+        untold=tuple(name for name in truth.verdicts if name in {run.of for run in not_played}),
     )

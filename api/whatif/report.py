@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from projections.difference import Turn
+from projections.moves import Turn
 
 _ASKED = frozenset({"upto", "rule", "reward"})
 
@@ -121,7 +121,11 @@ class ChampionWouldBe:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The same runs under another rule or reward, up to a position."""
+    """The same runs under another rule or reward, up to a position.
+
+    `untold` names evaluations that were decided by runs that would have been others: what they would have come to, and
+    the champion after them, is not known.
+    """
 
     upto: int
     rule: Mapping[str, Any] | None
@@ -134,6 +138,7 @@ class WhatIf:
     datasets: tuple[DatasetWouldBe, ...]
     verdicts: tuple[VerdictWouldBe, ...]
     champion: ChampionWouldBe | None
+    untold: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:

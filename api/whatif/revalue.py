@@ -106,9 +106,8 @@ def revalue(
     started: dict[str, RunStarted] = {}
     finished: dict[str, RunFinished] = {}
     books: dict[int, Prices] = {}
-    rewards: dict[Position, RewardGraded] = {}
+    rewards: dict[Position, tuple[RewardGraded, RewardGraded]] = {}
     outcomes: dict[str, tuple[bool, bool]] = {}
-    moved: list[RewardWouldBe] = []
     ungraded: list[Ungraded] = []
     for item in store.read(types=_READ, upto=upto):
         match item.event:
@@ -119,20 +118,20 @@ def revalue(
             case PriceBookSet() as event:
                 books[event.version] = Prices(**event.model_dump(exclude={"type", "version"}))
             case RewardGraded() as event:
+                book = books.get(event.prices)
                 try:
-                    other = maker.made(event, started.get(event.run), finished.get(event.run), books.get(event.prices))
+                    other = maker.made(event, started.get(event.run), finished.get(event.run), book)
                 except CannotGrade as error:
                     ungraded.append(Ungraded(event.run, str(error.facts["actual"])))
                     other = event
                 outcomes[event.run] = (event.passed, other.passed)
-                if other != event:
-                    rewards[item.position] = other
-                if _worth(other) != _worth(event):
-                    moved.append(RewardWouldBe(event.run, int(item.position), _worth(event), _worth(other)))
+                rewards[item.position] = (event, other)
             case _:
                 pass
     passed = {run: would for run, (actual, would) in outcomes.items() if actual != would}
-    return Revalued(rewards, passed, tuple(moved), tuple(ungraded))
+    others = {position: other for position, (reward, other) in rewards.items() if other != reward}
+    moved = (RewardWouldBe(r.run, int(at), _worth(r), _worth(o)) for at, (r, o) in rewards.items())
+    return Revalued(others, passed, tuple(each for each in moved if each.actual != each.would), tuple(ungraded))
 
 
 def _worth(reward: RewardGraded) -> Worth:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from eventlog.events import RewriteWon
 from eventlog.store import Position
 from projections.counterfactual import Mapped
-from projections.difference import Turn, turns_of
+from projections.difference import turns_of
+from projections.moves import Turn
 from projections.rewrites import REWRITES
 from projections.views import Views
 

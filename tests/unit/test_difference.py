@@ -8,8 +8,9 @@ from api.cli.diff import told
 from eventlog.events import PriceBookSet, RewriteLost, RewriteWon, TokenIssued, TokenRevoked
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
-from projections.difference import ClusterMoved, Difference, Turn, difference
+from projections.difference import difference
 from projections.errors import BackwardDifference
+from projections.moves import ClusterMoved, Difference, Turn
 from tests.unit.test_agent_samples import a_store, add, decide_rewrite, propose
 from tests.unit.test_time_samples import GOLDEN_STORE, views_of
 
@@ -74,7 +75,7 @@ def test_equal_positions_and_events_without_meaning_change_nothing() -> None:
 
 
 def test_the_later_position_first_is_refused_with_the_way_out() -> None:
-    with pytest.raises(BackwardDifference, match="Position 9, to start from, comes after position 5.*Swap them"):
+    with pytest.raises(BackwardDifference, match=r"Position 9, to start from, comes after position 5.*Swap them"):
         between(9, 5)
 
 
@@ -113,8 +114,10 @@ def test_demotion_prices_and_tokens() -> None:
     start = store.head()
     lost = [RewriteLost(rewrite="rw-a", run=f"l{n}", control_runs=(), control_successes=0) for n in range(2)]
     add(store, "rewrite/rw-a", *lost, RewriteWon(rewrite="rw-a", run="w", control_runs=(), control_successes=0))
-    prices = {"per_second": 0, "per_thousand_input_tokens": 0, "per_thousand_output_tokens": 0}
-    add(store, "prices", PriceBookSet(version=2, per_action=5, **prices))
+    book = PriceBookSet(
+        version=2, per_action=5, per_second=0, per_thousand_input_tokens=0, per_thousand_output_tokens=0
+    )
+    add(store, "prices", book)
     add(store, "access", TokenIssued(token="ann", digest="0" * 64, role="admin"))
     add(store, "access", TokenIssued(token="bob", digest="1" * 64, role="admin"))
     add(store, "access", TokenRevoked(token="bob", reason="left"))

@@ -78,7 +78,7 @@ def test_what_the_text_of_a_page_cannot_say_is_named() -> None:
     )
 
 
-# A changed plan --------------------------------------------------------------------------------------------------------
+# A changed plan ------------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_that_template_and_memory_do_not_give_is_the_first_divergence() -> None:
@@ -111,7 +111,7 @@ def test_memory_that_its_position_does_not_fold_to_is_a_divergence() -> None:
     assert found.divergence.where == "memory"
 
 
-# A changed page --------------------------------------------------------------------------------------------------------
+# A changed page ------------------------------------------------------------------------------------------------------
 
 
 def test_a_page_without_the_field_that_was_filled_diverges_at_that_step() -> None:
@@ -135,7 +135,7 @@ def test_a_page_without_the_link_that_was_followed_diverges_at_that_step() -> No
     assert "request: none" in found.divergence.actual
 
 
-# A changed outcome -----------------------------------------------------------------------------------------------------
+# A changed outcome ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_step_that_is_missing_or_one_too_many_is_a_divergence() -> None:
     assert (found.divergence.where, found.divergence.expected) == ("step 1", ("no step was taken",))
 
 
-# A changed end ---------------------------------------------------------------------------------------------------------
+# A changed end -------------------------------------------------------------------------------------------------------
 
 
 def test_a_status_an_end_state_and_a_reward_that_are_others_are_divergences() -> None:
@@ -194,7 +194,7 @@ def test_a_status_an_end_state_and_a_reward_that_are_others_are_divergences() ->
     assert (found.divergence.expected[0], found.divergence.actual[0]) == (f"cost: {cost + 1}", f"cost: {cost}")
 
 
-# What is not there -----------------------------------------------------------------------------------------------------
+# What is not there ---------------------------------------------------------------------------------------------------
 
 
 def test_an_erased_page_plan_or_end_state_makes_the_answer_erased() -> None:
@@ -230,7 +230,7 @@ def test_a_run_that_cannot_be_replayed_says_why() -> None:
         again(PASSED, changed(PASSED, "RunStarted", plan="0" * 64))
 
 
-# Pages that their text tells less of -----------------------------------------------------------------------------------
+# Pages that their text tells less of ---------------------------------------------------------------------------------
 
 
 def walked(text: str, *steps: tuple[Step, str]) -> tuple[list[str], tuple[str, ...]]:
