@@ -126,8 +126,6 @@ def revalue(
                     other = event
                 outcomes[event.run] = (event.passed, other.passed)
                 rewards[item.position] = (event, other)
-            case _:
-                pass
     passed = {run: would for run, (actual, would) in outcomes.items() if actual != would}
     others = {position: other for position, (reward, other) in rewards.items() if other != reward}
     moved = (RewardWouldBe(r.run, int(at), _worth(r), _worth(o)) for at, (r, o) in rewards.items())
