@@ -63,6 +63,15 @@ def build(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> Bu
 
     Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased.
     """
+    selection, rows = rows_of(store, blobs, views, query)
+    return Built(digest_rows(rows), to_frame(rows), selection.groups, selection.refused, views.upto, query)
+
+
+def rows_of(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> tuple[Selection, list[SftRow]]:
+    """What a query selects at the views' position, and its rows.
+
+    Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased.
+    """
 
     @lru_cache(maxsize=_TEXTS_KEPT)
     def text_of(digest: str) -> str:
@@ -74,7 +83,7 @@ def build(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> Bu
     for run in selection.runs:
         events = store.read(stream=f"run/{run}", upto=views.upto)
         rows.extend(sft_rows(runs[run], rewards[run], events, text_of))
-    return Built(digest_rows(rows), to_frame(rows), selection.groups, selection.refused, views.upto, query)
+    return selection, rows
 
 
 def _selected(

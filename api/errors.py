@@ -81,3 +81,12 @@ class NoReason(FlywheelError):
 
 class AlreadyWithdrawn(FlywheelError):
     """Of these runs, {actual} already withdrawn: {runs}, since position {position}. Expected runs that still count; leave them out."""
+
+
+class NotReplayable(FlywheelError):
+    """The run {run} cannot be replayed: {actual}; expected a run of the plan executor that was played to its end.
+    `flywheel runs list --status completed` names some."""
+
+
+class BadDefinition(FlywheelError):
+    """The file {file} is no {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""

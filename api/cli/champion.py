@@ -50,10 +50,10 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def history(as_json: AsJson = False) -> None:
+def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
     with opened() as house:
-        changes = house.views().history(CHAMPIONS, CHAMPION)
+        changes = house.views(read_position(house.engine, as_of)).history(CHAMPIONS, CHAMPION)
     rows = [_row(change.state) for change in changes]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     listing(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")

@@ -37,19 +37,20 @@ def build(
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List datasets."""
     with opened() as house:
-        rows = [_row(state) for state in house.views().find(CHECKPOINTS, "dataset/").values()]
+        views = house.views(read_position(house.engine, as_of))
+        rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
     columns = ("dataset", "kind", "rows", "groups", "upto")
     listing(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
 
 
 @app.command()
-def show(dataset: Digest, as_json: AsJson = False) -> None:
+def show(dataset: Digest, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
     with opened() as house:
-        row = _row(datasets.find(house.views(), dataset))
+        row = _row(datasets.find(house.views(read_position(house.engine, as_of)), dataset))
     _show(row, as_json=as_json)
 
 

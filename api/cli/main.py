@@ -23,6 +23,7 @@ from . import (
     champion,
     dataset,
     db,
+    diff,
     doctor,
     env,
     erase,
@@ -35,6 +36,7 @@ from . import (
     runs,
     serve,
     token,
+    whatif,
 )
 from .output import ERR
 
@@ -54,6 +56,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
+app.command("diff")(diff.diff)
+app.command("what-if")(whatif.what_if)
 app.command("doctor")(doctor.doctor)
 app.command("erase")(erase.erase)
 for _name, _group in (

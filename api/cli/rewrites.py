@@ -12,7 +12,7 @@ from projections.rewrites import REWRITES, RewriteState, is_cold
 
 from ..decide import describe
 from ..errors import Unknown
-from ..reading import read_position
+from ..reading import read_position, time_of
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
@@ -29,7 +29,7 @@ def list_(
     """List rewrites with their wins and losses."""
     with opened() as house:
         views = house.views(read_position(house.engine, as_of))
-        now = datetime.now(UTC)
+        now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         rows = [_row(state, now) for state in views.find(REWRITES).values()]
     rows = [row for row in rows if status in {None, row["status"]}]
     columns = ("rewrite", "status", "wins", "losses", "step", "does", "source")
@@ -43,10 +43,13 @@ def _row(state: RewriteState, now: datetime) -> dict[str, Any]:
 
 
 @app.command()
-def show(rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_json: AsJson = False) -> None:
+def show(
+    rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_of: AsOf = None, as_json: AsJson = False
+) -> None:
     """Show one rewrite and every trial of it."""
     with opened() as house:
-        views = house.views()
+        views = house.views(read_position(house.engine, as_of))
+        now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         state = views.get(REWRITES, rewrite)
         if state is None:
             raise Unknown(what="rewrite", actual=rewrite, way_out="`flywheel rewrites list` names them.")
@@ -54,7 +57,7 @@ def show(rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_j
     history = [
         {"since": c.since, "status": c.state.status, "wins": c.state.wins, "losses": c.state.losses} for c in changes
     ]
-    row = _row(state, datetime.now(UTC))
+    row = _row(state, now)
     if as_json:
         emit_json({**row, "history": history})
         return

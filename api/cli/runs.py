@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from difflib import unified_diff
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from agents.rollouts.replay import Divergence, Replayed
 from gate.figures import counted, decimal, dollars
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
@@ -14,12 +17,13 @@ from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
 from ..reading import read_position
+from ..replaying import replayed
 from ..withdrawing import learned_from, withdrawable, withdrawal
 from ..withdrawing import withdraw as withdrawn
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
 from .taint import plain, show_learned
 
-app = typer.Typer(help="Runs: list, show, withdraw.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, show, withdraw, replay.", no_args_is_help=True)
 ACTOR = "operator"
 
 
@@ -70,10 +74,12 @@ def _row(
 
 
 @app.command()
-def show(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: AsJson = False) -> None:
+def show(
+    run: Annotated[str, typer.Argument(help="The run's name.")], as_of: AsOf = None, as_json: AsJson = False
+) -> None:
     """Show one run: where it came from, its steps, its reward."""
     with opened() as house:
-        views = house.views()
+        views = house.views(read_position(house.engine, as_of))
         state = views.get(RUNS, run)
         if state is None:
             raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
@@ -130,3 +136,43 @@ def withdraw(
         say("Nothing was changed: this was a dry run.")
     else:
         say(f"{counted(len(chosen), 'run')} withdrawn since position {since}")
+
+
+@app.command()
+def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: AsJson = False) -> None:
+    """Execute a recorded run again from its record, without side effects, and show the first divergence.
+
+    Exit code 0 where it is identical, 1 where it differs or where bytes that it needs were erased.
+    """
+    with opened() as house:
+        found = replayed(house.store, house.blobs, house.views, run)
+    if as_json:
+        emit_json(dataclasses.asdict(found))
+    else:
+        _tell(found)
+    if found.outcome != "identical":
+        raise typer.Exit(1)
+
+
+def _tell(found: Replayed) -> None:
+    if found.outcome == "erased":
+        say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
+        return
+    if found.divergence is None:
+        steps, pages = counted(found.steps, "step"), counted(found.pages, "recorded page")
+        say(f"identical: {steps} over {pages}; {', '.join(found.compared)} are as recorded")
+    else:
+        say(f"different: {found.run} diverges first in {found.divergence.where}")
+        for line in _diff(found.divergence):
+            say(line)
+    for line in found.not_compared:
+        say(f"not compared: {line}")
+    for line in found.trusted:
+        say(f"from the record alone: {line}")
+
+
+def _diff(divergence: Divergence) -> list[str]:
+    lines = unified_diff(
+        divergence.expected, divergence.actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""
+    )
+    return list(lines)

@@ -29,7 +29,7 @@ from eventlog.errors import (
     UnstorableNumber,
     UnstorableText,
 )
-from projections.errors import NotThereYet, ProjectionParked, UnknownProjection
+from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
 from ..errors import BadPosition, NotSetUp, Unknown
 from ..tokens import TokenNameTaken
@@ -44,7 +44,7 @@ from .errors import (
     ReservedEvent,
     Unprocessable,
 )
-from .reading import POSITION_HEADER, known_position, reply
+from .reading import POSITION_HEADER, position_for, reply
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BlobErased: 410,
     SubjectGone: 410,
     BlobTooLarge: 413,
+    BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
     Unprocessable: 422,
@@ -170,6 +171,6 @@ def _install_foreign(app: FastAPI) -> None:
     async def unhandled(request: Request, error: Exception) -> Response:
         message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
         answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})
-        if (position := known_position(request.scope)) is not None:
+        if (position := await position_for(request.scope)) is not None:
             answer.headers[POSITION_HEADER] = str(position)
         return answer
