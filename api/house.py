@@ -63,7 +63,13 @@ def open_house(settings: Settings) -> House:
     except ForeignSchema:
         engine.dispose()
         raise
-    return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
+    return House(
+        settings,
+        engine,
+        PostgresStore(engine, archive=settings.archive_folder),
+        PostgresBlobs(engine),
+        Projector(engine),
+    )
 
 
 def check_schema(engine: Engine) -> None:

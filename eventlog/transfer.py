@@ -38,14 +38,15 @@ Progress = Callable[[], object]
 """Called once for each event."""
 
 
-def export_log(engine: Engine, file: Path, progress: Progress = int) -> int:
+def export_log(engine: Engine, file: Path, progress: Progress = int, *, archive: Path | None = None) -> int:
     """Write the log up to its head; the number of events. A half-written file never bears the name asked for.
 
-    The file holds every page an agent read, so only its owner may read it. Raises OSError.
+    What was archived and dropped is read from the segments in `archive`; an import gives one table again. The file
+    holds every page an agent read, so only its owner may read it. Raises OSError, ArchiveMissing, SegmentDamaged.
     """
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
-    store, blobs = PostgresStore(engine), PostgresBlobs(engine)
+    store, blobs = PostgresStore(engine, archive=archive), PostgresBlobs(engine)
     upto = store.head()
     digests = sorted(blobs.digests())
     partial = file.with_name(file.name + ".partial")

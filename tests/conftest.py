@@ -169,7 +169,13 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 def house_on(engine: Engine, database: Database) -> House:
     """A house on an engine, as the composition root builds it."""
     settings = Settings(database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url))
-    return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
+    return House(
+        settings,
+        engine,
+        PostgresStore(engine, archive=settings.archive_folder),
+        PostgresBlobs(engine),
+        Projector(engine),
+    )
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def _row(state: ChampionState) -> dict[str, Any]:
 def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         state = views.get(CHAMPIONS, CHAMPION)
     if state is None:
         raise Unknown(

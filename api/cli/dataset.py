@@ -30,7 +30,7 @@ def build(
     """Freeze an sft dataset: rejection sampling over the runs in the log. Benchmark runs never enter."""
     query = SftQuery(min_score=round(min_score * 1_000_000), best_of_group=best_of_group, environment=environment)
     with opened() as house, bar("selecting runs", None):
-        built = datasets.build(house.store, house.blobs, house.views(read_position(house.engine, as_of)), query)
+        built = datasets.build(house.store, house.blobs, house.views(read_position(house.store, as_of)), query)
         digest = datasets.freeze(house.store, built, "operator")
         row = _row(datasets.find(house.views(), digest))
     _show(row, as_json=as_json)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import text
 
 from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
@@ -91,7 +90,7 @@ def export(
 ) -> None:
     """Write the whole log and its blobs to a file, for your eyes alone, that `log import` reads."""
     with opened() as house, bar("exporting", house.store.head()) as advance:
-        count = export_log(house.engine, file, advance)
+        count = export_log(house.engine, file, advance, archive=house.store.archive)
     emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
 
 
@@ -116,7 +115,6 @@ def import_(
 @app.command()
 def stats(as_json: AsJson = False) -> None:
     """Count events by type."""
-    with opened() as house, house.engine.connect() as connection:
-        counted = text('SELECT type, count(*) AS events FROM events GROUP BY type ORDER BY type COLLATE "C"')
-        rows = [{"type": row.type, "events": row.events} for row in connection.execute(counted)]
+    with opened() as house:
+        rows = [{"type": kind, "events": events} for kind, events in sorted(house.store.counts().items())]
     listing(rows, ("type", "events"), as_json=as_json, empty="no events")

@@ -17,6 +17,7 @@ from eventlog.database import first_line
 from eventlog.errors import FlywheelError, LogUnavailable
 
 from . import (
+    archive,
     artifact,
     benchmark,
     champion,
@@ -53,6 +54,7 @@ app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
+log.app.command("archive")(archive.archive_command)
 for _name, _group in (
     ("db", db.app),
     ("log", log.app),

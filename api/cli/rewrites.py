@@ -28,7 +28,7 @@ def list_(
 ) -> None:
     """List rewrites with their wins and losses."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC)
         rows = [_row(state, now) for state in views.find(REWRITES).values()]
     rows = [row for row in rows if status in {None, row["status"]}]

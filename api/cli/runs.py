@@ -30,7 +30,7 @@ def list_(
 ) -> None:
     """List runs by name, with their rewards."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         prefix = "" if sweep is None else f"{sweep}__"
         rewards = views.find(REWARDS, prefix)
         rows = [
