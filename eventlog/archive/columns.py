@@ -126,8 +126,9 @@ def schema_of_family(family: str) -> dict[str, pl.DataType | type[pl.DataType]]:
 
 
 def frame(family: str, rows: Sequence[Stored], payloads: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """The rows of a family with their typed columns. `payloads` are the parsed payloads of `rows`, one each."""
+    """The rows of a family with their typed columns. `payloads` are theirs, parsed, of storable values."""
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in ENVELOPE}
+    columns["payload"] = [_text(payload) for payload in payloads]
     return pl.DataFrame({**columns, **cells(family, rows, payloads)}, schema=schema_of_family(family))
 
 
@@ -150,16 +151,24 @@ def cell(payload: Mapping[str, Any], path: Path, kind: Kind) -> str | int | bool
     """The value at a path as its kind; None where the payload has nothing there, null, or another kind."""
     value: Any = payload
     for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return None
     match kind:
         case "json":
-            return None if value is None else canonical(value).decode()
+            return _text(value)
         case "text":
             return value if isinstance(value, str) else None
         case "boolean":
             return value if isinstance(value, bool) else None
         case "integer":
             return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST else None
+
+
+def _text(value: object) -> str:
+    """Canonical JSON text of a value that is storable: of ASCII, the order of code points is that of UTF-16."""
+    plain = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return plain if plain.isascii() else canonical(value).decode()
 
 
 def payload_of(row: Stored) -> dict[str, Any]:

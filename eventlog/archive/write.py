@@ -7,14 +7,14 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import polars as pl
 from sqlalchemy import Connection, Engine, text
 
-from ..chain import canonical, verified
+from ..chain import verified
 from ..database import project_of
 from ..postgres import PostgresStore
 from ..store import Position, Stored
@@ -177,9 +177,8 @@ def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[Part
         by_family[family_of(row.type)].append(row)
     for family, rows in by_family.items():
         payloads = [payload_of(row) for row in rows]
-        kept = [replace(row, payload=canonical(payload).decode()) for row, payload in zip(rows, payloads, strict=True)]
         path = partial / f"{family}.{number}.part"
-        frame(family, kept, payloads).write_parquet(path, compression="uncompressed", statistics=False)
+        frame(family, rows, payloads).write_parquet(path, compression="uncompressed", statistics=False)
         versions: defaultdict[str, list[int]] = defaultdict(list)
         for row in rows:
             versions[row.type].append(row.schema_version)

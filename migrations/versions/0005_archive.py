@@ -48,6 +48,13 @@ SELECT make_append_only('dropped');
 """
 
 PARTITIONS = """
+CREATE FUNCTION partitions() RETURNS TABLE (name text, low bigint, high bigint) LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT c.relname::text, bounds[1]::bigint, bounds[2]::bigint
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
+         regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \\(''?(\\d+)''?\\) TO \\(''?(\\d+)''?\\)') bounds
+    WHERE i.inhparent = 'events'::regclass ORDER BY 2
+$$;
+
 CREATE FUNCTION guard_partition(name text) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER refuse_change', name);
@@ -70,7 +77,7 @@ BEGIN
     SELECT coalesce(max(d.upto), 0) / size * size + 1 INTO start FROM dropped d;
     WHILE start <= upto LOOP
         name := 'events_' || start;
-        IF to_regclass(quote_ident(name)) IS NULL THEN
+        IF NOT EXISTS (SELECT FROM partitions() p WHERE p.low < start + size AND p.high > start) THEN
             EXECUTE format('CREATE TABLE %I PARTITION OF events FOR VALUES FROM (%s) TO (%s)', name, start, start + size);
             PERFORM guard_partition(name);
             made := made + 1;
@@ -82,13 +89,6 @@ END $$;
 """
 
 DROP = """
-CREATE FUNCTION partitions() RETURNS TABLE (name text, low bigint, high bigint) LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
-    SELECT c.relname::text, bounds[1]::bigint, bounds[2]::bigint
-    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
-         regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \\(''?(\\d+)''?\\) TO \\(''?(\\d+)''?\\)') bounds
-    WHERE i.inhparent = 'events'::regclass ORDER BY 2
-$$;
-
 CREATE FUNCTION refuse_drop(why text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '%', why USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'drop with `flywheel log archive --drop`';
