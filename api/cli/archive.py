@@ -10,7 +10,7 @@ import typer
 from sqlalchemy import Engine
 
 from eventlog.archive.drop import drop, droppable
-from eventlog.archive.segments import archived_upto, live_from
+from eventlog.archive.segments import archived_upto, check_owner, live_from
 from eventlog.archive.write import MOST, SIZE, Archived, archive
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
@@ -48,6 +48,7 @@ def archive_command(
     owner = open_engine(owner_url(settings), settings.project)
     try:
         check_schema(owner)
+        check_owner(owner)
         upto = _mark(owner, settings, before, keep)
         if whole:
             upto = _rounded(owner, upto, segment_size)
@@ -87,7 +88,9 @@ def _rounded(owner: Engine, upto: Position, size: int) -> Position:
 def _archived(owner: Engine, settings: Settings, upto: Position, size: int) -> Archived:
     with owner.connect() as connection:
         done, _ = archived_upto(connection)
-    with bar("archiving", max(0, upto - done)) as advance:
+    if done >= upto:
+        return Archived(0, 0, 0, 0)
+    with bar("archiving", upto - done) as advance:
         return archive(owner, settings.archive_folder, upto, size=size, progress=advance)
 
 
@@ -123,12 +126,13 @@ def _show(found: dict[str, Any]) -> None:
     if made["events"]:
         what = "segment" if made["segments"] == 1 else "segments"
         say(f"{made['events']} events, {made['first']} to {made['last']}, are in {made['segments']} {what}")
+    elif found["upto"]:
+        say(f"nothing new to archive: the positions up to {found['archived_upto']} are archived")
     else:
-        say(
-            f"nothing to archive: positions up to {found['archived_upto']} are archived, {found['upto']} were asked for"
-        )
+        say("nothing to archive: no event lies before that mark")
     if found["dropped"] is not None:
         say(f"{found['dropped']} positions dropped; the table begins at {found['live_from']}")
     elif found["archived_upto"] >= found["live_from"]:
-        say("the table still holds them all; --drop takes them out")
-    say(f"the archive is {found['folder']}")
+        say(f"the table still holds those from {found['live_from']} on; --drop takes them out")
+    if found["archived_upto"]:
+        say(f"the archive is {found['folder']}")

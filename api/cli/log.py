@@ -20,7 +20,7 @@ from ..summary import head_chain
 from .db import migrated
 from .output import AsJson, bar, emit_json, listing, opened, say
 
-app = typer.Typer(help="The log: head, tail, verify, export, import.", no_args_is_help=True)
+app = typer.Typer(help="The log: head, tail, verify, archive, export, import.", no_args_is_help=True)
 
 
 @app.command()
