@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
-import pyarrow.parquet as pq
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from sqlalchemy import Engine
 
