@@ -7,15 +7,32 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from .house import House
-from .routes import benchmarks, champion, costs, datasets, events, failures, health, problems, rewrites, runs, verdicts
+from .routes import (
+    benchmarks,
+    blobs,
+    champion,
+    costs,
+    datasets,
+    events,
+    failures,
+    health,
+    metrics,
+    problems,
+    rewrites,
+    runs,
+    taint,
+    verdicts,
+)
 from .routes.access import caller
+from .routes.admission import Admission
 from .routes.reading import POSITION_HEADER, PositionHeader
 
 DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and can prove it.
 
 Everything under `/v1` needs `Authorization: Bearer <token>` (`flywheel token issue NAME` makes one), and
-so does this document, `/openapi.json`. `/healthz` alone needs none: it shows how far log and projections are.
+so do `/metrics` and this document, `/openapi.json`. `/healthz` alone needs none: it shows how far
+log and projections are.
 
 Every read takes `as_of`, a log position or a time; every answer says in `{POSITION_HEADER}` which position it is of.
 Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
@@ -31,10 +48,12 @@ _TAGS = [
     {"name": "failures", "description": "Failed runs, grouped by how they failed."},
     {"name": "costs", "description": "The price book in force and what was spent."},
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
+    {"name": "blobs", "description": "The bytes that events name: put them first, read them by address."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
+    {"name": "taint", "description": "Runs withdrawn, subjects erased, and what was learned from a run."},
 ]
 
-_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets)
+_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets, blobs, taint)
 
 
 class _Api(FastAPI):
@@ -51,9 +70,11 @@ def create_app(house: House) -> FastAPI:
         title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS, openapi_url=None, docs_url=None
     )
     app.state.house = house
+    app.add_middleware(Admission, house=house)
     app.add_middleware(PositionHeader)
     problems.install(app)
     app.include_router(health.router)
+    app.include_router(metrics.router)
     app.include_router(_guarded())
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(caller)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventlog.errors import FlywheelError
+from eventlog.errors import BlobErased, FlywheelError
 
 
 class BadSetting(FlywheelError):
@@ -51,3 +51,16 @@ class BadHost(FlywheelError):
 
 class FactMissing(FlywheelError):
     """The log lacks a fact that the controller appends first: {actual}. Run `flywheel run` to its end once."""
+
+
+class DatasetErased(BlobErased):
+    """The dataset {expected} is erased: its rows up to position {upto} need the blob {actual}, whose subject was erased, so they cannot
+    be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
+
+
+class NoReason(FlywheelError):
+    """No reason was given: expected a few words on why {what}; they are recorded with it."""
+
+
+class AlreadyWithdrawn(FlywheelError):
+    """Of these runs, {actual} already withdrawn: {runs}, since position {position}. Expected runs that still count; leave them out."""

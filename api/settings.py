@@ -24,9 +24,19 @@ class Settings(BaseSettings):
     owner_url: SecretStr | None = Field(
         default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
     )
+    keys: Path | None = Field(
+        default=None, description="where subjects' keys are kept; unset: keys/<project> in the home folder"
+    )
+    blobs: str | None = Field(
+        default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
+    )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
+
+    append_queue: int = Field(
+        default=256, ge=1, le=100_000, description="appends over REST that may be in flight; the next is answered 429"
+    )
 
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
@@ -36,6 +46,11 @@ class Settings(BaseSettings):
     def archive_folder(self) -> Path:
         """Where archived positions of all projects are kept."""
         return self.home / "archive" if self.archive is None else self.archive
+
+    @property
+    def key_folder(self) -> Path:
+        """Where the keys of this project's subjects are kept."""
+        return self.home / "keys" / self.project if self.keys is None else self.keys
 
     @property
     def is_embedded(self) -> bool:

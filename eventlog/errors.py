@@ -69,6 +69,40 @@ class SubjectGone(FlywheelError):
     """The subject {actual!r} was erased: nothing is kept for it any more; expected a subject that was not erased."""
 
 
+class BytesRemain(FlywheelError):
+    """The key of the subject {subject!r} is destroyed and nothing of it can be read, but its unreadable bytes remain: removing
+    them is refused to the role {actual}, expected the schema's owner. Erase again with FLYWHEEL_OWNER_URL set."""
+
+
+class OwnerNeeded(FlywheelError):
+    """{what} is refused to the role {actual}: expected the schema's owner; set FLYWHEEL_OWNER_URL."""
+
+
+class KeysUnset(FlywheelError):
+    """There is no place for the key of the subject {actual!r}: expected a folder for keys; set FLYWHEEL_KEYS."""
+
+
+class KeysExposed(FlywheelError):
+    """The folder of keys {folder} has mode {actual}: expected {expected}, so that nobody else reads it; run `chmod 700` on it."""
+
+
+class KeyDamaged(FlywheelError):
+    """The key {file} holds {actual}: expected {expected} bytes; restore it from the backup of your keys."""
+
+
+class ObjectStoreUnusable(FlywheelError):
+    """The object store {url} cannot be used: {actual}. Expected s3://, gs://, file:// or memory:// with access to it; check
+    FLYWHEEL_BLOBS."""
+
+
+class NoMessages(FlywheelError):
+    """A conversation of {actual} messages has no address: expected at least {expected}."""
+
+
+class NotAConversation(FlywheelError):
+    """The blob {address} is {actual}: expected a message of a conversation, {expected}."""
+
+
 class ForeignSchema(FlywheelError):
     """The schema {schema} is at migration {actual}, expected {expected}. {way_out}"""
 
@@ -89,6 +123,16 @@ class BadProjectName(FlywheelError):
 
 class LogFull(FlywheelError):
     """No partition takes position {actual}: expected one to be reserved; run `flywheel db migrate` as the owner."""
+
+
+class LogBusy(FlywheelError):
+    """Already {actual} wait to be appended: expected at most {expected} with this one; try again in a moment, with the same
+    key."""
+
+
+class AppendInterrupted(FlywheelError):
+    """The commit that carried {actual} append requests was interrupted: whether it is in the log is not known; expected an
+    answer. Append again with the same keys."""
 
 
 class LogNotEmpty(FlywheelError):

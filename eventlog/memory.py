@@ -9,8 +9,9 @@ from datetime import datetime
 from itertools import islice
 
 from .chain import GENESIS, link
-from .codec import Encoded, content_digest, decode, encode, payload_text
-from .store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, Repeated, Stored, Until
+from .codec import EncodedAppend, decode, encode_append
+from .judging import Keyed, Known, judge, placed
+from .store import START, Append, Committed, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 500
 _PAUSE_S = 0.05
@@ -23,49 +24,28 @@ class MemoryStore:
         self._now = now
         self._rows: list[Stored] = []
         self._versions: dict[str, int] = {}
-        self._keys: dict[str, tuple[bytes, Position, Position]] = {}
+        self._keys: dict[str, Keyed] = {}
         self._changed = threading.Condition()
 
     def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
         """See EventStore.append."""
-        encoded = [(request, encode(request)) for request in requests]
+        encoded = [encode_append(request) for request in requests]
         with self._changed:
-            outcomes = [self._judge(request, rows) for request, rows in encoded]
+            outcomes = judge(encoded, Known(self.head(), self._keys, self._versions))
+            for request, outcome in zip(encoded, outcomes, strict=True):
+                if isinstance(outcome, Committed):
+                    self._write(request, outcome)
             self._changed.notify_all()
         return outcomes
 
-    def _judge(self, request: Append, rows: tuple[Encoded, ...]) -> Outcome:
-        content = content_digest(request.stream, rows)
-        if request.key in self._keys:
-            known, first, last = self._keys[request.key]
-            return Repeated(first, last) if known == content else KeyReused(request.key, first, last)
-        version = self._versions.get(request.stream, 0)
-        if request.expect is not None and request.expect != version:
-            return Conflict(request.stream, request.expect, version)
-        first = Position(len(self._rows) + 1)
-        for offset, row in enumerate(rows, start=1):
-            self._write(request, row, version + offset)
-        self._versions[request.stream] = version + len(rows)
-        self._keys[request.key] = (content, first, self.head())
-        return Committed(first, self.head(), version + len(rows))
-
-    def _write(self, request: Append, row: Encoded, version: int) -> None:
+    def _write(self, request: EncodedAppend, outcome: Committed) -> None:
         at = max(self._now(), self._rows[-1].at) if self._rows else self._now()
-        unlinked = Stored(
-            position=Position(len(self._rows) + 1),
-            stream=request.stream,
-            version=version,
-            at=at,
-            actor=request.actor,
-            cause=request.cause,
-            type=row.type,
-            schema_version=row.schema_version,
-            payload=payload_text(row),
-            digest=row.digest,
-            chain=b"",
-        )
         previous = self._rows[-1].chain if self._rows else GENESIS
-        self._rows.append(replace(unlinked, chain=link(previous, unlinked)))
+        for row in placed(request, outcome, at):
+            previous = link(previous, row)
+            self._rows.append(replace(row, chain=previous))
+        self._versions[request.stream] = outcome.version
+        self._keys[request.key] = Keyed(request.content, outcome.first, outcome.last)
 
     def read(
         self,

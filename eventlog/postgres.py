@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
-from sqlalchemy import Engine, Row, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, Engine, Row, text
+from sqlalchemy.exc import DBAPIError
 
+from .appending import commit
 from .archive.read import archived, position_at
 from .archive.segments import live_from, segments
-from .codec import content_digest, decode, encode
+from .codec import EncodedAppend, decode, encode_append
 from .database import schema_of
 from .errors import LogFull
-from .store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, Repeated, Stored, Until
+from .grouping import MOST_WAITING, GroupCommit
+from .store import START, Append, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 1000
 _POLL_S = 0.5
-_NO_PARTITION = "23514"
-"""SQLSTATE check_violation: what PostgreSQL says of a row that no partition takes."""
 
 _SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
     e.payload::text AS payload, e.digest, e.chain FROM """
@@ -58,22 +57,42 @@ class PostgresStore:
 
     engine: Engine
     archive: Path | None = None
+    most_waiting: int = MOST_WAITING
+    group: GroupCommit = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", GroupCommit(self._commit, self.most_waiting))
 
     def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
-        """See EventStore.append. One function call is one transaction; raises LogFull."""
-        if not requests:
-            return []
-        body = json.dumps([_wire(request) for request in requests])
+        """See EventStore.append. Requests of many threads share a transaction. Raises LogFull, LogBusy."""
+        return self.append_encoded([encode_append(request) for request in requests])
+
+    def append_encoded(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+        """Append requests that were encoded before."""
+        return self.group.append(requests) if requests else []
+
+    def _commit(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+        """One transaction. A connection that was lost is tried once more: the keys make that harmless."""
         try:
-            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                rows = connection.execute(
-                    text("SELECT * FROM append_events(CAST(:requests AS jsonb))"), {"requests": body}
-                ).all()
-        except IntegrityError as error:
-            if getattr(error.orig, "sqlstate", None) == _NO_PARTITION:
+            return self._tried(requests)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return self._tried(requests)
+
+    def _tried(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+        with self.engine.connect() as connection:
+            driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+            try:
+                driver.autocommit = True
+                return commit(driver, requests)
+            except psycopg.errors.CheckViolation as error:
                 raise LogFull(actual=self.head() + 1) from error
-            raise
-        return [_outcome(request, row) for request, row in zip(requests, rows, strict=True)]
+            except psycopg.Error as error:
+                raise _named(connection, error) from error
+            finally:
+                if not driver.closed:
+                    driver.autocommit = False
 
     def read(
         self,
@@ -170,32 +189,15 @@ def _listener(engine: Engine) -> psycopg.Connection[Any]:
     return connection
 
 
-def _wire(request: Append) -> dict[str, Any]:
-    rows = encode(request)
-    return {
-        "stream": request.stream,
-        "expect": request.expect,
-        "key": request.key,
-        "digest": content_digest(request.stream, rows).hex(),
-        "cause": request.cause,
-        "actor": request.actor,
-        "events": [
-            {"type": row.type, "schema_version": row.schema_version, "payload": row.payload, "digest": row.digest.hex()}
-            for row in rows
-        ],
-    }
-
-
-def _outcome(request: Append, row: Row[Any]) -> Outcome:
-    match row.outcome:
-        case "committed":
-            return Committed(Position(row.first_position), Position(row.last_position), row.stream_version)
-        case "repeated":
-            return Repeated(Position(row.first_position), Position(row.last_position))
-        case "conflict":
-            return Conflict(request.stream, request.expect or 0, row.stream_version)
-        case _:
-            return KeyReused(request.key, Position(row.first_position), Position(row.last_position))
+def _named(connection: Connection, error: psycopg.Error) -> DBAPIError:
+    """The error as the rest of the house knows it; a connection that was lost does not go back to the pool."""
+    is_lost = bool(getattr(connection.connection.driver_connection, "closed", True))
+    if is_lost:
+        connection.invalidate(error)
+    named = DBAPIError.instance(
+        "append", None, error, psycopg.Error, hide_parameters=True, connection_invalidated=is_lost
+    )
+    return cast("DBAPIError", named)
 
 
 def stored_row(row: Row[Any]) -> Stored:

@@ -13,6 +13,7 @@ from .projection import AnyFold
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
+from .taint import TAINT
 from .verdicts import VERDICTS
 
 ALL: tuple[AnyFold, ...] = (
@@ -26,5 +27,6 @@ ALL: tuple[AnyFold, ...] = (
     REWARDS,
     REWRITES,
     RUNS,
+    TAINT,
     VERDICTS,
 )

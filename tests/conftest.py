@@ -18,9 +18,8 @@ from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from api import embedded
-from api.house import House
+from api.house import House, blobs_of
 from api.settings import Settings, read_settings
-from eventlog.blobs import PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
@@ -40,10 +39,11 @@ class Database:
 
     owner_url: str
     app_url: str
+    keys: Path
 
     def named(self, name: str) -> Database:
-        """Another database of the same server."""
-        return Database(_renamed(self.owner_url, name), _renamed(self.app_url, name))
+        """Another database of the same server, with a folder for keys of its own."""
+        return Database(_renamed(self.owner_url, name), _renamed(self.app_url, name), self.keys.with_name(name))
 
     @property
     def app_role(self) -> str | None:
@@ -59,16 +59,16 @@ def _renamed(url: str, name: str) -> str:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The server of this test run."""
-    settings = read_settings()
+    settings, keys = read_settings(), tmp_path_factory.mktemp("keys") / "server"
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
         owner = url if settings.owner_url is None else settings.owner_url.get_secret_value()
-        yield Database(_psycopg(owner), _psycopg(url))
+        yield Database(_psycopg(owner), _psycopg(url), keys)
         return
     home = tmp_path_factory.mktemp("home")
     found = embedded.up(home)
     try:
-        yield Database(found.owner_url, found.app_url)
+        yield Database(found.owner_url, found.app_url, keys)
     finally:
         embedded.down(home)
 
@@ -168,14 +168,11 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 
 def house_on(engine: Engine, database: Database) -> House:
     """A house on an engine, as the composition root builds it."""
-    settings = Settings(database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url))
-    return House(
-        settings,
-        engine,
-        PostgresStore(engine, archive=settings.archive_folder),
-        PostgresBlobs(engine),
-        Projector(engine),
+    settings = Settings(
+        database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url), keys=database.keys
     )
+    store = PostgresStore(engine, archive=settings.archive_folder)
+    return House(settings, engine, store, blobs_of(settings, engine), Projector(engine))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from projections.checkpoints import CHECKPOINTS, DatasetState
 
 from .. import datasets
 from ..reading import read_position
-from .output import AsJson, AsOf, bar, emit_json, facts, listing, opened, say
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
 
 app = typer.Typer(help="Datasets: build, list, show, export, verify.", no_args_is_help=True)
 Digest = Annotated[str, typer.Argument(help="The dataset's digest, or its first eight characters or more.")]
@@ -74,11 +74,15 @@ def export(
 
 @app.command()
 def verify(dataset: Digest, as_json: AsJson = False) -> None:
-    """Make the dataset's rows again from the log and compare digests."""
-    with opened() as house, bar("making the rows", None):
+    """Make the dataset's rows again from the log and compare digests: equal, different, or erased.
+
+    Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
+    """
+    with opened() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
         built = datasets.load(house.store, house.blobs, house.views, dataset)
     if as_json:
-        emit_json({"dataset": built.digest, "equal": True, "rows": built.rows.height, "upto": built.upto})
+        same = {"dataset": built.digest, "outcome": "equal", "equal": True}
+        emit_json({**same, "rows": built.rows.height, "upto": built.upto})
     else:
         say(f"equal: {built.rows.height} rows from positions up to {built.upto} give {built.digest}")
 

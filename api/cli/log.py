@@ -13,7 +13,7 @@ from eventlog.events import EVENT_TYPES
 from eventlog.store import START, Position, Recorded
 from eventlog.transfer import export_log, import_log
 
-from ..house import owner_url
+from ..house import blobs_of, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
 from ..summary import head_chain
@@ -88,9 +88,9 @@ def verify(as_json: AsJson = False) -> None:
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write; a .gz ending compresses.")], as_json: AsJson = False
 ) -> None:
-    """Write the whole log and its blobs to a file, for your eyes alone, that `log import` reads."""
+    """Write the whole log and its blobs, without any keys, to a file for your eyes alone that `log import` reads."""
     with opened() as house, bar("exporting", house.store.head()) as advance:
-        count = export_log(house.engine, file, advance, archive=house.store.archive)
+        count = export_log(house.engine, file, advance, blobs=house.blobs, archive=house.store.archive)
     emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
 
 
@@ -104,8 +104,9 @@ def import_(
     migrated(settings)
     engine = open_engine(owner_url(settings), settings.project)
     try:
+        blobs = blobs_of(settings, engine) if settings.blobs else None
         with bar("importing", None) as advance:
-            count = import_log(engine, file, advance)
+            count = import_log(engine, file, advance, blobs=blobs)
     finally:
         engine.dispose()
     found = {"events": count, "file": file}

@@ -20,11 +20,13 @@ from . import (
     archive,
     artifact,
     benchmark,
+    blobs,
     champion,
     dataset,
     db,
     doctor,
     env,
+    erase,
     failures,
     gate,
     log,
@@ -55,6 +57,7 @@ app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 log.app.command("archive")(archive.archive_command)
+app.command("erase")(erase.erase)
 for _name, _group in (
     ("db", db.app),
     ("log", log.app),
@@ -65,6 +68,7 @@ for _name, _group in (
     ("dataset", dataset.app),
     ("benchmark", benchmark.app),
     ("gate", gate.app),
+    ("blobs", blobs.app),
     ("champion", champion.app),
     ("artifact", artifact.app),
     ("token", token.app),

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from eventlog.errors import BlobErased
+
 from ..house import House, open_house
 from ..settings import read_settings
 
@@ -36,6 +38,18 @@ def opened() -> Iterator[House]:
 def emit_json(data: object) -> None:
     """One JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def erased_as_json(named: dict[str, object], *, as_json: bool) -> Iterator[None]:
+    """Where bytes that are needed were erased, programs get the outcome *erased* on standard output; exit code 1."""
+    try:
+        yield
+    except BlobErased as error:
+        if not as_json:
+            raise
+        emit_json({**named, "outcome": "erased", "blob": error.facts["actual"], "message": str(error)})
+        raise typer.Exit(1) from error
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`flywheel runs`: what was run, and how it went."""
+"""`flywheel runs`: what was run, how it went, and what of it no longer counts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from gate.figures import decimal, dollars
+from gate.figures import counted, decimal, dollars
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
+from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
 from ..reading import read_position
-from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
+from ..withdrawing import learned_from, withdrawable, withdrawal
+from ..withdrawing import withdraw as withdrawn
+from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
+from .taint import plain, show_learned
 
-app = typer.Typer(help="Runs: list, show.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, show, withdraw.", no_args_is_help=True)
+ACTOR = "operator"
 
 
 @app.command("list")
@@ -33,21 +38,27 @@ def list_(
         views = house.views(read_position(house.store, as_of))
         prefix = "" if sweep is None else f"{sweep}__"
         rewards = views.find(REWARDS, prefix)
+        taken_out, erased = withdrawals(views), erased_runs(views)
         rows = [
-            _row(state, rewards.get(key))
+            _row(state, rewards.get(key), taken_out.get(key), erased.get(key))
             for key, state in views.find(RUNS, prefix).items()
             if key.encode() > after.encode() and status in {None, state.status}
         ]
     rows = [row for row in rows if not failed or row["passed"] is False]
-    columns = ("run", "status", "passed", "score", "value", "cost", "candidate")
+    marks = [mark for mark in ("withdrawn", "erased") if any(row[mark] is not None for row in rows[:limit])]
+    columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
     listing(rows[:limit], columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
     if len(rows) > limit and not as_json:
         say(f"{len(rows) - limit} more; go on with --after {rows[limit - 1]['run']}")
 
 
-def _row(state: RunState, reward: RewardState | None) -> dict[str, Any]:
+def _row(
+    state: RunState, reward: RewardState | None, taken_out: TaintState | None, erased: TaintState | None
+) -> dict[str, Any]:
+    """A run for people. `withdrawn` and `erased` are the positions since which it is, None where it is not."""
     row: dict[str, Any] = msgspec.to_builtins(state)
     row |= {"passed": None, "score": None, "value": None, "cost": None}
+    row |= {name: None if fact is None else fact.since for name, fact in (("withdrawn", taken_out), ("erased", erased))}
     if reward is not None:
         row |= {
             "passed": reward.passed,
@@ -66,11 +77,13 @@ def show(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: A
         state = views.get(RUNS, run)
         if state is None:
             raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
-        row = _row(state, views.get(REWARDS, run))
+        facts_of = withdrawals(views).get(run), erased_runs(views).get(run)
+        row = _row(state, views.get(REWARDS, run), *facts_of)
         events = [event.event for event in house.store.read(stream=f"run/{run}", upto=views.upto)]
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})
         return
+    row |= {name: _said(fact) for name, fact in zip(("withdrawn", "erased"), facts_of, strict=True)}
     facts([(name, value) for name, value in row.items() if value not in (None, "", [])])
     steps = [event for event in events if event.type == "StepTaken"]
     say("")
@@ -79,3 +92,41 @@ def show(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: A
         [(s.index, s.action, s.intent, s.outcome, s.http_status) for s in steps],
         empty="no steps recorded",
     )
+
+
+def _said(fact: TaintState | None) -> str | None:
+    return None if fact is None else f"since position {fact.since}: {fact.reason}"
+
+
+@app.command()
+def withdraw(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="The runs' names.")],
+    reason: Annotated[str, typer.Option(help="Why; it is recorded with the runs.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what was learned from them, and stop there.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn nothing from these runs from here on; what was learned from them is shown first.
+
+    Rewrites, groups and later datasets go on as if the runs had never been. Champions, verdicts and costs keep their
+    facts. There is no way back.
+    """
+    with opened() as house:
+        views = house.views()
+        chosen = withdrawable(views, runs)
+        withdrawal(chosen, reason)
+        found = learned_from(house, views, chosen)
+        if not as_json:
+            show_learned(found, empty="")
+        since = None
+        if not dry_run:
+            confirmed(f"Withdraw {counted(len(chosen), 'run')}?", yes=yes)
+            since = withdrawn(house.store, chosen, reason, ACTOR)
+    if as_json:
+        emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": plain(found)})
+    elif since is None:
+        say("Nothing was changed: this was a dry run.")
+    else:
+        say(f"{counted(len(chosen), 'run')} withdrawn since position {since}")

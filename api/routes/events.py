@@ -103,6 +103,7 @@ Key = Annotated[
         201: {"description": "Committed: the positions the events took, and the stream's version."},
         403: {"model": Problem, "description": "Events that only the gate and an operator append."},
         409: {"model": Problem, "description": "The stream is at another version, or the key had other content."},
+        429: {"model": Problem, "description": "Too many appends wait; try again with the same key."},
     },
 )
 def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:

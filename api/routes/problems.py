@@ -14,13 +14,18 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from eventlog.errors import (
+    AppendInterrupted,
     BadProjectName,
+    BlobErased,
     BlobMissing,
     FlywheelError,
     ForeignSchema,
+    LogBusy,
     LogFull,
     LogUnavailable,
+    ObjectStoreUnusable,
     OldServer,
+    SubjectGone,
     UnstorableNumber,
     UnstorableText,
 )
@@ -31,6 +36,7 @@ from ..tokens import TokenNameTaken
 from .errors import (
     AppendConflict,
     AppendKeyReused,
+    BlobTooLarge,
     ForeignRunName,
     ForeignStream,
     NotAcceptable,
@@ -57,15 +63,21 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     TokenNameTaken: 409,
+    BlobErased: 410,
+    SubjectGone: 410,
+    BlobTooLarge: 413,
     BadPosition: 422,
     BadProjectName: 422,
     Unprocessable: 422,
     UnstorableNumber: 422,
     UnstorableText: 422,
+    LogBusy: 429,
+    AppendInterrupted: 503,
     ForeignSchema: 503,
     LogFull: 503,
     LogUnavailable: 503,
     NotSetUp: 503,
+    ObjectStoreUnusable: 503,
     OldServer: 503,
     ProjectionParked: 503,
 }
@@ -96,6 +108,16 @@ def problem(status: int, kind: str, message: str, facts: Mapping[str, object]) -
     return reply({"error": {"type": kind, "message": message, "facts": facts}}, status=status)
 
 
+def refusal(error: FlywheelError) -> Response:
+    """The answer to an error of ours."""
+    answer = problem(status_of(error), type(error).__name__, str(error), error.facts)
+    if isinstance(error, NotAuthorized):
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
+    if isinstance(error, LogBusy):
+        answer.headers["Retry-After"] = "1"
+    return answer
+
+
 def faults(errors: Sequence[Any]) -> list[dict[str, str]]:
     """Where a request was wrong, and what was said of it; never the input itself."""
     return [{"where": ".".join(str(part) for part in error["loc"]), "message": error["msg"]} for error in errors]
@@ -117,12 +139,9 @@ def install(app: FastAPI) -> None:
 def _install_ours(app: FastAPI) -> None:
     @app.exception_handler(FlywheelError)
     async def flywheel(request: Request, error: FlywheelError) -> Response:
-        status = status_of(error)
-        if status >= SERVER_ERROR:
-            _LOG.error("%s %s answered %d: %s", request.method, request.url.path, status, error)
-        answer = problem(status, type(error).__name__, str(error), error.facts)
-        if isinstance(error, NotAuthorized):
-            answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
+        answer = refusal(error)
+        if answer.status_code >= SERVER_ERROR:
+            _LOG.error("%s %s answered %d: %s", request.method, request.url.path, answer.status_code, error)
         return answer
 
     @app.exception_handler(OperationalError)

@@ -1,8 +1,161 @@
-"""TODO append."""
+"""Appending by arrays or by COPY: one guard writes the stream versions, functions hold the lock and keep the keys."""
+
+from alembic import op
 
 revision = "0002"
 down_revision = "0001"
 
+GUARD = """
+CREATE OR REPLACE FUNCTION guard_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    before   bigint;
+    finish   bigint;
+    amount   bigint;
+    previous bytea := decode(repeat('00', 32), 'hex');
+    earliest timestamptz := '-infinity';
+    wrong    bigint;
+BEGIN
+    SELECT min(position) - 1, max(position), count(*) INTO before, finish, amount FROM inserted;
+    IF amount = 0 THEN
+        RETURN NULL;
+    END IF;
+    IF before > 0 THEN
+        SELECT chain, at INTO previous, earliest FROM events WHERE position = before;
+    ELSIF (SELECT max(position) FROM events) > finish THEN
+        previous := NULL;
+    END IF;
+    IF previous IS NULL OR amount <> finish - before THEN
+        RAISE EXCEPTION 'positions % to % do not follow the head of the log', before + 1, finish
+            USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
+    END IF;
+    IF amount = 1 THEN
+        SELECT position INTO wrong FROM inserted
+        WHERE chain <> chain_link(previous, position, stream, version, at, digest)
+            OR at < earliest OR at > greatest(clock_timestamp(), earliest);
+    ELSE
+        SELECT position INTO wrong FROM (
+            SELECT position, chain, at, lag(at, 1, earliest) OVER byposition AS preceding,
+                   chain_link(lag(chain, 1, previous) OVER byposition, position, stream, version, at, digest) AS link
+            FROM inserted WINDOW byposition AS (ORDER BY position)
+        ) linked
+        WHERE chain <> link OR at < preceding OR at > greatest(clock_timestamp(), earliest) ORDER BY position LIMIT 1;
+    END IF;
+    IF FOUND THEN
+        RAISE EXCEPTION 'the chain breaks at position %', wrong
+            USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
+    END IF;
+    INSERT INTO stream_versions SELECT stream, version, position FROM inserted;
+    RETURN NULL;
+END $$;
+"""
+
+LINK = """
+CREATE OR REPLACE FUNCTION chain_link(previous bytea, at_position bigint, stream text, version bigint, at timestamptz, digest bytea)
+RETURNS bytea LANGUAGE sql STABLE AS $$ -- STABLE like convert_to, or it is called for each row instead of being inlined
+    SELECT sha256(previous || int8send(at_position) || int4send(octet_length(stream)) || convert_to(stream, 'UTF8')
+        || int8send(version) || int8send((date_part('epoch', at) * 1000000)::bigint) || digest)
+$$;
+"""
+
+ORDER = """
+CREATE FUNCTION chain_next(state bytea, previous bytea, at_position bigint, stream text, version bigint, at timestamptz, digest bytea)
+RETURNS bytea LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN chain_link(coalesce(state, previous), at_position, stream, version, at, digest);
+END $$;
+
+CREATE AGGREGATE chain_over (previous bytea, at_position bigint, stream text, version bigint, at timestamptz, digest bytea) (
+    SFUNC = chain_next, STYPE = bytea
+);
+"""
+
+APPEND = """
+DROP FUNCTION append_events(jsonb);
+
+-- Outcomes in order. versions: each stream's before its request. earliers: which request before has the same stream, or 0.
+CREATE FUNCTION judge_appends(
+    streams text[], earliers integer[], expects bigint[], keys text[], contents bytea[], amounts integer[],
+    OUT head bigint, OUT previous bytea, OUT moment timestamptz,
+    OUT outcomes text[], OUT firsts bigint[], OUT lasts bigint[], OUT versions bigint[])
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+DECLARE
+    number  CONSTANT integer := cardinality(keys);
+    afters  bigint[] := array_fill(NULL::bigint, ARRAY[number]);
+    finish  bigint;
+    current bigint;
+    content bytea;
+    first   bigint;
+    last    bigint;
+BEGIN
+    outcomes := array_fill('conflict'::text, ARRAY[number]);
+    firsts := afters;
+    lasts := afters;
+    versions := afters;
+    PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0));
+    SELECT e.position, e.chain, e.at INTO head, previous, moment FROM events e ORDER BY e.position DESC LIMIT 1;
+    IF NOT FOUND THEN
+        head := 0;
+        previous := decode(repeat('00', 32), 'hex');
+    END IF;
+    moment := greatest(clock_timestamp(), moment);
+    finish := head;
+    FOR i IN 1 .. number LOOP
+        current := afters[earliers[i]];
+        IF current IS NULL THEN
+            SELECT coalesce(max(s.version), 0) INTO current FROM stream_versions s WHERE s.stream = streams[i];
+        END IF;
+        versions[i] := current;
+        SELECT k.digest, k.first_position, k.last_position INTO content, first, last FROM append_keys k WHERE k.key = keys[i];
+        IF FOUND THEN
+            outcomes[i] := CASE WHEN content = contents[i] THEN 'repeated' ELSE 'key_reused' END;
+            firsts[i] := first;
+            lasts[i] := last;
+        ELSIF expects[i] IS NULL OR expects[i] = current THEN
+            outcomes[i] := 'committed';
+            firsts[i] := finish + 1;
+            lasts[i] := finish + amounts[i];
+            finish := lasts[i];
+            current := current + amounts[i];
+            INSERT INTO append_keys VALUES (keys[i], contents[i], firsts[i], lasts[i]);
+        END IF;
+        afters[i] := current;
+    END LOOP;
+    IF finish > head THEN
+        PERFORM pg_notify(current_schema() || '/events', finish::text);
+    END IF;
+END $$;
+
+CREATE FUNCTION append_events(
+    streams text[], earliers integer[], expects bigint[], keys text[], contents bytea[], amounts integer[],
+    actors text[], causes bigint[],
+    owners integer[], ordinals integer[], types text[], schema_versions integer[], payloads text[], digests bytea[])
+RETURNS TABLE (outcome text, first_position bigint, last_position bigint, stream_version bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    j record;
+BEGIN
+    j := judge_appends(streams, earliers, expects, keys, contents, amounts);
+    IF 'committed' = ANY (j.outcomes) THEN
+        INSERT INTO events
+        SELECT j.firsts[e.owner] + e.nth, streams[e.owner], j.versions[e.owner] + e.nth + 1, j.moment, actors[e.owner],
+            causes[e.owner], e.type, e.schema_version, e.payload::jsonb, e.digest,
+            chain_over(j.previous, j.firsts[e.owner] + e.nth, streams[e.owner], j.versions[e.owner] + e.nth + 1, j.moment, e.digest)
+                OVER (ORDER BY e.place)
+        FROM unnest(owners, ordinals, types, schema_versions, payloads, digests)
+            WITH ORDINALITY AS e (owner, nth, type, schema_version, payload, digest, place)
+        WHERE j.outcomes[e.owner] = 'committed';
+    END IF;
+    RETURN QUERY SELECT o, f, l, v FROM unnest(j.outcomes, j.firsts, j.lasts, j.versions) AS r (o, f, l, v);
+END $$;
+"""
+
+PRIVILEGES = """
+REVOKE ALL ON FUNCTION judge_appends(text[], integer[], bigint[], text[], bytea[], integer[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION append_events(text[], integer[], bigint[], text[], bytea[], integer[], text[], bigint[], integer[], integer[], text[], integer[], text[], bytea[]) FROM PUBLIC;
+"""
+
 
 def upgrade() -> None:
-    pass
+    for part in (LINK, GUARD, ORDER, APPEND, PRIVILEGES):
+        op.execute(part)

@@ -73,7 +73,7 @@ def test_a_sample_of_the_present_version_comes_back_byte_for_byte(kind: str) -> 
     version = EVENT_TYPES[kind].schema_version
     kept = json.loads((SAMPLES / f"{kind}.v{version}.json").read_text("utf-8"))
     (encoded,) = encode(Append("s", (sample(kind),), "test"))
-    assert canonical(encoded.payload) == canonical(kept["payload"])
+    assert encoded.payload == canonical(kept["payload"])
     assert (encoded.type, encoded.schema_version) == (kind, version)
 
 
@@ -82,4 +82,4 @@ def test_the_golden_log_is_whole_and_every_event_of_it_comes_back_byte_for_byte(
     for row, recorded in zip(rows, golden_log(), strict=True):
         (encoded,) = encode(Append(row.stream, (recorded.event,), row.actor, cause=row.cause))
         assert encoded.digest == row.digest
-        assert canonical(encoded.payload) == canonical(json.loads(row.payload))
+        assert encoded.payload == canonical(json.loads(row.payload))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, cast
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from eventlog.appending import by_call, by_copy
 from eventlog.chain import GENESIS, verified
+from eventlog.codec import encode_append
 from eventlog.database import open_engine
 from eventlog.errors import LogFull
 from eventlog.postgres import PostgresStore
@@ -23,21 +27,20 @@ from .test_log_guards import DAWN, fingerprint, insert, refusal
 WON = sample("RewriteWon")
 
 
-def test_a_caller_with_an_old_snapshot_fails_and_writes_nothing(empty_engine: Engine) -> None:
+@pytest.mark.parametrize("write", [by_call, by_copy])
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_caller_with_an_old_snapshot_fails_and_writes_nothing(
+    empty_engine: Engine, isolation: str, write: Callable[..., object]
+) -> None:
     store = PostgresStore(empty_engine)
-    request = """[{"stream": "%s", "key": "%s", "digest": "00", "actor": "a", "events": [{"type": "RewriteWon",
-        "schema_version": 1, "payload": {}, "digest": "%s"}]}]"""
-    for isolation in ("REPEATABLE READ", "SERIALIZABLE"):
-        with empty_engine.connect().execution_options(isolation_level=isolation) as connection:
-            connection.execute(text("SELECT count(*) FROM events")).scalar()
-            (outcome,) = store.append([Append("s", (WON,), "test")])
-            assert isinstance(outcome, Committed)
-            with pytest.raises(DBAPIError):
-                connection.execute(
-                    text("SELECT * FROM append_events(CAST(:r AS jsonb))"),
-                    {"r": request % ("t", isolation, "00" * 32)},
-                ).all()
-    assert store.head() == 2
+    with empty_engine.connect().execution_options(isolation_level=isolation) as connection:
+        connection.execute(text("SELECT count(*) FROM events")).scalar()
+        (outcome,) = store.append([Append("s", (WON,), "test")])
+        assert isinstance(outcome, Committed)
+        with pytest.raises(psycopg.Error):
+            write(connection.connection.driver_connection, [encode_append(Append("t", (WON,), "test", key="k"))])
+    assert store.head() == 1
+    assert list(store.append([Append("t", (WON,), "test", key="k")])) == [Committed(Position(2), Position(2), 1)]
     assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == 2
 
 
@@ -56,14 +59,12 @@ def test_appends_from_two_processes_worth_of_connections_interleave_without_a_ga
 
 def test_an_append_that_is_rolled_back_leaves_its_positions_to_the_next(empty_engine: Engine) -> None:
     store = PostgresStore(empty_engine)
-    request = """[{"stream": "s", "key": "k", "digest": "00", "actor": "a", "events": [{"type": "RewriteWon",
-        "schema_version": 1, "payload": {}, "digest": "%s"}]}]"""
+    request = Append("s", (WON,), "test", expect=0, key="k")
     with empty_engine.connect() as connection:
-        connection.execute(text("SELECT * FROM append_events(CAST(:r AS jsonb))"), {"r": request % ("00" * 32)}).all()
+        driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+        assert by_call(driver, [encode_append(request)]) == [Committed(Position(1), Position(1), 1)]
         connection.rollback()
-    assert list(store.append([Append("s", (WON,), "test", expect=0, key="k")])) == [
-        Committed(Position(1), Position(1), 1)
-    ]
+    assert list(store.append([request])) == [Committed(Position(1), Position(1), 1)]
 
 
 @pytest.fixture

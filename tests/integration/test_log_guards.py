@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import Connection, Engine, text
@@ -77,9 +77,26 @@ def test_changes_that_match_no_row_by_chance_are_still_refused_where_one_matches
 
 
 @pytest.mark.usefixtures("apart")
-def test_the_application_cannot_write_a_fact_past_the_append_function(engine: Engine) -> None:
-    for table in ("events", "events_1", "stream_versions", "append_keys", "migration"):
+def test_the_application_writes_events_past_the_guard_of_their_table_alone_and_nothing_else(engine: Engine) -> None:
+    for table in ("events_1", "stream_versions", "append_keys", "migration"):
         assert "permission denied" in refusal(engine, f"INSERT INTO {table} SELECT * FROM {table}")  # noqa: S608
+    with engine.connect() as connection:
+        last = last_of(connection)
+    for row in (successor(last, gap=1), successor(last, is_linked=False), successor(last, gap=-1)):
+        with pytest.raises(DBAPIError, match=r"follow the head|chain breaks|duplicate"), engine.begin() as connection:
+            insert(connection, "events", row)
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_raw_row_from_another_time_than_now_is_refused(owner_engine: Engine, days: int) -> None:
+    with owner_engine.connect() as connection:
+        last = last_of(connection)
+        now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    at = last.at - timedelta(days=1) if days < 0 else now + timedelta(days=1)
+    moved = replace(successor(last), at=at)
+    moved = replace(moved, chain=link(last.chain, moved))
+    with pytest.raises(DBAPIError, match="chain breaks"), owner_engine.begin() as connection:
+        insert(connection, "events", moved)
 
 
 TAKING_AWAY = (
@@ -94,6 +111,11 @@ TAKING_AWAY = (
     "CREATE TABLE mine (a integer)",
     "SET session_replication_role = replica",
     "UPDATE blobs SET body = ''",
+    "UPDATE blobs SET at = now(), subject = NULL",
+    "INSERT INTO blobs (at, size, encoding, address, media_type, body) VALUES (now(), 0, 0, sha256(''), 'a', '')",
+    "DELETE FROM blobs",
+    "TRUNCATE blobs",
+    "SELECT erase_blobs('')",
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
+from eventlog.codec import Encoded, EncodedAppend
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES, PriceBookSet
 from eventlog.postgres import PostgresStore
@@ -162,11 +163,9 @@ def test_a_lock_that_is_not_given_in_time_parks_nothing(database: Database, owne
 
 def append_raw(engine: Engine, kind: str, payload: str, schema_version: int = 1) -> None:
     """Append what no present code would: an event of another version, or with another payload."""
-    request = f"""[{{"stream": "raw", "key": "{kind}-{schema_version}-{hash(payload)}", "digest": "00", "actor": "raw",
-        "events": [{{"type": "{kind}", "schema_version": {schema_version}, "payload": {payload},
-        "digest": "{"00" * 32}"}}]}}]"""
-    with engine.begin() as connection:
-        connection.execute(text("SELECT * FROM append_events(CAST(:request AS jsonb))"), {"request": request}).all()
+    event = Encoded(kind, schema_version, payload.encode(), bytes(32))
+    key = f"{kind}-{schema_version}-{hash(payload)}"
+    PostgresStore(engine).append_encoded([EncodedAppend("raw", None, key, bytes(32), "raw", None, (event,))])
 
 
 def parked(engine: Engine) -> dict[str, str]:

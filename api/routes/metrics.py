@@ -1,0 +1,69 @@
+"""What a Prometheus server scrapes: appends and their outcomes, the head, how far each projection is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from eventlog.grouping import Counts
+from projections.projector import bookmarks
+
+from ..house import House
+from .access import caller
+from .reading import HouseOf
+
+router = APIRouter(tags=["health"], dependencies=[Depends(caller)])
+
+
+@router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+def metrics(house: HouseOf) -> Response:
+    """Counters of this process and gauges of the log, in the text format of Prometheus. Needs a token."""
+    registry = CollectorRegistry()
+    registry.register(_OfHouse(house))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _OfHouse(Collector):
+    """Reads the figures when they are asked for; nothing is kept twice."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def collect(self) -> Iterator[Metric]:
+        """Every figure once."""
+        yield from _appends(self._house.store.group.counts)
+        yield from _log(self._house)
+
+
+def _appends(counts: Counts) -> Iterator[Metric]:
+    told = {
+        "received": "Append requests taken in by this process: committed + repeated + rejected + waiting.",
+        "committed": "Append requests that took positions in the log.",
+        "repeated": "Append requests whose key was seen with the same content.",
+        "rejected": "Append requests refused: conflicts, reused keys, too many waiting, failures.",
+        "commits": "Transactions that append requests were merged into.",
+        "events": "Events of committed append requests.",
+    }
+    for name, words in told.items():
+        yield CounterMetricFamily(f"flywheel_append_{name}", words, value=getattr(counts, name))
+    waiting = "Append requests without an outcome yet."
+    yield GaugeMetricFamily("flywheel_append_waiting", waiting, value=counts.waiting)
+
+
+def _log(house: House) -> Iterator[Metric]:
+    head = house.store.head()
+    yield GaugeMetricFamily("flywheel_log_head", "The last committed position.", value=head)
+    lag = GaugeMetricFamily("flywheel_projection_lag_events", "Positions behind the head.", labels=["projection"])
+    parked = GaugeMetricFamily(
+        "flywheel_projection_parked", "1 where a projection stopped at an event it cannot fold.", labels=["projection"]
+    )
+    for bookmark in bookmarks(house.engine):
+        lag.add_metric([bookmark.projection], head - bookmark.position)
+        parked.add_metric([bookmark.projection], 0 if bookmark.parked_at is None else 1)
+    yield lag
+    yield parked

@@ -1,0 +1,186 @@
+"""One transaction of appends, by a function call or by COPY.
+
+A small batch is one call of `append_events`: one round trip. A larger one is judged by `judge_appends`, which takes the
+lock and keeps the keys, and goes in by binary COPY. The rule is the same function of the database; the insert trigger
+stands behind both. `judging.judge` says the same rule for the store in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+from itertools import chain as joined
+from itertools import islice
+from struct import Struct
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from .chain import microseconds
+from .codec import EncodedAppend
+from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated
+
+MOST_BY_CALL = 20
+"""Events up to which one call was measured to be faster than COPY with its round trips."""
+
+_REQUEST = ("text", "integer", "bigint", "text", "bytea", "integer")
+_CALL_TYPES = (*_REQUEST, "text", "bigint", "integer", "integer", "text", "integer", "text", "bytea")
+_MANY = ", ".join(f"%b::{kind}[]" for kind in _CALL_TYPES)
+_ONE = ", ".join(f"ARRAY[%b::{kind}]" for kind in _CALL_TYPES)
+_CALL = f"SELECT * FROM append_events({_MANY})"  # noqa: S608
+_CALL_ONE = f"SELECT * FROM append_events({_ONE})"  # noqa: S608
+_JUDGE = f"BEGIN; SELECT * FROM judge_appends({', '.join(f'%s::{kind}[]' for kind in _REQUEST)})"  # noqa: S608
+
+_ROWS_A_PART = 64
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END = b"\xff\xff"
+_NULL = b"\xff\xff\xff\xff"
+_TO_2000 = 946_684_800_000_000
+_BIGINT = Struct(">iq")
+_FIRST = Struct(">hiq")
+_LENGTH = Struct(">i")
+_HASH = _LENGTH.pack(32)
+
+Connection = psycopg.Connection[Any]
+
+
+def commit(connection: Connection, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+    """Judge and write the requests in one transaction, committed on return, on a connection in autocommit."""
+    events = sum(len(request.events) for request in requests)
+    return by_call(connection, requests) if events <= MOST_BY_CALL else by_copy(connection, requests)
+
+
+def by_call(connection: Connection, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+    """One function call."""
+    if len(requests) == len(requests[0].events) == 1:
+        query, values = _CALL_ONE, _scalars(requests[0])
+    else:
+        query, values = _CALL, (*_asked(requests), *_events(requests))
+    rows = connection.execute(query, values, prepare=True, binary=True).fetchall()
+    return [_outcome(request, *row) for request, row in zip(requests, rows, strict=True)]
+
+
+def by_copy(connection: Connection, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+    """Lock and judge, then COPY, then COMMIT."""
+    try:
+        with psycopg.ClientCursor(connection) as asking:
+            asking.execute(_JUDGE, _asked(requests))  # merged on this side, so that BEGIN goes with it
+            asking.nextset()
+            judged = asking.fetchone()
+        if judged is None:
+            raise LookupError("judge_appends() answered with no row; expected exactly one")
+        _, previous, moment, *columns = judged
+        outcomes = [_outcome(*row) for row in zip(requests, *columns, strict=True)]
+        taken = [(r, o) for r, o in zip(requests, outcomes, strict=True) if isinstance(o, Committed)]
+        if taken:
+            with connection.cursor() as cursor, cursor.copy("COPY events FROM STDIN (FORMAT BINARY)") as sink:
+                for part in _parts(joined((_SIGNATURE,), _packed(taken, previous, moment), (_END,))):
+                    sink.write(part)
+        connection.execute("COMMIT", prepare=False)
+    finally:
+        if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.execute("ROLLBACK")
+    return outcomes
+
+
+def _asked(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
+    """What is judged: one list for each argument of `judge_appends`."""
+    seen: dict[str, int] = {}
+    earliers = []
+    for nth, request in enumerate(requests, 1):
+        earliers.append(seen.get(request.stream, 0))
+        seen[request.stream] = nth
+    return (
+        [request.stream for request in requests],
+        earliers,
+        [request.expect for request in requests],
+        [request.key for request in requests],
+        [request.content for request in requests],
+        [len(request.events) for request in requests],
+    )
+
+
+def _events(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
+    """What is written, beside what is judged."""
+    events = [event for request in requests for event in request.events]
+    return (
+        [request.actor for request in requests],
+        [request.cause for request in requests],
+        [owner for owner, request in enumerate(requests, 1) for _ in request.events],
+        [nth for request in requests for nth in range(len(request.events))],
+        [event.type for event in events],
+        [event.schema_version for event in events],
+        [event.payload.decode() for event in events],
+        [event.digest for event in events],
+    )
+
+
+def _scalars(request: EncodedAppend) -> tuple[object, ...]:
+    """The same for a single event, without lists: they cost more to send than the event."""
+    (event,) = request.events
+    asked = (request.stream, 0, request.expect, request.key, request.content, 1, request.actor, request.cause)
+    return *asked, 1, 0, event.type, event.schema_version, event.payload.decode(), event.digest
+
+
+def _outcome(request: EncodedAppend, outcome: str, first: int, last: int, version: int) -> Outcome:
+    match outcome:
+        case "committed":
+            return Committed(Position(first), Position(last), version + len(request.events))
+        case "repeated":
+            return Repeated(Position(first), Position(last))
+        case "conflict":
+            return Conflict(request.stream, request.expect or 0, version)
+        case _:
+            return KeyReused(request.key, Position(first), Position(last))
+
+
+def _parts(rows: Iterable[bytes]) -> Iterator[bytes]:
+    """Rows in parts that the server can begin with while the next are packed."""
+    waiting = iter(rows)
+    while part := b"".join(islice(waiting, _ROWS_A_PART)):
+        yield part
+
+
+def _packed(taken: Iterable[tuple[EncodedAppend, Committed]], previous: bytes, moment: datetime) -> Iterator[bytes]:
+    """The rows in the format of binary COPY, linked one to the next as `chain.link` does it."""
+    at = microseconds(moment)
+    at_field, at_bytes = _BIGINT.pack(8, at - _TO_2000), at.to_bytes(8, "big", signed=True)
+    for request, outcome in taken:
+        position, version = outcome.first, outcome.version - len(request.events) + 1
+        stream = _text(request.stream)
+        middle = at_field + _text(request.actor) + (_NULL if request.cause is None else _BIGINT.pack(8, request.cause))
+        for event in request.events:
+            link = b"".join(
+                (previous, position.to_bytes(8, "big"), stream, version.to_bytes(8, "big"), at_bytes, event.digest)
+            )
+            previous = sha256(link).digest()
+            yield b"".join(
+                (
+                    _FIRST.pack(11, 8, position),
+                    stream,
+                    _BIGINT.pack(8, version),
+                    middle,
+                    _kind(event.type, event.schema_version),
+                    _LENGTH.pack(len(event.payload) + 1),
+                    b"\x01",
+                    event.payload,
+                    _HASH,
+                    event.digest,
+                    _HASH,
+                    previous,
+                )
+            )
+            position, version = Position(position + 1), version + 1
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+@lru_cache(maxsize=1024)
+def _kind(kind: str, schema_version: int) -> bytes:
+    return _text(kind) + Struct(">ii").pack(4, schema_version)

@@ -1,0 +1,183 @@
+"""Group commit: appends that meet are merged into one transaction, each with its own outcome.
+
+The first caller leads: it commits what is waiting, hands each its outcome, and passes the lead on when its own is done.
+What waits is bounded; beyond the bound a caller is refused at once, before anything was sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError, SQLAlchemyError
+
+from .codec import EncodedAppend
+from .errors import AppendInterrupted, FlywheelError, LogBusy
+from .store import Committed, Outcome, Repeated
+
+MOST_WAITING = 20_000
+"""Events that may wait by default."""
+
+_MOST_TOGETHER = 2_000
+_MOST_BYTES = 8_000_000
+
+Commit = Callable[[Sequence[EncodedAppend]], Sequence[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Append requests since the process began: `received = committed + repeated + rejected + waiting`.
+
+    `events` counts the events of committed requests, `commits` the transactions they took.
+    """
+
+    received: int = 0
+    committed: int = 0
+    repeated: int = 0
+    rejected: int = 0
+    events: int = 0
+    commits: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have no outcome yet."""
+        return self.received - self.committed - self.repeated - self.rejected
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    """One caller's requests, and what became of them."""
+
+    requests: Sequence[EncodedAppend]
+    events: int
+    size: int
+    turn: threading.Event = field(default_factory=threading.Event)
+    outcomes: Sequence[Outcome] | None = None
+    error: Exception | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.outcomes is not None or self.error is not None
+
+
+class GroupCommit:
+    """Merges the appends of many threads; `commit` writes one batch in one transaction or raises."""
+
+    def __init__(self, commit: Commit, most_waiting: int = MOST_WAITING) -> None:
+        self._commit = commit
+        self._most = most_waiting
+        self._lock = threading.Lock()
+        self._queue: deque[_Ticket] = deque()
+        self._waiting = 0
+        self._is_led = False
+        self._counts = Counts()
+
+    @property
+    def counts(self) -> Counts:
+        """What was received and what became of it."""
+        return self._counts
+
+    def append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+        """The outcomes of the requests, once they are committed. Raises LogBusy, and what `commit` raises."""
+        ticket = _Ticket(
+            requests,
+            sum(len(request.events) for request in requests),
+            sum(len(event.payload) for request in requests for event in request.events),
+        )
+        if not self._join(ticket):
+            ticket.turn.wait()
+        if not ticket.is_done:
+            self._lead(ticket)
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.outcomes or ()
+
+    def refuse(self) -> None:
+        """Count a request that was refused before it came this far."""
+        with self._lock:
+            self._add(received=1, rejected=1)
+
+    def _join(self, ticket: _Ticket) -> bool:
+        """Queue up; whether the caller leads from now on."""
+        with self._lock:
+            waiting, count = self._waiting, len(ticket.requests)
+            is_full = waiting > 0 and waiting + ticket.events > self._most
+            self._add(received=count, rejected=count if is_full else 0)
+            if is_full:
+                raise LogBusy(actual=waiting, expected=self._most)
+            self._waiting += ticket.events
+            self._queue.append(ticket)
+            leads, self._is_led = not self._is_led, True
+            return leads
+
+    def _lead(self, ticket: _Ticket) -> None:
+        """Commit what waits until this ticket is done, then pass the lead on; whatever happens, it is passed on."""
+        try:
+            while not ticket.is_done:
+                self._settle(self._batch())
+        finally:
+            with self._lock:
+                if self._queue:
+                    self._queue[0].turn.set()
+                else:
+                    self._is_led = False
+
+    def _batch(self) -> list[_Ticket]:
+        batch: list[_Ticket] = []
+        events = size = 0
+        with self._lock:
+            while self._queue and (not batch or (events < _MOST_TOGETHER and size < _MOST_BYTES)):
+                batch.append(self._queue.popleft())
+                events += batch[-1].events
+                size += batch[-1].size
+        return batch
+
+    def _settle(self, batch: Sequence[_Ticket]) -> None:
+        """Give every ticket of a batch its outcomes or its error; one whose content fails does not fail the others."""
+        try:
+            self._try(batch)
+            for ticket in batch:
+                if len(batch) > 1 and not ticket.is_done:
+                    self._try([ticket])
+        finally:
+            for ticket in batch:
+                if not ticket.is_done:
+                    ticket.error = AppendInterrupted(actual=len(ticket.requests))
+                self._count(ticket)
+                ticket.turn.set()
+
+    def _try(self, batch: Sequence[_Ticket]) -> None:
+        """Commit these together. Data that the database refuses leaves them undone where there are several."""
+        try:
+            outcomes = iter(self._commit([request for ticket in batch for request in ticket.requests]))
+        except (FlywheelError, SQLAlchemyError) as error:
+            is_data = isinstance(error, DataError | IntegrityError | ProgrammingError)
+            if len(batch) == 1 or not is_data:
+                for ticket in batch:
+                    ticket.error = error
+            return
+        for ticket in batch:
+            ticket.outcomes = tuple(islice(outcomes, len(ticket.requests)))
+        with self._lock:
+            self._add(commits=1)
+
+    def _count(self, ticket: _Ticket) -> None:
+        outcomes = ticket.outcomes or ()
+        committed = sum(isinstance(outcome, Committed) for outcome in outcomes)
+        repeated = sum(isinstance(outcome, Repeated) for outcome in outcomes)
+        events = sum(
+            len(request.events)
+            for request, outcome in zip(ticket.requests, outcomes, strict=False)
+            if isinstance(outcome, Committed)
+        )
+        with self._lock:
+            self._waiting -= ticket.events
+            rejected = len(ticket.requests) - committed - repeated
+            self._add(committed=committed, repeated=repeated, rejected=rejected, events=events)
+
+    def _add(self, **more: int) -> None:
+        now = self._counts
+        self._counts = replace(now, **{name: getattr(now, name) + amount for name, amount in more.items()})

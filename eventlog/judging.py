@@ -1,0 +1,74 @@
+"""Which requests of a batch are committed, and where. Pure; every store judges by it, or by the same rule in SQL.
+
+Requests are judged in order: the key first, then the expected version, counting what was committed before in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from .codec import EncodedAppend
+from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """What an append key stood for, and the positions it took."""
+
+    content: bytes
+    first: Position
+    last: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known before a batch: the head, and the keys and stream versions that it asks about."""
+
+    head: Position
+    keys: Mapping[str, Keyed]
+    versions: Mapping[str, int]
+
+
+def judge(requests: Sequence[EncodedAppend], known: Known) -> list[Outcome]:
+    """One outcome for each request; those committed follow the head without a gap."""
+    keys, versions, head = dict(known.keys), dict(known.versions), known.head
+    outcomes: list[Outcome] = []
+    for request in requests:
+        outcome = _judged(request, head, keys.get(request.key), versions.get(request.stream, 0))
+        if isinstance(outcome, Committed):
+            head = outcome.last
+            keys[request.key] = Keyed(request.content, outcome.first, outcome.last)
+            versions[request.stream] = outcome.version
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _judged(request: EncodedAppend, head: Position, seen: Keyed | None, version: int) -> Outcome:
+    if seen is not None:
+        is_same = seen.content == request.content
+        return Repeated(seen.first, seen.last) if is_same else KeyReused(request.key, seen.first, seen.last)
+    if request.expect is not None and request.expect != version:
+        return Conflict(request.stream, request.expect, version)
+    amount = len(request.events)
+    return Committed(Position(head + 1), Position(head + amount), version + amount)
+
+
+def placed(request: EncodedAppend, outcome: Committed, at: datetime) -> Iterator[Stored]:
+    """The rows of a committed request, not yet linked."""
+    version = outcome.version - len(request.events)
+    for offset, row in enumerate(request.events):
+        yield Stored(
+            position=Position(outcome.first + offset),
+            stream=request.stream,
+            version=version + offset + 1,
+            at=at,
+            actor=request.actor,
+            cause=request.cause,
+            type=row.type,
+            schema_version=row.schema_version,
+            payload=row.payload.decode(),
+            digest=row.digest,
+            chain=b"",
+        )
