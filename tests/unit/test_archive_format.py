@@ -86,13 +86,14 @@ def test_a_column_never_takes_the_name_of_another() -> None:
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_typed_columns_and_payload_say_the_same(kind: str) -> None:
     (encoded,) = encode(Append("s", (sample(kind),), "test"))
-    row = replace(golden_rows()[0], type=kind, payload=json.dumps(encoded.payload))
+    payload = json.loads(encoded.payload)
+    row = replace(golden_rows()[0], type=kind, payload=json.dumps(payload))
     made = frame(family_of(kind), [row], [payload_of(row)]).row(0, named=True)
-    assert made["payload"].encode() == rfc8785.dumps(encoded.payload)
+    assert made["payload"].encode() == rfc8785.dumps(payload)
     for column in columns_of_type(kind):
-        value: object = encoded.payload
+        value: object = payload
         for part in column.path:
-            value = value[part] if isinstance(value, dict) else None
+            value = value.get(part) if isinstance(value, dict) else None
         if column.kind == "json" and value is not None:
             assert made[column.name] == rfc8785.dumps(value).decode()  # type: ignore[arg-type]
         else:
