@@ -86,7 +86,8 @@ def open_house(settings: Settings) -> House:
     except (ForeignSchema, ObjectStoreUnusable):
         engine.dispose()
         raise
-    return House(settings, engine, PostgresStore(engine), blobs, Projector(engine))
+    store = PostgresStore(engine, archive=settings.archive_folder)
+    return House(settings, engine, store, blobs, Projector(engine))
 
 
 def check_schema(engine: Engine) -> None:

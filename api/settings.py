@@ -16,6 +16,10 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", frozen=True, extra="ignore")
 
     home: Path = Field(default=Path(".flywheel"), description="where the embedded PostgreSQL and local files live")
+    archive: Path | None = Field(
+        default=None,
+        description="where archived positions are kept, one folder a project; unset: `archive` in the home",
+    )
     database_url: SecretStr | None = Field(default=None, description="PostgreSQL 15 or newer; unset: the embedded one")
     owner_url: SecretStr | None = Field(
         default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
@@ -37,6 +41,11 @@ class Settings(BaseSettings):
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
+
+    @property
+    def archive_folder(self) -> Path:
+        """Where archived positions of all projects are kept."""
+        return self.home / "archive" if self.archive is None else self.archive
 
     @property
     def key_folder(self) -> Path:

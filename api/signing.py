@@ -40,7 +40,7 @@ def keys_folder(settings: Settings) -> Path:
 
 def opening(house: House) -> Opening:
     """How another process opens this house's store."""
-    return partial(reading, application_url(house.settings), house.settings.project)
+    return partial(reading, application_url(house.settings), house.settings.project, house.settings.archive_folder)
 
 
 def standing(house: House, head: Position) -> Standing:

@@ -43,15 +43,24 @@ Progress = Callable[[], object]
 """Called once for each event."""
 
 
-def export_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: Inventory | None = None) -> int:
+def export_log(
+    engine: Engine,
+    file: Path,
+    progress: Progress = int,
+    *,
+    blobs: Inventory | None = None,
+    archive: Path | None = None,
+) -> int:
     """Write the log up to its head; the number of events. A half-written file never bears the name asked for.
 
-    `blobs` are the database's own unless said otherwise. They go out in their stored form: those of subjects encrypted,
-    and no key with them. The rest is every page an agent read, so only the file's owner may read it. Raises OSError.
+    What was archived and dropped is read from the segments in `archive`; an import gives one table again. `blobs` are
+    the database's own unless said otherwise. They go out in their stored form: those of subjects encrypted, and no key
+    with them. The rest is every page an agent read, so only the file's owner may read it. Raises OSError,
+    ArchiveMissing, SegmentDamaged.
     """
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
-    store, kept = PostgresStore(engine), PostgresBlobs(engine) if blobs is None else blobs
+    store, kept = PostgresStore(engine, archive=archive), PostgresBlobs(engine) if blobs is None else blobs
     upto = store.head()
     addresses = kept.digests()
     partial = file.with_name(file.name + ".partial")

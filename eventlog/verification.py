@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Engine, text
@@ -38,11 +39,11 @@ class Range(NamedTuple):
 
 
 @contextmanager
-def reading(url: str, project: str) -> Iterator[PostgresStore]:
-    """A store on one connection of its own."""
+def reading(url: str, project: str, archive: Path | None = None) -> Iterator[PostgresStore]:
+    """A store on one connection of its own, with the folder of its archived positions."""
     engine = open_engine(url, project, pool_size=1)
     try:
-        yield PostgresStore(engine)
+        yield PostgresStore(engine, archive)
     finally:
         engine.dispose()
 

@@ -200,7 +200,8 @@ def house_on(engine: Engine, database: Database) -> House:
     settings = Settings(
         database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url), keys=database.keys
     )
-    return House(settings, engine, PostgresStore(engine), blobs_of(settings, engine), Projector(engine))
+    store = PostgresStore(engine, archive=settings.archive_folder)
+    return House(settings, engine, store, blobs_of(settings, engine), Projector(engine))
 
 
 @pytest.fixture

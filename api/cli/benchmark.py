@@ -26,7 +26,7 @@ def _row(state: BenchmarkState) -> dict[str, Any]:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List benchmarks."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         rows = [_row(state) for state in views.find(BENCHMARKS).values()]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "digest")
     listing(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """Show one benchmark's templates and instances."""
     with opened() as house:
-        state = house.views(read_position(house.engine, as_of)).get(BENCHMARKS, benchmark)
+        state = house.views(read_position(house.store, as_of)).get(BENCHMARKS, benchmark)
     if state is None:
         raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
     if as_json:

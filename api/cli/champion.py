@@ -34,7 +34,7 @@ def _row(state: ChampionState) -> dict[str, Any]:
 def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         state = views.get(CHAMPIONS, CHAMPION)
     if state is None:
         raise Unknown(
@@ -53,7 +53,7 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
     with opened() as house:
-        changes = house.views(read_position(house.engine, as_of)).history(CHAMPIONS, CHAMPION)
+        changes = house.views(read_position(house.store, as_of)).history(CHAMPIONS, CHAMPION)
     rows = [_row(change.state) for change in changes]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     listing(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")

@@ -30,7 +30,7 @@ def build(
     """Freeze an sft dataset: rejection sampling over the runs in the log. Benchmark runs never enter."""
     query = SftQuery(min_score=round(min_score * 1_000_000), best_of_group=best_of_group, environment=environment)
     with opened() as house, bar("selecting runs", None):
-        built = datasets.build(house.store, house.blobs, house.views(read_position(house.engine, as_of)), query)
+        built = datasets.build(house.store, house.blobs, house.views(read_position(house.store, as_of)), query)
         digest = datasets.freeze(house.store, built, "operator")
         row = _row(datasets.find(house.views(), digest))
     _show(row, as_json=as_json)
@@ -40,7 +40,7 @@ def build(
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List datasets."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
     columns = ("dataset", "kind", "rows", "groups", "upto")
     listing(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
@@ -50,7 +50,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def show(dataset: Digest, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
     with opened() as house:
-        row = _row(datasets.find(house.views(read_position(house.engine, as_of)), dataset))
+        row = _row(datasets.find(house.views(read_position(house.store, as_of)), dataset))
     _show(row, as_json=as_json)
 
 

@@ -37,8 +37,8 @@ def diff(
 ) -> None:
     """Say what changed in meaning between two positions: champion, rewrites, runs, failures, verdicts, costs."""
     with opened() as house:
-        earlier = read_position(house.engine, start) or START
-        found = difference(house.views(earlier), house.views(read_position(house.engine, end)))
+        earlier = read_position(house.store, start) or START
+        found = difference(house.views(earlier), house.views(read_position(house.store, end)))
     if as_json:
         emit_json(msgspec.to_builtins(found))
         return

@@ -58,7 +58,7 @@ def run_(
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List evaluations and their verdicts."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         rows = [_row(state) for state in views.find(VERDICTS).values()]
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
     listing(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
@@ -93,7 +93,7 @@ def verify(evaluation: Evaluation, as_json: AsJson = False) -> None:
 
 
 def _found(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:
-    state = house.views(read_position(house.engine, as_of)).get(VERDICTS, evaluation)
+    state = house.views(read_position(house.store, as_of)).get(VERDICTS, evaluation)
     if state is None:
         raise Unknown(what="evaluation", actual=evaluation, way_out="`flywheel gate list` names them.")
     return state

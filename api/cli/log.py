@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.text import Text
-from sqlalchemy import text
 
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
@@ -27,7 +26,7 @@ from ..summary import head_chain
 from .db import migrated
 from .output import ERR, AsJson, bar, emit_json, listing, opened, say
 
-app = typer.Typer(help="The log: head, tail, verify, sign, export, import.", no_args_is_help=True)
+app = typer.Typer(help="The log: head, tail, verify, sign, archive, export, import.", no_args_is_help=True)
 
 _WORTH_A_PROCESS = 20_000
 
@@ -169,7 +168,7 @@ def export(
 ) -> None:
     """Write the whole log and its blobs, without any keys, to a file for your eyes alone that `log import` reads."""
     with opened() as house, bar("exporting", house.store.head()) as advance:
-        count = export_log(house.engine, file, advance, blobs=house.blobs)
+        count = export_log(house.engine, file, advance, blobs=house.blobs, archive=house.store.archive)
     emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
 
 
@@ -195,7 +194,6 @@ def import_(
 @app.command()
 def stats(as_json: AsJson = False) -> None:
     """Count events by type."""
-    with opened() as house, house.engine.connect() as connection:
-        counted = text('SELECT type, count(*) AS events FROM events GROUP BY type ORDER BY type COLLATE "C"')
-        rows = [{"type": row.type, "events": row.events} for row in connection.execute(counted)]
+    with opened() as house:
+        rows = [{"type": kind, "events": events} for kind, events in sorted(house.store.counts().items())]
     listing(rows, ("type", "events"), as_json=as_json, empty="no events")

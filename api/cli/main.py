@@ -17,6 +17,7 @@ from eventlog.database import first_line
 from eventlog.errors import FlywheelError, LogUnavailable
 
 from . import (
+    archive,
     artifact,
     benchmark,
     blobs,
@@ -59,6 +60,7 @@ app.command("replay")(replay.replay)
 app.command("diff")(diff.diff)
 app.command("what-if")(whatif.what_if)
 app.command("doctor")(doctor.doctor)
+log.app.command("archive")(archive.archive_command)
 app.command("erase")(erase.erase)
 for _name, _group in (
     ("db", db.app),

@@ -33,7 +33,7 @@ def replay(
                 for fold in folds:
                     house.projector.rebuild([fold.name])
                     advance()
-        views = house.views(read_position(house.engine, to))
+        views = house.views(read_position(house.store, to))
         found = _compared(views, folds)
     if as_json:
         emit_json([_plain(row) for row in found])

@@ -28,7 +28,7 @@ def list_(
 ) -> None:
     """List rewrites with their wins and losses."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         rows = [_row(state, now) for state in views.find(REWRITES).values()]
     rows = [row for row in rows if status in {None, row["status"]}]
@@ -48,7 +48,7 @@ def show(
 ) -> None:
     """Show one rewrite and every trial of it."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         state = views.get(REWRITES, rewrite)
         if state is None:

@@ -39,7 +39,7 @@ def list_(
 ) -> None:
     """List runs by name, with their rewards."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         prefix = "" if sweep is None else f"{sweep}__"
         rewards = views.find(REWARDS, prefix)
         taken_out, erased = withdrawals(views), erased_runs(views)
@@ -79,7 +79,7 @@ def show(
 ) -> None:
     """Show one run: where it came from, its steps, its reward."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         state = views.get(RUNS, run)
         if state is None:
             raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")

@@ -28,7 +28,7 @@ def issue(name: Name, as_json: AsJson = False) -> None:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List tokens by name; what they are is not stored."""
     with opened() as house:
-        states = house.views(read_position(house.engine, as_of)).find(ACCESS).values()
+        states = house.views(read_position(house.store, as_of)).find(ACCESS).values()
     rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
     listing(
         rows, ("token", "role", "revoked"), as_json=as_json, empty="no tokens; `flywheel token issue NAME` makes one"

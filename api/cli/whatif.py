@@ -41,7 +41,7 @@ def what_if(
     asked_rule = None if rule is None else read_rule(rule)
     asked_reward = None if reward is None else read_reward(reward)
     with opened() as house:
-        upto = house.views(read_position(house.engine, to)).upto
+        upto = house.views(read_position(house.store, to)).upto
         if print_rule or print_reward:
             _print_in_force(house, upto, is_rule=print_rule, as_json=as_json)
             return

@@ -24,7 +24,7 @@ def diff(request: Request, house: HouseOf, views: Reading, start: From, end: To 
 
     What did not change is null or empty. Rates are in millionths, costs in micro-dollars.
     """
-    earlier, later = position_of(house.engine, start) or Position(0), position_of(house.engine, end)
+    earlier, later = position_of(house.store, start) or Position(0), position_of(house.store, end)
     wanted = views.upto if later is None else later
     for position in (earlier, wanted):
         if position > views.upto:

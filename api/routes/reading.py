@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
-from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -15,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventlog.errors import FlywheelError
 from eventlog.events.event import EXACT
+from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from projections.errors import NotThereYet
 from projections.views import PostgresViews
@@ -63,9 +63,9 @@ def house_of(request: Request) -> House:
 HouseOf = Annotated[House, Depends(house_of)]
 
 
-def position_of(engine: Engine, as_of: str | None) -> Position | None:
+def position_of(store: PostgresStore, as_of: str | None) -> Position | None:
     """The position that `as_of` names, None for the head. Raises BadPosition."""
-    position = read_position(engine, as_of)
+    position = read_position(store, as_of)
     if position is not None and position > EXACT:
         raise BadPosition(actual=as_of)
     return position
@@ -97,7 +97,7 @@ Reached = Annotated[Position, Depends(reached)]
 
 def reading(request: Request, house: HouseOf, _head: Reached, as_of: AsOf = None) -> PostgresViews:
     """The views a read answers from: folded up to the head, which is at or beyond what the caller asked for."""
-    views = house.views(position_of(house.engine, as_of))
+    views = house.views(position_of(house.store, as_of))
     mark(request, views.upto)
     return views
 
@@ -107,7 +107,7 @@ Reading = Annotated[PostgresViews, Depends(reading)]
 
 def bound(request: Request, house: HouseOf, head: Reached, as_of: AsOf = None) -> Position:
     """The position a read of the log itself answers up to. Raises NotThereYet."""
-    wanted = position_of(house.engine, as_of)
+    wanted = position_of(house.store, as_of)
     if wanted is not None and wanted > head:
         raise NotThereYet(expected=wanted, actual=head)
     upto = head if wanted is None else wanted
