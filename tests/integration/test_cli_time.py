@@ -26,13 +26,15 @@ NO_STATE = frozenset(
         ("what-if",),  # up to --to
         ("replay",),  # up to --to
         ("env", "list"),  # of the sites, not of the log
+        ("blobs", "list"),  # of the bytes that are kept now
+        ("blobs", "verify"),
         ("db", "status"),
         ("doctor",),
     }
 )
 """Commands that print JSON and read no state at one position, or are told it in another way."""
 
-CHANGES = ("run", "issue", "revoke", "point", "back", "serve", "export", "import")
+CHANGES = ("run", "issue", "revoke", "point", "back", "serve", "export", "import", "erase", "withdraw", "sweep")
 """The last words of commands that do something."""
 
 RUN = "marketplace-1__marketplace.lead_filtered_search__seed1__s0"
