@@ -56,7 +56,13 @@ CREATE FUNCTION partitions() RETURNS TABLE (name text, low bigint, high bigint) 
 $$;
 
 CREATE FUNCTION guard_partition(name text) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    appender oid;
 BEGIN
+    FOR appender IN SELECT a.grantee FROM pg_class c, aclexplode(c.relacl) a
+                    WHERE c.oid = 'events'::regclass AND a.privilege_type = 'INSERT' AND a.grantee NOT IN (0, c.relowner) LOOP
+        EXECUTE format('GRANT INSERT ON %I TO %I', name, pg_get_userbyid(appender));
+    END LOOP;
     EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER refuse_change', name);
     EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', name);
     EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER refuse_truncate', name);

@@ -78,13 +78,17 @@ def test_changes_that_match_no_row_by_chance_are_still_refused_where_one_matches
 
 @pytest.mark.usefixtures("apart")
 def test_the_application_writes_events_past_the_guard_of_their_table_alone_and_nothing_else(engine: Engine) -> None:
-    for table in ("events_1", "stream_versions", "append_keys", "migration"):
+    for table in ("stream_versions", "append_keys", "migration"):
         assert "permission denied" in refusal(engine, f"INSERT INTO {table} SELECT * FROM {table}")  # noqa: S608
     with engine.connect() as connection:
         last = last_of(connection)
     for row in (successor(last, gap=1), successor(last, is_linked=False), successor(last, gap=-1)):
-        with pytest.raises(DBAPIError, match=r"follow the head|chain breaks|duplicate"), engine.begin() as connection:
-            insert(connection, "events", row)
+        for table in ("events", "events_1"):
+            with (
+                pytest.raises(DBAPIError, match=r"follow the head|chain breaks|duplicate"),
+                engine.begin() as connection,
+            ):
+                insert(connection, table, row)
 
 
 @pytest.mark.parametrize("days", [-1, 1])
