@@ -52,6 +52,6 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
         f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {quoted}',
         f"GRANT EXECUTE ON FUNCTION append_events(jsonb) TO {quoted}",
         f"GRANT INSERT ON blobs TO {quoted}",
-        f"GRANT INSERT, UPDATE, DELETE ON fold_rows, bookmarks TO {quoted}",
+        f"GRANT INSERT, UPDATE, DELETE ON builds, fold_rows TO {quoted}",
     ):
         connection.execute(text(statement))

@@ -8,8 +8,8 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from projections.access import ACCESS
+from projections.builds import bookmarks
 from projections.errors import ProjectionParked
-from projections.projector import bookmarks
 from projections.views import PostgresViews
 
 from ..house import House
