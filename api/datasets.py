@@ -20,6 +20,7 @@ from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.views import Views
+from projections.withdrawal import withdrawn_runs
 
 from .errors import Unknown
 
@@ -63,9 +64,10 @@ def _rows(store: EventStore, blobs: BlobStore, views: Views, query: Query) -> tu
         return blobs.get(digest).body.decode("utf-8", errors="replace")
 
     runs, rewards = views.find(RUNS), views.find(REWARDS)
-    planned = store.read(upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen"))
+    planned = tuple(store.read(upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen", "RunsWithdrawn")))
+    gone = withdrawn_runs(planned)
     instances = benchmark_instances(views.find(BENCHMARKS).values())
-    selection = select_sft(query, runs, rewards, instances, oracle_tasks(planned), views.find(GROUPS))
+    selection = select_sft(query, runs, rewards, instances, oracle_tasks(planned), views.find(GROUPS), gone)
     rows: list[SftRow] = []
     for run in selection.runs:
         events = store.read(stream=f"run/{run}", upto=views.upto)

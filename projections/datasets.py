@@ -109,8 +109,11 @@ def select_sft(
     benchmark_instances: Set[Instance],
     oracles: Mapping[str, Set[str]],
     groups: Mapping[str, GroupState],
+    withdrawn: Set[str] = frozenset(),
 ) -> Selection:
     """Runs that the query takes. Runs of another environment than the query's are not looked at and not counted.
+
+    `withdrawn` are the runs withdrawn up to the position that all of this is of: nothing is learned from them.
 
     A run is of a benchmark where an evaluation played it, or where its instance is one of a benchmark's; of a template
     without a known oracle task, environment and seed decide.
@@ -118,7 +121,9 @@ def select_sft(
     looked_at = [run for run in runs.values() if query.environment in {None, run.environment}]
     reasons: dict[str, str] = {}
     for run in looked_at:
-        if _is_benchmark(run, benchmark_instances, oracles.get(run.template)):
+        if run.run in withdrawn:
+            reasons[run.run] = "withdrawn"
+        elif _is_benchmark(run, benchmark_instances, oracles.get(run.template)):
             reasons[run.run] = "benchmark"
         elif reason := _unfit(query, run, rewards.get(run.run), groups.get(run.group)):
             reasons[run.run] = reason

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from eventlog.database import first_line
 from eventlog.errors import FlywheelError
 from eventlog.store import EventStore
 
@@ -146,19 +147,16 @@ def _keep(part: Part, changes: Sequence[Change[Any]]) -> None:
     part.kept, part.replaced = kept(part.build.build, part.fold, part.memory, changes)
 
 
-def put(connection: Connection, parts: Sequence[Part], finish: int) -> None:
+def put(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool = False) -> None:
     """Write what parts came to and how far they are, inside the caller's transaction.
 
-    A part whose rows the database does not take stops.
+    Where the database refuses a row, the transaction is lost; `singly`, the part that it is of stops instead.
     """
-    try:
-        with connection.begin_nested():
-            _put(connection, [part for part in parts if not part.reason])
-    except (OperationalError, InterfaceError):
-        raise
-    except DBAPIError:
+    if singly:
         for part in parts:
             _put_alone(connection, part)
+    else:
+        _put(connection, [part for part in parts if not part.reason])
     move(connection, [part.build.build for part in parts if not part.reason], finish)
     for part in parts:
         if part.reason:
@@ -176,10 +174,15 @@ def _put_alone(connection: Connection, part: Part) -> None:
     try:
         with connection.begin_nested():
             _put(connection, [part])
-    except (OperationalError, InterfaceError):
-        raise
     except DBAPIError as error:
-        part.reason = f"its rows are not taken: {error.orig}"
+        if is_lost(error):
+            raise
+        part.reason = f"its rows are not taken: {first_line(error)}"
+
+
+def is_lost(error: DBAPIError) -> bool:
+    """Whether it is the database's trouble, so that the same may do at the next try."""
+    return isinstance(error, OperationalError | InterfaceError)
 
 
 def remember(parts: Iterable[Part], finish: int, most: int) -> Iterator[Memory]:

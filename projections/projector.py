@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 
 from . import ALL
 from .builds import Bookmark, Build, live_builds, lock_live
-from .folding import Log, Part, fold_page, put, remember
+from .folding import Log, Part, fold_page, is_lost, put, remember
 from .projection import AnyFold
 from .reader import PAGE, columns, page, withdrawals
 from .rebuild import make
@@ -43,15 +44,28 @@ class Projector:
         target = upto
         with self._engine.connect() as connection:
             while True:
-                with connection.begin():
-                    builds, head = live_builds(connection, list(self._folds.values()))
-                    target = head if target is None else target
-                    behind = [build for build in builds if not build.is_parked and build.position < target]
-                    reached, folded = self._batch(connection, behind, target) if behind else (target, 0)
-                if folded and progress is not None:
+                try:
+                    target, reached, is_there = self._once(connection, target, singly=False)
+                except DBAPIError as error:
+                    if is_lost(error):
+                        raise
+                    target, reached, is_there = self._once(connection, target, singly=True)
+                if reached and progress is not None:
                     progress(reached)
-                if reached == target and folded == len(behind):
+                if is_there:
                     return target
+
+    def _once(self, connection: Connection, upto: Position | None, *, singly: bool) -> tuple[Position, int, bool]:
+        """One batch: the target, the position that was reached (0: nothing was folded), whether all are there."""
+        with connection.begin():
+            builds, head = live_builds(connection, list(self._folds.values()))
+            # a log with an empty table may have been archived whole
+            target = upto if upto is not None else head or self._store.head()
+            behind = [build for build in builds if not build.is_parked and build.position < target]
+            if not behind:
+                return target, 0, True
+            reached, folded = self._batch(connection, behind, target, singly=singly)
+        return target, reached, reached == target and folded == len(behind)
 
     def rebuild(self, names: Iterable[str], *, progress: Progress | None = None) -> tuple[Bookmark, ...]:
         """Make the tables of these folds again beside the live ones, then switch; how far each of them came.
@@ -64,7 +78,7 @@ class Projector:
         self._memory.update(memories)
         return found
 
-    def _batch(self, connection: Connection, behind: Sequence[Build], target: int) -> tuple[int, int]:
+    def _batch(self, connection: Connection, behind: Sequence[Build], target: int, *, singly: bool) -> tuple[int, int]:
         """Fold on the builds that are furthest behind: up to which position, and how many they are."""
         builds = lock_live(connection, behind, target)
         if not builds:
@@ -76,7 +90,7 @@ class Projector:
         log = Log(connection, self._store, settle=int)
         withdrawn = self._withdrawn_at(connection, parts, start)
         after = fold_page(log, parts, rows, withdrawn)
-        put(connection, parts, finish)
+        put(connection, parts, finish, singly=singly)
         for part, memory in zip((p for p in parts if not p.reason), remember(parts, finish, _MOST_KEYS), strict=True):
             self._memory[part.build.build] = memory
         if any(part.fold.rests_on is not None for part in parts):

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from eventlog.store import EventStore, Position
 
@@ -30,7 +31,7 @@ from .builds import (
     switch,
     unknown,
 )
-from .folding import Log, Part, fold_page, put, remember
+from .folding import Log, Part, fold_page, is_lost, put, remember
 from .projection import AnyFold
 from .reader import PAGE, Columns, columns, page
 from .rows import Row
@@ -158,10 +159,19 @@ class _Line:
 
 
 def _write(connection: Connection, parts: Sequence[Part], finish: int) -> None:
+    try:
+        _write_once(connection, parts, finish, singly=False)
+    except DBAPIError as error:
+        if is_lost(error):
+            raise
+        _write_once(connection, parts, finish, singly=True)
+
+
+def _write_once(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool) -> None:
     """Nobody reads these rows yet, so a commit that is lost with the server is only made again."""
     with connection.begin():
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-        put(connection, parts, finish)
+        put(connection, parts, finish, singly=singly)
 
 
 def _read_ahead(

@@ -97,7 +97,7 @@ def recall(connection: Connection, wanted: Mapping[int, Collection[str]]) -> dic
 
 
 _RECALL = """SELECT w.build, w.key, r.began, r.state::text
-    FROM unnest(%s::bigint[], %s::text[]) AS w (build, key) CROSS JOIN LATERAL (
+    FROM unnest(%s::bigint[], %b::text[]) AS w (build, key) CROSS JOIN LATERAL (
         SELECT began, state FROM fold_rows r WHERE r.build = w.build AND r.key = w.key ORDER BY since DESC LIMIT 1) r"""
 
 
@@ -138,11 +138,11 @@ def write(connection: Connection, rows: Sequence[Kept], replaced: Sequence[tuple
         connection.exec_driver_sql(_WRITE, values)
 
 
-_GONE = """DELETE FROM fold_rows r USING unnest(%s::bigint[], %s::text[]) AS g (build, key)
+_GONE = """DELETE FROM fold_rows r USING unnest(%s::bigint[], %b::text[]) AS g (build, key)
     WHERE r.build = g.build AND r.key = g.key"""
 _WRITE = f"""WITH gone AS ({_GONE})
     INSERT INTO fold_rows ({_COLUMNS}) SELECT build, key, since, began, state::json
-    FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::text[])
+    FROM unnest(%s::bigint[], %b::text[], %s::bigint[], %s::bigint[], %b::text[])
     AS r (build, key, since, began, state)"""  # noqa: S608 constants
 
 

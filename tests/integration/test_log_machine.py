@@ -27,7 +27,7 @@ from eventlog.memory import MemoryStore
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Position
 from migrations.migrate import migrate
-from projections import ALL
+from projections import ALL, projector, reader, rebuild, withdrawal
 from projections.projection import AnyFold, digest_changes, replay
 from projections.projector import Projector
 from projections.views import PostgresViews, ReplayedViews, at_least
@@ -180,6 +180,8 @@ def fresh(empty_database: Database) -> Iterator[Iterator[Engine]]:
 
     def make() -> Iterator[Engine]:
         for number in itertools.count():
+            if opened:
+                opened[-1].dispose()
             owner = open_engine(empty_database.owner_url, f"p{number}")
             migrate(owner, app_role=empty_database.app_role)
             owner.dispose()
@@ -191,7 +193,16 @@ def fresh(empty_database: Database) -> Iterator[Iterator[Engine]]:
         engine.dispose()
 
 
-def test_both_stores_agree_whatever_is_done_in_whatever_order(fresh: Iterator[Engine]) -> None:
+@pytest.mark.parametrize(("positions", "keys"), [(20_000, 10_000), (3, 1)])
+def test_both_stores_agree_whatever_is_done_in_whatever_order(
+    fresh: Iterator[Engine], monkeypatch: pytest.MonkeyPatch, positions: int, keys: int
+) -> None:
+    """Also where a page holds three positions and the projector remembers next to nothing."""
+    for module in (reader, rebuild, withdrawal):
+        monkeypatch.setattr(module, "PAGE", positions)
+    monkeypatch.setattr(projector, "_BATCH", positions)
+    monkeypatch.setattr(projector, "_MOST_KEYS", keys)
+
     class Machine(LogMachine):
         engines = fresh
 

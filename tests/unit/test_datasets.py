@@ -70,9 +70,12 @@ def selected(
     instances: frozenset[tuple[str, str, int]] = frozenset(),
     oracles: dict[str, frozenset[str]] | None = None,
     groups: dict[str, GroupState] | None = None,
+    withdrawn: frozenset[str] = frozenset(),
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     rewards = {run: RewardState(run=run, score=score, value=score) for run, score in (scores or {}).items()}
-    found = select_sft(query, {run.run: run for run in runs}, rewards, instances, oracles or {}, groups or {})
+    found = select_sft(
+        query, {run.run: run for run in runs}, rewards, instances, oracles or {}, groups or {}, withdrawn
+    )
     return found.runs, {item.reason: item.runs for item in found.refused}
 
 
@@ -88,14 +91,24 @@ def test_every_reason_to_refuse_a_run_is_counted() -> None:
         run_state("ungraded"),
         run_state("poor"),
         run_state("mixed", group="m"),
+        run_state("tainted"),
         run_state("elsewhere", environment="other"),
         query=SftQuery(environment=ENVIRONMENT),
-        scores={"good": 1_000_000, "arm": 1_000_000, "poor": 999_999, "mixed": 1_000_000, "elsewhere": 1_000_000},
+        scores={
+            "good": 1_000_000,
+            "arm": 1_000_000,
+            "poor": 999_999,
+            "mixed": 1_000_000,
+            "tainted": 1_000_000,
+            "elsewhere": 1_000_000,
+        },
         oracles={"t": frozenset({"o"})},
         groups={"m": contaminated},
+        withdrawn=frozenset({"tainted", "elsewhere"}),
     )
     assert runs == ("good",)
     assert refused == {
+        "withdrawn": 1,
         "benchmark": 1,
         "not_ended": 1,
         "missing": 1,
