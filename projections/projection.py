@@ -66,21 +66,26 @@ class Fold(Generic[S]):
         """A state from its JSON form."""
         return msgspec.convert(state, type(self.initial))
 
-    def parse(self, state: str | bytes) -> S:
+    def parse(self, state: str) -> S:
         """A state from its JSON text."""
         found: S = _decoder(type(self.initial)).decode(state)
         return found
 
+    def parse_changes(self, lines: str) -> list[Change[S]]:
+        """Changes from lines of JSON, `[key, since, state]` each."""
+        found: list[Change[S]] = _decoder(Change[type(self.initial)]).decode_lines(lines)  # type: ignore[misc]
+        return found
+
 
 @lru_cache(maxsize=256)
-def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
 AnyFold = Fold[Any]
 
 
-class Change(msgspec.Struct, Generic[S], frozen=True, gc=False):
+class Change(msgspec.Struct, Generic[S], frozen=True, array_like=True, gc=False):
     """The state of a key from a position on; None where there is none any more."""
 
     key: str

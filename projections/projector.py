@@ -36,7 +36,7 @@ class Projector:
         self._engine = engine
         self._store = PostgresStore(engine) if store is None else store
         self._folds = {fold.name: fold for fold in folds}
-        self._memory: dict[int, Memory] = {}
+        self._memory: dict[str, tuple[int, Memory]] = {}
         self._withdrawn: tuple[int, frozenset[str]] = (0, frozenset())
 
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
@@ -92,14 +92,14 @@ class Projector:
         after = fold_page(log, parts, rows, withdrawn)
         put(connection, parts, finish, singly=singly)
         for part, memory in zip((p for p in parts if not p.reason), remember(parts, finish, _MOST_KEYS), strict=True):
-            self._memory[part.build.build] = memory
+            self._memory[part.fold.name] = part.build.build, memory
         if any(part.fold.rests_on is not None for part in parts):
             self._withdrawn = (finish, after)
         return finish, len(parts)
 
     def _part(self, build: Build) -> Part:
-        memory = self._memory.pop(build.build, None)
-        if memory is None or memory.position != build.position:
+        known, memory = self._memory.pop(build.projection, (0, None))
+        if memory is None or known != build.build or memory.position != build.position:
             memory = Memory(build.position, is_whole=build.position == 0)
         return Part(build, self._folds[build.projection], memory)
 

@@ -5,7 +5,7 @@ What was archived out of the table comes from the store, which spans both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Union
@@ -40,14 +40,20 @@ class Columns:
 
 def columns(folds: Iterable[AnyFold]) -> Columns:
     """The union of what folds read, and the withdrawals where they reach one of them."""
+    reads: list[Mapping[str, Iterable[str]]] = []
+    for fold in folds:
+        reads += [fold.reads, {} if fold.rests_on is None else {WITHDRAWAL: ("runs",)}]
+    return columns_of(reads)
+
+
+def columns_of(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
+    """The union of fields by event type."""
     wanted: dict[str, set[str]] = {}
     readers: dict[str, int] = {}
-    for fold in folds:
-        for kind, paths in fold.reads.items():
+    for own in reads:
+        for kind, paths in own.items():
             wanted.setdefault(kind, set()).update(paths)
             readers[kind] = readers.get(kind, 0) + 1
-        if fold.rests_on is not None:
-            wanted.setdefault(WITHDRAWAL, set()).add("runs")
     ordered = sorted(wanted, key=lambda kind: (-readers.get(kind, 0), kind))
     return _columns(tuple((kind, EVENT_TYPES[kind].schema_version, tuple(sorted(wanted[kind]))) for kind in ordered))
 

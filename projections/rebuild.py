@@ -43,7 +43,7 @@ _READERS = 2
 
 def make(
     engine: Engine, store: EventStore, folds: Sequence[AnyFold], most: int, progress: Callable[[int], object] | None
-) -> tuple[tuple[Bookmark, ...], dict[int, Memory]]:
+) -> tuple[tuple[Bookmark, ...], dict[str, tuple[int, Memory]]]:
     """New builds of these folds up to the head, made live; how far each came, and what is remembered of them.
 
     One that parks is not made live. `most` states are remembered of each.
@@ -60,7 +60,7 @@ def make(
         finally:
             release(guard, folds)
     found = sorted((_bookmark(part) for part in parts), key=lambda one: one.projection)
-    return tuple(found), {part.build.build: part.memory for part in parts if not part.reason}
+    return tuple(found), {p.fold.name: (p.build.build, p.memory) for p in parts if not p.reason}
 
 
 def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
@@ -117,7 +117,7 @@ class _Line:
             writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rebuild"))
             while self._going and self._position < (head := self._store.head()):
                 wanted = columns(part.fold for part in self._going)
-                for finish, rows in _read_ahead(self._engine, self._store, wanted, self._position, head):
+                for finish, rows in read_ahead(self._engine, self._store, wanted, self._position, head):
                     parts = self._fold(Log(reading, self._store, self._settle), rows, finish)
                     self._settle()
                     self._writing = writer.submit(_write, writing, parts, finish)
@@ -174,7 +174,7 @@ def _write_once(connection: Connection, parts: Sequence[Part], finish: int, *, s
         put(connection, parts, finish, singly=singly)
 
 
-def _read_ahead(
+def read_ahead(
     engine: Engine, store: EventStore, wanted: Columns, start: int, finish: int
 ) -> Iterator[tuple[int, list[Row]]]:
     """Pages in order, each with the position that it reaches; some are read while the caller works."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from eventlog.store import EventStore, Position
 
@@ -23,11 +23,18 @@ from .withdrawal import states_of_streams
 S = TypeVar("S", bound=msgspec.Struct)
 
 _EVERY = f"SELECT key, since, state::text FROM fold_rows WHERE build = {LIVE} AND since <= %s"  # noqa: S608 a constant
-_NEWEST = f"""SELECT r.key, r.since, r.state::text FROM
+_NEWEST = f"""SELECT n.key, n.since, r.state FROM
     (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
-    JOIN fold_rows r ON r.build = {LIVE} AND r.key = n.key AND r.since = n.since"""  # noqa: S608 a constant
-_OF_STREAMS = f"""SELECT key, since, CASE WHEN since <= %s THEN state::text END AS state FROM fold_rows
-    WHERE build = {LIVE} AND began <= %s"""  # noqa: S608 a constant
+    CROSS JOIN LATERAL (SELECT state FROM fold_rows r
+        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_OF_STREAMS = f"""SELECT n.key, n.since, r.state FROM
+    (SELECT key, since FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}) n
+    CROSS JOIN LATERAL (SELECT CASE WHEN n.since <= %s THEN state END AS state FROM fold_rows r
+        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_LINES = """SELECT string_agg(line, E'\n') FROM (
+    SELECT concat('[', to_json(key), ',', since, ',', coalesce(state, 'null'), ']') AS line,
+        (row_number() OVER ()) / 5000 AS part FROM ({found}) found) lines GROUP BY part"""
+"""Many changes leave the database as a few values of lines of JSON, in no order."""
 
 
 class Views(Protocol):
@@ -75,6 +82,12 @@ class ReplayedViews:
         return replay(fold, self.store.read(upto=self.upto, types=fold.types))
 
 
+def _many(connection: Connection, fold: Fold[S], statement: str, values: Sequence[Any]) -> list[Change[S]]:
+    """The changes that a statement finds, in no order."""
+    found = connection.exec_driver_sql(_LINES.format(found=statement), tuple(values))
+    return [change for (lines,) in found for change in fold.parse_changes(lines)]
+
+
 @dataclass(frozen=True)
 class PostgresViews:
     """Views over the live builds' tables at one position.
@@ -101,7 +114,9 @@ class PostgresViews:
         if fold.stream_of is not None:
             return living(self._of_streams(fold, where, values))
         named = (fold.name, fold.version)
-        return living(self._rows(fold, _NEWEST.format(where=where), (self.upto, *values, *named)))
+        asked = (*named, self.upto, *values, *named)
+        with self._connected(fold) as connection:
+            return living(_many(connection, fold, _NEWEST.format(where=where), asked))
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
@@ -115,28 +130,26 @@ class PostgresViews:
             return tuple(self._of_streams(fold, "", ()))
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
 
-    def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
-        """The changes that a statement finds; its first values are the fold's name and version."""
+    def _connected(self, fold: Fold[Any]) -> Connection:
         self.refuse_parked(fold)
-        with self.engine.connect() as connection:
+        return self.engine.connect()
+
+    def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
+        """The changes that a statement finds, in its order; its first values are the fold's name and version."""
+        with self._connected(fold) as connection:
             found = connection.exec_driver_sql(statement, (fold.name, fold.version, *values)).all()
-        parse = fold.parse
         for key, since, state in found:
-            yield Change(key, since, None if state is None else parse(state))
+            yield Change(key, since, None if state is None else fold.parse(state))
 
     def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
-        self.refuse_parked(fold)
-        with self.engine.connect() as connection:
-            named = (self.upto, fold.name, fold.version, self.upto, *values)
-            found = connection.exec_driver_sql(_OF_STREAMS + where, named).all()
-            parse, since_then = fold.parse, []
-            for key, since, state in found:
-                if since > self.upto:
-                    since_then.append(key)
-                else:
-                    yield Change(key, since, None if state is None else parse(state))
-            if since_then:
-                yield from states_of_streams(connection, self.store, fold, since_then, self.upto)
+        named = (fold.name, fold.version)
+        asked = (*named, self.upto, *values, self.upto, *named)
+        with self._connected(fold) as connection:
+            found = _many(connection, fold, _OF_STREAMS.format(where=where), asked)
+            yield from (change for change in found if change.since <= self.upto)
+            later = [change.key for change in found if change.since > self.upto]
+            if later:
+                yield from states_of_streams(connection, self.store, fold, later, self.upto)
 
     def refuse_parked(self, fold: Fold[Any]) -> None:
         """Raise ProjectionParked where the fold stopped before this position."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -10,6 +11,9 @@ from projections import ALL
 from projections.builds import Bookmark
 from projections.compare import Compared, compare
 from projections.errors import UnknownProjection
+from projections.frame import Frame
+from projections.framing import compare_frames
+from projections.outcomes import FRAMES
 from projections.projection import AnyFold
 from projections.rebuild import prune as pruned_builds
 from projections.views import PostgresViews
@@ -30,14 +34,16 @@ def replay(
     """Fold every projection from the log beside the live one and compare their digests.
 
     A projection keyed by run keeps no earlier state: its table is compared at the position that it is at, also with
-    --to. A rebuild reads the log once for all projections and then switches; until then readers see the old tables.
+    --to. A frame has no table: made in one go, it is compared with parts that were merged.
+
+    A rebuild reads the log once for all projections and then switches; until then readers see the old tables.
     """
-    folds = chosen(projection or [])
+    folds, frames = chosen(projection or [])
     with opened() as house:
-        parked = _rebuilt(house, folds) if rebuild else []
+        parked = _rebuilt(house, folds) if rebuild and folds else []
         removed = pruned_builds(house.engine, ALL) if prune else ()
         views = house.views(read_position(house.engine, to))
-        found = _compared(views, folds)
+        found = _compared(views, folds, frames)
     if as_json:
         emit_json([_plain(row) for row in found])
     else:
@@ -53,13 +59,14 @@ def replay(
         raise typer.Exit(1)
 
 
-def chosen(names: list[str]) -> tuple[AnyFold, ...]:
-    """The folds of these names, all where none is named. Raises UnknownProjection."""
-    known = {fold.name: fold for fold in ALL}
+def chosen(names: list[str]) -> tuple[tuple[AnyFold, ...], tuple[Frame, ...]]:
+    """The folds and the frames of these names, all where none is named. Raises UnknownProjection."""
+    known = [fold.name for fold in ALL] + [frame.name for frame in FRAMES]
     for name in names:
         if name not in known:
             raise UnknownProjection(actual=name, expected=", ".join(known))
-    return tuple(fold for name, fold in known.items() if name in names) if names else ALL
+    wanted = names or known
+    return tuple(one for one in ALL if one.name in wanted), tuple(one for one in FRAMES if one.name in wanted)
 
 
 def _rebuilt(house: House, folds: tuple[AnyFold, ...]) -> list[Bookmark]:
@@ -69,10 +76,10 @@ def _rebuilt(house: House, folds: tuple[AnyFold, ...]) -> list[Bookmark]:
     return [bookmark for bookmark in found if bookmark.parked_at is not None]
 
 
-def _compared(views: PostgresViews, folds: tuple[AnyFold, ...]) -> list[Compared]:
+def _compared(views: PostgresViews, folds: tuple[AnyFold, ...], frames: tuple[Frame, ...]) -> list[Compared]:
     found = []
-    with bar("replaying", len(folds)) as advance:
-        for row in compare(views, folds):
+    with bar("replaying", len(folds) + len(frames)) as advance:
+        for row in chain(compare(views, folds), compare_frames(views.engine, views.store, views.upto, frames)):
             found.append(row)
             advance()
     return found

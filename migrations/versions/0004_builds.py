@@ -27,7 +27,7 @@ CREATE TABLE fold_rows (
     since bigint NOT NULL,
     began bigint NOT NULL,
     state json,
-    PRIMARY KEY (build, key, since)
+    PRIMARY KEY (build, key, since) INCLUDE (began)
 );
 
 COMMENT ON COLUMN fold_rows.began IS 'of a fold keyed by stream, which keeps the latest state only: since when there is one';

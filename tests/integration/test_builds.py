@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from projections import ALL, reader, rebuild
 from projections.builds import Lag, bookmarks, lags
 from projections.costs import COSTS, SPENT
 from projections.failures import FAILURES
+from projections.framing import FrameViews, compare_frames
+from projections.outcomes import FRAMES, OUTCOMES
 from projections.projection import AnyFold, Fold, Row, digest_changes, replay
 from projections.projector import Projector
 from projections.rebuild import prune
@@ -283,3 +286,24 @@ def test_how_far_a_projection_is_behind_is_said_in_events_and_in_seconds(engine:
     assert found["costs"] == Lag("costs", 1, Position(END), 3, found["costs"].seconds, is_parked=False)
     Projector(engine).catch_up()
     assert {lag.events for lag in lags(engine)} == {0}
+
+
+def test_a_frame_read_bit_by_bit_is_the_frame_read_at_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (reader, rebuild):
+        monkeypatch.setattr(module, "PAGE", 60)
+    store = PostgresStore(engine)
+    slowly = FrameViews(engine, store)
+    for frame in FRAMES:
+        for upto in (0, 100, 101, 500, 30, END):
+            at_once = FrameViews(engine, store).read(frame, Position(upto))
+            assert slowly.read(frame, Position(upto)).equals(at_once)
+        assert at_once.height > 1
+    assert [row.is_identical for row in compare_frames(engine, store, Position(END))] == [True, True]
+
+
+def test_a_frame_and_a_fold_agree_on_how_runs_went(engine: Engine) -> None:
+    runs = PostgresViews(engine, PostgresStore(engine), Position(END)).find(RUNS).values()
+    rows = FrameViews(engine, PostgresStore(engine)).read(OUTCOMES, Position(END)).to_dicts()
+    of_fold = Counter((run.sweep, run.template, run.candidate is not None) for run in runs)
+    assert {(row["sweep"], row["template"], row["is_treated"]): row["runs"] for row in rows} == of_fold
+    assert sum(row["steps"] for row in rows) == sum(run.steps for run in runs)
