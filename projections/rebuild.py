@@ -37,7 +37,7 @@ from .reader import PAGE, Columns, columns, page
 from .rows import Row
 from .table import Memory
 
-_READERS = 2
+_READERS = 3
 """Connections that read ahead, a page each."""
 
 
