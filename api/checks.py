@@ -17,7 +17,7 @@ from eventlog.database import open_engine
 from eventlog.errors import FlywheelError
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
-from projections.projector import bookmarks
+from projections.builds import bookmarks
 from projections.views import at_least
 
 from . import embedded, tokens

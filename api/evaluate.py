@@ -60,7 +60,11 @@ def judged(house: House, evaluation: str) -> Verdict:
 
     It is void where the one who was judged is not the champion.
     """
-    reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state.decision is not None]
+    reached = [
+        c.since
+        for c in house.views().history(VERDICTS, evaluation)
+        if c.state is not None and c.state.decision is not None
+    ]
     views = house.views(Position(reached[0] - 1) if reached else None)
     state = known(views.get(VERDICTS, evaluation))
     verdict = of_the_arms(views, state)

@@ -87,7 +87,7 @@ def open_house(settings: Settings) -> House:
         engine.dispose()
         raise
     store = PostgresStore(engine, archive=settings.archive_folder)
-    return House(settings, engine, store, blobs, Projector(engine))
+    return House(settings, engine, store, blobs, Projector(engine, store=store))
 
 
 def check_schema(engine: Engine) -> None:

@@ -64,6 +64,7 @@ def _on_connect(schema: str) -> Any:
             cursor.execute(f'SET search_path = "{schema}", pg_temp')
             cursor.execute("SET TimeZone = 'UTC'")
             cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+            cursor.execute("SET jit = off")
         connection.commit()
 
     return set_search_path

@@ -125,8 +125,8 @@ def back(
     state = views.get(CHAMPIONS, CHAMPION)
     if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the present one and the one before it
         raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
-    pointed_before = {change.since: change.state for change in views.history(CHAMPIONS, CHAMPION)}
-    restored = pointed_before[Position(state.stack[-2])].pointed()
+    history = views.history(CHAMPIONS, CHAMPION)
+    restored = next(c.state.pointed() for c in history if c.state is not None and c.since == state.stack[-2])
     pieces = tuple(
         key
         for key, rewrite in views.find(REWRITES).items()
@@ -150,7 +150,8 @@ def _is_left_behind(views: Views, rewrite: RewriteState, present: Memory, restor
 
 
 def _holds(views: Views, memory: Memory, piece: str) -> bool:
-    statuses = [change.state.status for change in views.history(REWRITES, piece) if change.since <= memory.upto]
+    changes = [change.state for change in views.history(REWRITES, piece) if change.since <= memory.upto]
+    statuses = ["withdrawn" if state is None else state.status for state in changes]
     return piece not in memory.without and statuses[-1:] == ["promoted"]
 
 

@@ -59,12 +59,16 @@ def difference(before: Views, after: Views) -> Difference:
     )
 
 
+WITHDRAWN = "withdrawn"
+"""What is said of a rewrite that nothing is left of, because its runs were withdrawn."""
+
+
 def turns_of(changes: Iterable[Change[RewriteState]], *, after: int = 0) -> tuple[Turn, ...]:
     """The positions beyond `after` at which a rewrite's status turned; `changes` are its whole history, in order."""
     status: str | None = None
     found: list[Turn] = []
     for change in changes:
-        state = change.state
+        state = RewriteState(status=WITHDRAWN) if change.state is None else change.state
         if state.status != status and change.since > after:
             found.append(Turn(int(change.since), state.status, state.wins, state.losses))
         status = state.status
@@ -75,7 +79,7 @@ def _champion(before: Views, after: Views) -> ChampionMoved | None:
     moves = tuple(
         Pointing(int(c.since), c.state.name, c.state.by, c.state.actor, c.state.reason, c.state.evaluation)
         for c in after.history(CHAMPIONS, CHAMPION)
-        if c.since > before.upto
+        if c.state is not None and c.since > before.upto
     )
     was, is_ = before.get(CHAMPIONS, CHAMPION), after.get(CHAMPIONS, CHAMPION)
     return ChampionMoved(was.name if was else None, is_.name if is_ else None, moves) if moves else None

@@ -54,7 +54,7 @@ def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
     with opened() as house:
         changes = house.views(read_position(house.store, as_of)).history(CHAMPIONS, CHAMPION)
-    rows = [_row(change.state) for change in changes]
+    rows = [_row(change.state) for change in changes if change.state is not None]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     listing(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
 

@@ -116,6 +116,15 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
         yield lambda steps=1: progress.advance(task, steps)
 
 
+@contextmanager
+def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar of `total` steps that is told how far it is; where nobody watches, one line at the end."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=ERR) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda reached: progress.update(task, completed=reached, total=max(total, reached))
+
+
 def confirmed(question: str, *, yes: bool) -> None:
     """Ask before something that is hard to miss; only on a terminal. Aborts on no."""
     if not yes and ERR.is_terminal and not typer.confirm(question, err=True):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from projections.projection import Change
 from projections.rewrites import REWRITES, RewriteState, is_cold
 
 from ..decide import describe
@@ -54,9 +55,7 @@ def show(
         if state is None:
             raise Unknown(what="rewrite", actual=rewrite, way_out="`flywheel rewrites list` names them.")
         changes = views.history(REWRITES, rewrite)
-    history = [
-        {"since": c.since, "status": c.state.status, "wins": c.state.wins, "losses": c.state.losses} for c in changes
-    ]
+    history = [_trial(change) for change in changes]
     row = _row(state, now)
     if as_json:
         emit_json({**row, "history": history})
@@ -64,3 +63,11 @@ def show(
     facts(list(row.items()))
     say("")
     table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
+
+
+def _trial(change: Change[RewriteState]) -> dict[str, object]:
+    """One line of a history; nothing is left of a rewrite whose runs were all withdrawn."""
+    if change.state is None:
+        return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}
+    state = change.state
+    return {"since": change.since, "status": state.status, "wins": state.wins, "losses": state.losses}

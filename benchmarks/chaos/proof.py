@@ -19,8 +19,10 @@ from eventlog.errors import BrokenChain
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Stored
 from projections import ALL
-from projections.projector import Projector, bookmarks
-from projections.views import at_least, compare
+from projections.builds import bookmarks
+from projections.compare import compare
+from projections.projector import Projector
+from projections.views import at_least
 
 from .intentions import Settled, settled, unsettled
 

@@ -9,9 +9,11 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from benchmarks.log.server import Server
+from eventlog.chain import microseconds
 from eventlog.store import Position
 from projections import ALL
-from projections.projection import AnyFold, Change, Row, apply, at_path, digest_of, latest, plain
+from projections.projection import AnyFold, Change, apply, digest_of, latest, plain
+from projections.rows import Row, at_path, row_class
 
 _PAGE = 2000
 _EVENTS = (
@@ -61,8 +63,10 @@ def _read(fold: AnyFold, rows: Sequence[Row], reading: Mapping[str, list[AnyFold
 
 
 def _row(record: tuple[Any, ...], paths: Sequence[str]) -> Row:
-    position, stream, _, at, actor, _, kind, _, payload = record
-    return Row(Position(position), stream, at, actor, kind, {path: at_path(payload, path) for path in paths})
+    position, stream, version, at, actor, _, kind, _, payload = record
+    made = row_class(kind, tuple(paths))
+    fields = (at_path(payload, path) for path in paths)
+    return made(Position(position), version, stream, microseconds(at), actor, *fields)
 
 
 def _write(target: psycopg.Connection[Any], fold: AnyFold, changes: Sequence[Change[Any]]) -> None:
