@@ -79,7 +79,7 @@ def _fold(state: GroupState, row: Row) -> GroupState:
 
 GROUPS = Fold(
     name="groups",
-    version=1,
+    version=2,
     reads={
         "RunStarted": (
             "run",

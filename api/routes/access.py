@@ -40,9 +40,8 @@ Caller = Annotated[str, Depends(caller)]
 
 
 def _tokens(house: House) -> PostgresViews:
-    reached = Projector(
-        house.engine, (ACCESS,), house.store
-    ).catch_up()  # the others may be behind, and are not waited for
+    gatekeeper = Projector(house.engine, (ACCESS,), house.store)  # the others may be behind, and are not waited for
+    reached = gatekeeper.catch_up()
     (bookmark,) = bookmarks(house.engine, (ACCESS,))
     if bookmark.parked_at is not None:
         raise ProjectionParked(
