@@ -138,6 +138,7 @@ END $$;
 CREATE FUNCTION split_partition(name text, high bigint, upto bigint) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     grant_ record;
+    index_ text;
 BEGIN
     EXECUTE format('CREATE TABLE events_rest (LIKE %I INCLUDING ALL, CONSTRAINT rest CHECK (position >= %s AND position < %s))', name, upto + 1, high);
     EXECUTE format('INSERT INTO events_rest SELECT * FROM %I WHERE position > %s ORDER BY position', name, upto);
@@ -151,7 +152,10 @@ BEGIN
     EXECUTE format('ALTER TABLE events DETACH PARTITION %I', name);
     EXECUTE format('DROP TABLE %I', name);
     EXECUTE format('ALTER TABLE events_rest RENAME TO %I', name);
-    EXECUTE format('ALTER INDEX events_rest_pkey RENAME TO %I', name || '_pkey');
+    FOR index_ IN SELECT i.indexname FROM pg_indexes i
+                  WHERE i.schemaname = current_schema() AND i.tablename = name AND starts_with(i.indexname, 'events_rest_') LOOP
+        EXECUTE format('ALTER INDEX %I RENAME TO %I', index_, name || substr(index_, length('events_rest') + 1));
+    END LOOP;
     EXECUTE format('ALTER TABLE events ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', name, upto + 1, high);
     EXECUTE format('ALTER TABLE %I DROP CONSTRAINT rest', name);
     PERFORM guard_partition(name);
