@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Engine, text
 
 from eventlog.database import schema_of
 
-_AHEAD = 15_000_000
-"""Positions that each migration reserves beyond the head."""
+_AHEAD = 6_000_000
+"""Positions that each migration reserves beyond the head; appending keeps it so."""
 
 
 def newest() -> str:

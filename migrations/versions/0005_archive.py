@@ -84,7 +84,10 @@ BEGIN
     WHILE start <= upto LOOP
         name := 'events_' || start;
         IF NOT EXISTS (SELECT FROM partitions() p WHERE p.low < start + size AND p.high > start) THEN
-            EXECUTE format('CREATE TABLE %I PARTITION OF events FOR VALUES FROM (%s) TO (%s)', name, start, start + size);
+            -- attached rather than made in place, because that waits for no reader
+            EXECUTE format('CREATE TABLE %I (LIKE events INCLUDING ALL, CONSTRAINT rest CHECK (position >= %s AND position < %s))', name, start, start + size);
+            EXECUTE format('ALTER TABLE events ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', name, start, start + size);
+            EXECUTE format('ALTER TABLE %I DROP CONSTRAINT rest', name);
             PERFORM guard_partition(name);
             made := made + 1;
         END IF;
