@@ -6,11 +6,11 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden bench-log clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 .venv/.run: pyproject.toml requirements/base.txt
 	@test -n "$(PYTHON)" || { echo "flywheel needs Python 3.11 or newer; none was found. Install it, or name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
@@ -43,12 +43,25 @@ golden: .venv/.dev ## play the golden log again (only before the first release)
 	$(BIN)/python -m tests.golden.make
 	$(BIN)/python -m tests.golden.test_golden_digests
 
+release-sample: .venv/.dev ## keep what a release writes, before its tag is set: make release-sample NAME=v0.2.0
+	$(BIN)/python -m tests.golden.release $(NAME)
+
 lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
 
-bench-log: .venv/.dev ## appends and rebuilds, as ratios taken in one run
-	@$(BIN)/python -m benchmarks.log
+chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
+	@$(BIN)/python -m benchmarks.chaos $(ARGS)
+
+bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
+	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"
+	@$(BIN)/python -m benchmarks.log $(ARGS)
+
+# psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
+.bench-venv/.ready: requirements/bench.txt
+	@test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv
+	@.bench-venv/bin/python -m pip install --quiet --requirement requirements/bench.txt
+	@touch $@
 
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

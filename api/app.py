@@ -9,9 +9,11 @@ from fastapi import APIRouter, Depends, FastAPI
 from .house import House
 from .routes import (
     benchmarks,
+    blobs,
     champion,
     costs,
     datasets,
+    difference,
     events,
     failures,
     health,
@@ -19,11 +21,12 @@ from .routes import (
     problems,
     rewrites,
     runs,
+    taint,
     verdicts,
 )
 from .routes.access import caller
 from .routes.admission import Admission
-from .routes.reading import POSITION_HEADER, PositionHeader
+from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 
 DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and can prove it.
@@ -32,7 +35,8 @@ Everything under `/v1` needs `Authorization: Bearer <token>` (`flywheel token is
 so do `/metrics` and this document, `/openapi.json`. `/healthz` alone needs none: it shows how far
 log and projections are.
 
-Every read takes `as_of`, a log position or a time; every answer says in `{POSITION_HEADER}` which position it is of.
+Every read takes `as_of`, a log position or a time, and `at_least` (or the header `{AT_LEAST_HEADER}`), a position
+that the log must have reached; every answer says in `{POSITION_HEADER}` which position it is of.
 Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
 """
 
@@ -45,11 +49,27 @@ _TAGS = [
     {"name": "verdicts", "description": "What the gate decided, and by which numbers."},
     {"name": "failures", "description": "Failed runs, grouped by how they failed."},
     {"name": "costs", "description": "The price book in force and what was spent."},
+    {"name": "diff", "description": "What changed in meaning between two positions."},
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
+    {"name": "blobs", "description": "The bytes that events name: put them first, read them by address."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
+    {"name": "taint", "description": "Runs withdrawn, subjects erased, and what was learned from a run."},
 ]
 
-_RESOURCES = (events, runs, rewrites, benchmarks, verdicts, failures, costs, champion, datasets)
+_RESOURCES = (
+    events,
+    runs,
+    rewrites,
+    benchmarks,
+    verdicts,
+    failures,
+    costs,
+    champion,
+    difference,
+    datasets,
+    blobs,
+    taint,
+)
 
 
 class _Api(FastAPI):

@@ -42,7 +42,7 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
 
 
 def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:
-    """The pieces an artifact remembers, as they are kept. Raises BlobMissing."""
+    """The pieces an artifact remembers, as they are kept. Raises BlobMissing, BlobErased."""
     pieces = pieces_from(house.blobs.get(artifact.memory.digest).body)
     return [
         {

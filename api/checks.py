@@ -17,7 +17,7 @@ from eventlog.database import open_engine
 from eventlog.errors import FlywheelError
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
-from projections.projector import bookmarks
+from projections.builds import bookmarks
 from projections.views import at_least
 
 from . import embedded, tokens
@@ -65,7 +65,7 @@ def checks(settings: Settings, *, port: int | None = None) -> Iterator[Check]:
         schema = _check("schema", lambda: _schema(engine))
         yield schema
         if schema.ok:
-            yield _check("log", lambda: _log(engine))
+            yield _check("log", lambda: _log(engine, settings))
             yield _check("projections", lambda: _projections(engine))
             yield _check("token", lambda: _token(settings))
     finally:
@@ -122,8 +122,8 @@ def _schema(engine: Engine) -> str:
     return "at the newest migration"
 
 
-def _log(engine: Engine) -> str:
-    store = PostgresStore(engine)
+def _log(engine: Engine, settings: Settings) -> str:
+    store = PostgresStore(engine, archive=settings.archive_folder)
     events = 0
     for row in verified(store.stored(), after=START, previous=GENESIS):
         decode(row)

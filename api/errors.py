@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventlog.errors import FlywheelError
+from eventlog.errors import BlobErased, FlywheelError
 
 
 class BadSetting(FlywheelError):
@@ -11,6 +11,23 @@ class BadSetting(FlywheelError):
 
 class Unknown(FlywheelError):
     """No {what} is called {actual!r}. {way_out}"""
+
+
+class NothingToSign(FlywheelError):
+    """The log is empty: expected at least one event to sign; append something first."""
+
+
+class BeyondHead(FlywheelError):
+    """Position {expected} was asked for, and the log ends at {actual}: expected positions up to that."""
+
+
+class NoTrustedKey(FlywheelError):
+    """There is no public key at {expected}: expected one to check the signature with. Name one with --public-key, or sign once with
+    `flywheel log sign`."""
+
+
+class BadKeyFile(FlywheelError):
+    """The file {file} holds no Ed25519 key: {actual}; expected {expected} in PEM."""
 
 
 class NotSetUp(FlywheelError):
@@ -59,3 +76,25 @@ class NoJudge(FlywheelError):
 
 class RunUnreadable(FlywheelError):
     """The run {actual} cannot be shown: its stream lacks its start or its end; expected both. See `flywheel runs show {actual}`."""
+
+
+class DatasetErased(BlobErased):
+    """The dataset {expected} is erased: its rows up to position {upto} need the blob {actual}, whose subject was erased, so they cannot
+    be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
+
+
+class NoReason(FlywheelError):
+    """No reason was given: expected a few words on why {what}; they are recorded with it."""
+
+
+class AlreadyWithdrawn(FlywheelError):
+    """Of these runs, {actual} already withdrawn: {runs}, since position {position}. Expected runs that still count; leave them out."""
+
+
+class NotReplayable(FlywheelError):
+    """The run {run} cannot be replayed: {actual}; expected a run of the plan executor that was played to its end.
+    `flywheel runs list --status completed` names some."""
+
+
+class BadDefinition(FlywheelError):
+    """The file {file} is no {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""

@@ -17,7 +17,7 @@ from projections.benchmarks import BENCHMARKS
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS, VerdictState
-from projections.views import PostgresViews
+from projections.views import PostgresViews, Views
 
 from .decide import ACTOR, Course, benchmark_name, champion, ended, known
 from .house import House
@@ -60,10 +60,14 @@ def judged(house: House, evaluation: str) -> Verdict:
 
     It is void where the one who was judged is not the champion.
     """
-    reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state.decision is not None]
+    reached = [
+        c.since
+        for c in house.views().history(VERDICTS, evaluation)
+        if c.state is not None and c.state.decision is not None
+    ]
     views = house.views(Position(reached[0] - 1) if reached else None)
     state = known(views.get(VERDICTS, evaluation))
-    verdict = _of_the_arms(views, state)
+    verdict = of_the_arms(views, state)
     present, judged_one = champion(views), verdict.champion.artifact
     if present.pointed() != judged_one:
         reason = f"{judged_one} was judged, but {present.name} is champion since position {present.since}"
@@ -71,7 +75,8 @@ def judged(house: House, evaluation: str) -> Verdict:
     return verdict
 
 
-def _of_the_arms(views: PostgresViews, state: VerdictState) -> Verdict:
+def of_the_arms(views: Views, state: VerdictState) -> Verdict:
+    """What the arms of an evaluation come to, as of the views' position, whoever is champion."""
     evaluation = state.evaluation
     benchmark = _benchmark(views, state)
     runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
@@ -105,5 +110,5 @@ def _jobs(house: House, views: PostgresViews, state: VerdictState) -> Iterator[J
             )
 
 
-def _benchmark(views: PostgresViews, state: VerdictState) -> BenchmarkFrozen:
+def _benchmark(views: Views, state: VerdictState) -> BenchmarkFrozen:
     return known(views.get(BENCHMARKS, state.benchmark)).frozen()

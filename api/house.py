@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
-from eventlog.blobs import PostgresBlobs
+from eventlog.blobs import Inventory, PostgresBlobs
+from eventlog.blobs.objects import open_objects
 from eventlog.database import open_engine, schema_of
-from eventlog.errors import ForeignSchema
+from eventlog.errors import ForeignSchema, ObjectStoreUnusable
+from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import newest
@@ -27,7 +31,7 @@ class House:
     settings: Settings
     engine: Engine
     store: PostgresStore
-    blobs: PostgresBlobs
+    blobs: Inventory
     projector: Projector
 
     def views(self, as_of: Position | None = None) -> PostgresViews:
@@ -55,15 +59,35 @@ def owner_url(settings: Settings) -> str:
     return endpoints(settings.home).owner_url
 
 
+def blobs_of(settings: Settings, engine: Engine) -> Inventory:
+    """Where this project's blobs are kept, and the keys of their subjects. Raises ObjectStoreUnusable."""
+    keys = FolderKeys(settings.key_folder)
+    if not settings.blobs:
+        return PostgresBlobs(engine, keys)
+    return open_objects(f"{settings.blobs.rstrip('/')}/{settings.project}", keys)
+
+
+@contextmanager
+def owned_blobs(settings: Settings) -> Iterator[Inventory]:
+    """The same blobs with the right to remove some: to erase a subject, or to sweep."""
+    engine = open_engine(owner_url(settings), settings.project)
+    try:
+        yield blobs_of(settings, engine)
+    finally:
+        engine.dispose()
+
+
 def open_house(settings: Settings) -> House:
-    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema."""
+    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema, ObjectStoreUnusable."""
     engine = open_engine(application_url(settings), settings.project)
     try:
         check_schema(engine)
-    except ForeignSchema:
+        blobs = blobs_of(settings, engine)
+    except (ForeignSchema, ObjectStoreUnusable):
         engine.dispose()
         raise
-    return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
+    store = PostgresStore(engine, archive=settings.archive_folder)
+    return House(settings, engine, store, blobs, Projector(engine, store=store))
 
 
 def check_schema(engine: Engine) -> None:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sqlalchemy import Engine, text
-
-from eventlog.store import Position
+from eventlog.postgres import PostgresStore
+from eventlog.store import START, EventStore, Position
 
 from .errors import BadPosition
 
 
-def position_at(engine: Engine, at: datetime) -> Position:
-    """The last position recorded at or before a time; a time without a zone is UTC."""
-    moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    with engine.connect() as connection:
-        found = connection.execute(
-            text("SELECT position FROM events WHERE at <= :at ORDER BY position DESC LIMIT 1"), {"at": moment}
-        ).scalar()
-    return Position(found or 0)
+def time_of(store: EventStore, position: Position) -> datetime:
+    """When the event of a position was recorded; position 0 comes before any time. StopIteration: beyond the head."""
+    if position == START:
+        return datetime.min.replace(tzinfo=UTC)
+    return next(iter(store.stored(after=Position(position - 1), upto=position))).at
 
 
-def read_position(engine: Engine, given: str | None) -> Position | None:
-    """A position or an ISO 8601 time as a position. Raises BadPosition."""
+def read_position(store: PostgresStore, given: str | None) -> Position | None:
+    """A position or an ISO 8601 time as a position; a time without a zone is UTC. Raises BadPosition."""
     if given is None:
         return None
     if given.isascii() and given.isdigit():
         return Position(int(given))
     try:
-        return position_at(engine, datetime.fromisoformat(given))
+        return store.position_at(datetime.fromisoformat(given))
     except ValueError as error:
         raise BadPosition(actual=given) from error

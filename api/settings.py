@@ -17,9 +17,19 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", frozen=True, extra="ignore")
 
     home: Path = Field(default=Path(".flywheel"), description="where the embedded PostgreSQL and local files live")
+    archive: Path | None = Field(
+        default=None,
+        description="where archived positions are kept, one folder a project; unset: `archive` in the home",
+    )
     database_url: SecretStr | None = Field(default=None, description="PostgreSQL 15 or newer; unset: the embedded one")
     owner_url: SecretStr | None = Field(
         default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
+    )
+    keys: Path | None = Field(
+        default=None, description="where subjects' keys are kept; unset: keys/<project> in the home folder"
+    )
+    blobs: str | None = Field(
+        default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
     )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
@@ -37,6 +47,16 @@ class Settings(BaseSettings):
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
+
+    @property
+    def archive_folder(self) -> Path:
+        """Where archived positions of all projects are kept."""
+        return self.home / "archive" if self.archive is None else self.archive
+
+    @property
+    def key_folder(self) -> Path:
+        """Where the keys of this project's subjects are kept."""
+        return self.home / "keys" / self.project if self.keys is None else self.keys
 
     @property
     def is_embedded(self) -> bool:

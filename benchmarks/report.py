@@ -5,10 +5,45 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+_BEGIN, _END = "<!-- measured -->", "<!-- end of measured -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a figure shall reach: at least the bound, or at most the bound."""
+
+    bound: float
+    is_ceiling: bool = False
+
+    def is_met(self, value: float) -> bool:
+        """Whether a measured value is on the right side."""
+        return value <= self.bound if self.is_ceiling else value >= self.bound
+
+    def __str__(self) -> str:
+        """As tables show it."""
+        return f"{'≤' if self.is_ceiling else '≥'} {shown(self.bound)}"
+
+
+def at_least(bound: float) -> Target:
+    """A floor."""
+    return Target(bound)
+
+
+def at_most(bound: float) -> Target:
+    """A ceiling."""
+    return Target(bound, is_ceiling=True)
+
+
+def shown(value: float) -> str:
+    """A number with as many digits as a reader needs."""
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.4g}"  # noqa: PLR2004
 
 
 def medians(arms: dict[str, Callable[[], int]], repeats: int) -> dict[str, float]:
@@ -22,15 +57,68 @@ def medians(arms: dict[str, Callable[[], int]], repeats: int) -> dict[str, float
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def report(name: str, figures: dict[str, float], targets: dict[str, float]) -> None:
-    """Print the figures with their targets (at least), and the JSON line."""
+def median_rates(arms: dict[str, Callable[[], tuple[int, float]]], repeats: int) -> dict[str, float]:
+    """As `medians`, for arms that time themselves: each returns how many units it did, in how many seconds."""
+    rates: dict[str, list[float]] = {name: [] for name in arms}
+    for _ in range(repeats):
+        for name, arm in arms.items():
+            units, seconds = arm()
+            rates[name].append(units / seconds)
+    return {name: statistics.median(found) for name, found in rates.items()}
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The smallest value that `share` of all values do not exceed."""
+    return sorted(values)[max(0, -(-round(share * 1000) * len(values) // 1000) - 1)]
+
+
+def report(
+    name: str,
+    figures: Mapping[str, float],
+    targets: Mapping[str, float | Target],
+    *,
+    left_out: Mapping[str, str] | None = None,
+    page: Path | None = None,
+    note: str = "",
+) -> None:
+    """Print the figures with their targets (a plain number is a floor), and the JSON line.
+
+    `left_out` names what was not measured, and why. With a `page`, the same table replaces what stands there between
+    its two marks, below `note`.
+    """
+    bounds = {key: target if isinstance(target, Target) else Target(target) for key, target in targets.items()}
+    missed = [key for key, bound in bounds.items() if key in figures and not bound.is_met(figures[key])]
+    rows = _rows(figures, bounds, missed) + [(key, "left out", "", why) for key, why in (left_out or {}).items()]
     grid = Table(title=name, title_justify="left")
     for column in ("figure", "measured", "target", ""):
-        grid.add_column(column)
-    missed = [key for key, target in targets.items() if figures[key] < target]
+        grid.add_column(column, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    Console(width=120).print(grid)
+    if page is not None:
+        _write(page, rows, note)
+    plain = {key: {"at_most" if bound.is_ceiling else "at_least": bound.bound} for key, bound in bounds.items()}
+    found = {"name": name, "figures": dict(figures), "targets": plain, "missed": missed}
+    print(json.dumps(found | ({"left_out": dict(left_out)} if left_out else {})))
+
+
+def _rows(
+    figures: Mapping[str, float], bounds: Mapping[str, Target], missed: list[str]
+) -> list[tuple[str, str, str, str]]:
+    rows = []
     for key, value in figures.items():
-        target = targets.get(key)
-        verdict = "" if target is None else "missed" if key in missed else "met"
-        grid.add_row(key, f"{value:,.2f}", "" if target is None else f"{target:,.2f}", verdict)
-    Console(width=110).print(grid)
-    print(json.dumps({"name": name, "figures": figures, "targets": targets, "missed": missed}))
+        bound = bounds.get(key)
+        verdict = "" if bound is None else "missed" if key in missed else "met"
+        rows.append((key, shown(value), "" if bound is None else str(bound), verdict))
+    return rows
+
+
+def _write(page: Path, rows: list[tuple[str, str, str, str]], note: str) -> None:
+    before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
+    _, found, after = rest.partition(_END)
+    if not found:
+        raise ValueError(f"{page} has no place for figures: expected {_BEGIN} and {_END}, each on a line of its own")
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    table = "\n".join(["| figure | measured | target | |", "|---|---|---|---|", *lines])
+    body = f"{note}\n\n{table}" if note else table
+    page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}", encoding="utf-8")

@@ -26,13 +26,13 @@ from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated
 MOST_BY_CALL = 20
 """Events up to which one call was measured to be faster than COPY with its round trips."""
 
-_REQUEST = ("text", "integer", "bigint", "text", "bytea", "integer")
+_REQUEST = ("text", "integer", "bigint", "text", "integer", "bytea", "integer")
 _CALL_TYPES = (*_REQUEST, "text", "bigint", "integer", "integer", "text", "integer", "text", "bytea")
 _MANY = ", ".join(f"%b::{kind}[]" for kind in _CALL_TYPES)
 _ONE = ", ".join(f"ARRAY[%b::{kind}]" for kind in _CALL_TYPES)
 _CALL = f"SELECT * FROM append_events({_MANY})"  # noqa: S608
 _CALL_ONE = f"SELECT * FROM append_events({_ONE})"  # noqa: S608
-_JUDGE = f"BEGIN; SELECT * FROM judge_appends({', '.join(f'%s::{kind}[]' for kind in _REQUEST)})"  # noqa: S608
+_JUDGE = f"SELECT * FROM judge_appends({', '.join(f'%b::{kind}[]' for kind in _REQUEST)})"  # noqa: S608
 
 _ROWS_A_PART = 64
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -64,19 +64,29 @@ def by_call(connection: Connection, requests: Sequence[EncodedAppend]) -> list[O
 
 
 def by_copy(connection: Connection, requests: Sequence[EncodedAppend]) -> list[Outcome]:
-    """Lock and judge, then COPY, then COMMIT."""
+    """Lock and judge, then COPY into the newest partition, then COMMIT.
+
+    The server writes many rows at once only into a table without partitions. Where the rows do not fit, they are judged
+    again and go by way of the parent table, which finds the next partition.
+    """
     try:
-        with psycopg.ClientCursor(connection) as asking:
-            asking.execute(_JUDGE, _asked(requests))  # merged on this side, so that BEGIN goes with it
-            asking.nextset()
-            judged = asking.fetchone()
+        return _copied(connection, requests, is_direct=True)
+    except psycopg.errors.CheckViolation:
+        return _copied(connection, requests, is_direct=False)
+
+
+def _copied(connection: Connection, requests: Sequence[EncodedAppend], *, is_direct: bool) -> list[Outcome]:
+    try:
+        connection.execute("BEGIN", prepare=False)
+        judged = connection.execute(_JUDGE, _asked(requests), prepare=True, binary=True).fetchone()
         if judged is None:
             raise LookupError("judge_appends() answered with no row; expected exactly one")
-        _, previous, moment, *columns = judged
+        _, previous, moment, partition, *columns = judged
         outcomes = [_outcome(*row) for row in zip(requests, *columns, strict=True)]
         taken = [(r, o) for r, o in zip(requests, outcomes, strict=True) if isinstance(o, Committed)]
         if taken:
-            with connection.cursor() as cursor, cursor.copy("COPY events FROM STDIN (FORMAT BINARY)") as sink:
+            table = partition if is_direct and partition is not None else "events"
+            with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)") as sink:
                 for part in _parts(joined((_SIGNATURE,), _packed(taken, previous, moment), (_END,))):
                     sink.write(part)
         connection.execute("COMMIT", prepare=False)
@@ -88,19 +98,25 @@ def by_copy(connection: Connection, requests: Sequence[EncodedAppend]) -> list[O
 
 def _asked(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
     """What is judged: one list for each argument of `judge_appends`."""
-    seen: dict[str, int] = {}
-    earliers = []
-    for nth, request in enumerate(requests, 1):
-        earliers.append(seen.get(request.stream, 0))
-        seen[request.stream] = nth
     return (
         [request.stream for request in requests],
-        earliers,
+        _before([request.stream for request in requests]),
         [request.expect for request in requests],
         [request.key for request in requests],
+        _before([request.key for request in requests]),
         [request.content for request in requests],
         [len(request.events) for request in requests],
     )
+
+
+def _before(names: Sequence[str]) -> list[int]:
+    """For each name the place, from 1, where it last stood before; 0 where it did not."""
+    seen: dict[str, int] = {}
+    found = []
+    for place, name in enumerate(names, 1):
+        found.append(seen.get(name, 0))
+        seen[name] = place
+    return found
 
 
 def _events(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
@@ -121,7 +137,7 @@ def _events(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
 def _scalars(request: EncodedAppend) -> tuple[object, ...]:
     """The same for a single event, without lists: they cost more to send than the event."""
     (event,) = request.events
-    asked = (request.stream, 0, request.expect, request.key, request.content, 1, request.actor, request.cause)
+    asked = (request.stream, 0, request.expect, request.key, 0, request.content, 1, request.actor, request.cause)
     return *asked, 1, 0, event.type, event.schema_version, event.payload.decode(), event.digest
 
 

@@ -11,7 +11,7 @@ from typing import cast
 from pydantic import ValidationError
 
 from .chain import canonical
-from .errors import CorruptRow, NewerSchemaVersion, UnknownEventType
+from .errors import CorruptRow, NewerSchemaVersion, UnknownEventType, UpcasterMissing, UpcastFailed
 from .events import EVENT_TYPES, AnyEvent
 from .store import Append, Position, Recorded, Stored
 from .upcast import upcast
@@ -90,9 +90,11 @@ def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
 
 
 def decode(row: Stored) -> Recorded:
-    """The recorded event of a stored row. Raises CorruptRow where the payload is not its type's."""
+    """The recorded event of a stored row. Raises CorruptRow where the payload is not its type's and version's."""
     try:
         event = decode_event(row.type, row.schema_version, row.payload)
     except ValidationError as error:
         raise CorruptRow(position=row.position, type=row.type, actual=str(error.errors()[0]["msg"])) from error
+    except (UpcasterMissing, UpcastFailed) as error:
+        raise CorruptRow(position=row.position, type=row.type, actual=str(error)) from error
     return Recorded(row.position, row.stream, row.version, row.at, row.actor, row.cause, row.digest, event)

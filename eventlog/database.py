@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from .errors import BadProjectName, LogUnavailable, OldServer
 
 OLDEST_SERVER = 15
+_PREFIX = "flywheel_"
 _PROJECT = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -18,12 +19,17 @@ def schema_name(project: str) -> str:
     """The schema that holds a project's log. Raises BadProjectName."""
     if not _PROJECT.fullmatch(project):
         raise BadProjectName(actual=project)
-    return f"flywheel_{project}"
+    return f"{_PREFIX}{project}"
 
 
 def schema_of(engine: Engine) -> str:
     """The schema an engine was opened on."""
     return str(engine.get_execution_options()["project_schema"])
+
+
+def project_of(engine: Engine) -> str:
+    """The project an engine was opened on."""
+    return schema_of(engine).removeprefix(_PREFIX)
 
 
 def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> Engine:
@@ -58,6 +64,7 @@ def _on_connect(schema: str) -> Any:
             cursor.execute(f'SET search_path = "{schema}", pg_temp')
             cursor.execute("SET TimeZone = 'UTC'")
             cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+            cursor.execute("SET jit = off")
         connection.commit()
 
     return set_search_path

@@ -35,6 +35,15 @@ class NewerSchemaVersion(FlywheelError):
     """Event type {type} has schema version {actual}, newer than the {expected} this flywheel reads; upgrade to read it."""
 
 
+class UpcasterMissing(FlywheelError):
+    """Schema version {actual} of {type} cannot be carried on to {expected}: expected an upcaster for each version from 1 on;
+    if the log is sound, this flywheel lacks a step in eventlog/upcast.py."""
+
+
+class UpcastFailed(FlywheelError):
+    """A payload of {type} at schema version {version} cannot be carried on: {actual}; expected the shape of that version."""
+
+
 class UnstorableText(FlywheelError):
     """The text at {where} holds {actual}: expected Unicode text without NUL and lone surrogates; remove it and append again."""
 
@@ -46,6 +55,43 @@ class UnstorableNumber(FlywheelError):
 class BrokenChain(FlywheelError):
     """The log is damaged at position {position}: {what} is {actual}, expected {expected}.
     Restore the database from a backup; events before {position} verify."""
+
+
+class GuardDown(FlywheelError):
+    """Nothing on {table} refuses {operation} in every session: expected triggers that are ENABLE ALWAYS, as the migrations make them.
+    Someone with the owner's rights took them away: ask who, compare with a signed head, and restore the triggers."""
+
+
+class VerifierLost(FlywheelError):
+    """One of {workers} verifying processes ended before its range was done: expected all to go on; run it again with fewer --workers."""
+
+
+class NotASignature(FlywheelError):
+    """The file {file} is no signed head: {actual}; expected what `flywheel log sign --out FILE` writes."""
+
+
+class SignatureBroken(FlywheelError):
+    """The statement on position {position} is not what the key {expected} signed: it was altered; take it from where it was kept."""
+
+
+class ForeignKey(FlywheelError):
+    """The statement is signed with the key {actual}: expected the trusted key {expected}. Name another key that you trust with
+    --public-key."""
+
+
+class ForeignLog(FlywheelError):
+    """This is {actual}: expected {expected}. The statement is of another log, or this one was rewritten from its first
+    event on. If a new log was begun on purpose, give it another folder of keys with FLYWHEEL_KEYS."""
+
+
+class LogTruncated(FlywheelError):
+    """The log ends at position {actual}, but position {expected} was signed at {at}: its newest events are gone.
+    Restore the database from a backup; do not sign it as it is."""
+
+
+class LogRewritten(FlywheelError):
+    """The log was rewritten at or before position {position}: its chain there is {actual}, and {expected} was signed at {at}.
+    Restore the database from a backup; do not sign it as it is."""
 
 
 class CorruptRow(FlywheelError):
@@ -67,6 +113,40 @@ class BlobErased(FlywheelError):
 
 class SubjectGone(FlywheelError):
     """The subject {actual!r} was erased: nothing is kept for it any more; expected a subject that was not erased."""
+
+
+class BytesRemain(FlywheelError):
+    """The key of the subject {subject!r} is destroyed and nothing of it can be read, but its unreadable bytes remain: removing
+    them is refused to the role {actual}, expected the schema's owner. Erase again with FLYWHEEL_OWNER_URL set."""
+
+
+class OwnerNeeded(FlywheelError):
+    """{what} is refused to the role {actual}: expected the schema's owner; set FLYWHEEL_OWNER_URL."""
+
+
+class KeysUnset(FlywheelError):
+    """There is no place for the key of the subject {actual!r}: expected a folder for keys; set FLYWHEEL_KEYS."""
+
+
+class KeysExposed(FlywheelError):
+    """The folder of keys {folder} has mode {actual}: expected {expected}, so that nobody else reads it; run `chmod 700` on it."""
+
+
+class KeyDamaged(FlywheelError):
+    """The key {file} holds {actual}: expected {expected} bytes; restore it from the backup of your keys."""
+
+
+class ObjectStoreUnusable(FlywheelError):
+    """The object store {url} cannot be used: {actual}. Expected s3://, gs://, file:// or memory:// with access to it; check
+    FLYWHEEL_BLOBS."""
+
+
+class NoMessages(FlywheelError):
+    """A conversation of {actual} messages has no address: expected at least {expected}."""
+
+
+class NotAConversation(FlywheelError):
+    """The blob {address} is {actual}: expected a message of a conversation, {expected}."""
 
 
 class ForeignSchema(FlywheelError):

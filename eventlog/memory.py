@@ -56,9 +56,8 @@ class MemoryStore:
         types: Sequence[str] | None = None,
     ) -> Iterator[Recorded]:
         """See EventStore.read."""
-        wanted = None if types is None else frozenset(types)
-        for row in self.stored(after=after, upto=upto):
-            if (stream is None or row.stream == stream) and (wanted is None or row.type in wanted):
+        for row in self.stored(after=after, upto=upto, types=types):
+            if stream is None or row.stream == stream:
                 yield decode(row)
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
@@ -79,8 +78,12 @@ class MemoryStore:
         """See EventStore.head."""
         return Position(len(self._rows))
 
-    def stored(self, *, after: Position = START, upto: Position | None = None) -> Iterator[Stored]:
+    def stored(
+        self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
+    ) -> Iterator[Stored]:
         """See EventStore.stored."""
+        wanted = None if types is None else frozenset(types)
         last = self.head() if upto is None else min(upto, self.head())
         for index in range(after, last):
-            yield self._rows[index]
+            if wanted is None or self._rows[index].type in wanted:
+                yield self._rows[index]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import psycopg
@@ -11,6 +14,8 @@ from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import DBAPIError
 
 from .appending import commit
+from .archive.read import archived, position_at
+from .archive.segments import live_from, segments
 from .codec import EncodedAppend, decode, encode_append
 from .database import schema_of
 from .errors import LogFull
@@ -30,12 +35,28 @@ _READ_STREAM = text(
     _SELECT + "stream_versions s JOIN events e ON e.position = s.position" + _RANGE + " AND s.stream = :stream" + _PAGE
 )
 
+_COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
+    FROM events GROUP BY type""")
+_AT = text("""WITH RECURSIVE search (low, high) AS (
+        SELECT min(position) - 1, max(position) FROM events
+        UNION ALL
+        SELECT CASE WHEN e.at <= :at THEN e.position ELSE low END,
+               CASE WHEN e.at <= :at THEN high ELSE e.position - 1 END
+        FROM search JOIN events e ON e.position = (low + high + 1) / 2 WHERE low < high
+    ) SELECT low FROM search WHERE low = high""")
+"""Times never go back, so a position is found by halving, in one statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresStore:
-    """An EventStore in the project's schema; see the migrations for its guards."""
+    """An EventStore in the project's schema; see the migrations for its guards.
+
+    Positions that were archived and dropped are read from `archive`, the folder of all projects' segments. Without one
+    a read of them raises ArchiveMissing; so does a read of segments that are not there.
+    """
 
     engine: Engine
+    archive: Path | None = None
     most_waiting: int = MOST_WAITING
     group: GroupCommit = field(init=False, repr=False, compare=False)
 
@@ -87,9 +108,11 @@ class PostgresStore:
             if stream is None or types is None or recorded.event.type in types:
                 yield recorded
 
-    def stored(self, *, after: Position = START, upto: Position | None = None) -> Iterator[Stored]:
+    def stored(
+        self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
+    ) -> Iterator[Stored]:
         """See EventStore.stored."""
-        return self._rows(after, upto, None, None)
+        return self._rows(after, upto, None, types)
 
     def _rows(
         self, after: Position, upto: Position | None, stream: str | None, types: Sequence[str] | None
@@ -104,6 +127,12 @@ class PostgresStore:
                 values["types"] = list(types)
             with self.engine.connect() as connection:
                 rows = connection.execute(statement, values).all()
+                live = live_from(connection)  # asked after the rows, so that a drop in between is seen
+            if after + 1 < live:
+                border = Position(min(last, live - 1))
+                yield from archived(self.engine, self.archive, after, border, stream=stream, types=types)
+                after = border
+                continue
             for row in rows:
                 yield stored_row(row)
             if len(rows) < _BATCH:
@@ -115,6 +144,27 @@ class PostgresStore:
         with self.engine.connect() as connection:
             found = connection.execute(text("SELECT position FROM events ORDER BY position DESC LIMIT 1")).scalar()
         return Position(found or 0)
+
+    def position_at(self, moment: datetime) -> Position:
+        """The last position recorded at or before a moment; 0 where there is none. A moment without a zone is UTC."""
+        at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        with self.engine.connect() as connection:
+            found = connection.execute(_AT, {"at": at}).scalar()
+            live = live_from(connection)
+        if live > 1 and (found is None or found < live):
+            return position_at(self.engine, self.archive, at, live)
+        return Position(found or 0)
+
+    def counts(self) -> dict[str, int]:
+        """How many events there are of each type; of what was dropped, the segments' manifests say it."""
+        with self.engine.connect() as connection:
+            live = connection.execute(_COUNTS).all()
+        found = Counter({row.type: row.events for row in live})
+        dropped = Position(live[0].dropped if live else 0)
+        for manifest in segments(self.engine, upto=dropped) if dropped else ():
+            for file in manifest.files:
+                found.update(file.types)
+        return dict(found)
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
         """See EventStore.subscribe. NOTIFY wakes it; polling stands behind, so a lost notice costs half a second."""

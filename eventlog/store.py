@@ -141,6 +141,8 @@ class EventStore(Protocol):
         """The last committed position."""
         ...
 
-    def stored(self, *, after: Position = START, upto: Position | None = None) -> Iterator[Stored]:
-        """Rows as they are kept, for verification and transfer."""
+    def stored(
+        self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
+    ) -> Iterator[Stored]:
+        """Rows as they are kept, of all types or of some, for verification, transfer and folding."""
         ...

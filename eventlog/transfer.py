@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial as bound
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,13 +23,17 @@ from typing import Any, TextIO
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError, IntegrityError
 
-from .blobs import Blob, PostgresBlobs
+from .blobs import Blob, Inventory, PostgresBlobs, postgres
+from .blobs.envelope import Envelope, Sealer, from_plain, plain
 from .chain import GENESIS, verified
 from .errors import BlobDamaged, LogNotEmpty, NotALog
 from .postgres import PostgresStore
 from .store import START, Position, Stored
 
-FORMAT = "flywheel-log-1"
+FORMAT = "flywheel-log-2"
+PLAIN_BLOBS = "flywheel-log-1"
+"""The format before: its blobs are plain, without size, encoding and subject."""
+
 _BATCH = 500
 _SHAPELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DataError, IntegrityError)
 """What an entry that is no event, key or blob leads to, here or in the database."""
@@ -38,51 +43,62 @@ Progress = Callable[[], object]
 """Called once for each event."""
 
 
-def export_log(engine: Engine, file: Path, progress: Progress = int) -> int:
+def export_log(
+    engine: Engine,
+    file: Path,
+    progress: Progress = int,
+    *,
+    blobs: Inventory | None = None,
+    archive: Path | None = None,
+) -> int:
     """Write the log up to its head; the number of events. A half-written file never bears the name asked for.
 
-    The file holds every page an agent read, so only its owner may read it. Raises OSError.
+    What was archived and dropped is read from the segments in `archive`; an import gives one table again. `blobs` are
+    the database's own unless said otherwise. They go out in their stored form: those of subjects encrypted, and no key
+    with them. The rest is every page an agent read, so only the file's owner may read it. Raises OSError,
+    ArchiveMissing, SegmentDamaged.
     """
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
-    store, blobs = PostgresStore(engine), PostgresBlobs(engine)
+    store, kept = PostgresStore(engine, archive=archive), PostgresBlobs(engine) if blobs is None else blobs
     upto = store.head()
-    digests = sorted(blobs.digests())
+    addresses = kept.digests()
     partial = file.with_name(file.name + ".partial")
     partial.touch(mode=0o600)
     with _open(partial, "wt", compressed=file.suffix == ".gz") as out:
-        out.write(_line({"format": FORMAT, "head": upto, "blobs": len(digests)}))
+        out.write(_line({"format": FORMAT, "head": upto, "blobs": len(addresses)}))
         for row in store.stored(upto=upto):
             out.write(_line(_plain(row)))
             progress()
         for key in _keys(engine, upto):
             out.write(_line(key))
-        for digest in digests:
-            blob = blobs.get(digest)
-            body = base64.b64encode(blob.body).decode()
-            out.write(_line({"blob": digest, "media_type": blob.media_type, "body": body}))
+        for found in kept.kept(addresses):
+            out.write(_line(plain(found)))
     partial.replace(file)
     return upto
 
 
-def import_log(engine: Engine, file: Path, progress: Progress = int) -> int:
+def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: Inventory | None = None) -> int:
     """Read an exported log into an empty one, all of it or nothing; the number of events.
 
-    `engine` connects as the schema's owner. Raises LogNotEmpty, NotALog, BrokenChain, BlobDamaged.
+    `engine` connects as the schema's owner. Blobs go into the database, or into `blobs`, where those of a file that is
+    refused in the end may stay and are swept. A subject's answer *erased* unless the keys they were put under are here.
+    Raises LogNotEmpty, NotALog, BrokenChain, BlobDamaged.
     """
     with _open(file, "rt", compressed=file.suffix == ".gz") as lines, engine.begin() as connection:
         entries = _entries(file, lines)
         header = next(entries, {})
-        if header.get("format") != FORMAT:
+        if header.get("format") not in {FORMAT, PLAIN_BLOBS}:
             raise NotALog(file=file, actual=header.get("format"), expected=FORMAT)
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))"))
         actual = connection.execute(text("SELECT max(position) FROM events")).scalar()
         if actual is not None:
             raise LogNotEmpty(actual=actual)
+        keep = bound(postgres.insert, connection) if blobs is None else blobs.keep
         found = Counter[str]()
         for batch in _batches(entries):
             try:
-                found += _insert(connection, batch, after=Position(found["events"]))
+                found += _insert(connection, batch, keep, after=Position(found["events"]))
             except _SHAPELESS as error:
                 raise NotALog(file=file, actual=f"an entry out of shape: {error}", expected=FORMAT) from error
             for _ in batch:
@@ -94,7 +110,9 @@ def import_log(engine: Engine, file: Path, progress: Progress = int) -> int:
     return found["events"]
 
 
-def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Position) -> Counter[str]:
+def _insert(
+    connection: Connection, batch: list[dict[str, Any]], keep: Callable[[list[Envelope]], None], *, after: Position
+) -> Counter[str]:
     rows = [_row(entry) for entry in batch if "position" in entry]
     keys = [entry for entry in batch if "key" in entry]
     keyed = sum(key["last"] - key["first"] + 1 for key in keys)
@@ -106,17 +124,17 @@ def _insert(connection: Connection, batch: list[dict[str, Any]], *, after: Posit
         connection.execute(text(_INSERT_EVENTS), {"rows": body})
     if keys:
         connection.execute(text(_INSERT_KEYS), {"rows": json.dumps(keys)})
-    if blobs:
-        values = [{"d": b.digest, "m": b.media_type, "n": len(b.body), "b": b.body} for b in blobs]
-        connection.execute(text("INSERT INTO blobs VALUES (:d, :m, :n, :b) ON CONFLICT DO NOTHING"), values)
+    keep(sorted(blobs, key=lambda found: found.address))
     return Counter({"events": len(rows), "keyed events": keyed, "blobs": len(blobs)})
 
 
-def _blob(entry: dict[str, Any]) -> Blob:
+def _blob(entry: dict[str, Any]) -> Envelope:
+    if "encoding" in entry:
+        return from_plain(entry)
     blob = Blob(entry["media_type"], base64.b64decode(entry["body"], validate=True))
     if blob.digest != entry["blob"]:
         raise BlobDamaged(actual=blob.digest, expected=entry["blob"])
-    return blob
+    return Sealer().envelope(blob, blob.digest)
 
 
 _INSERT_EVENTS = """INSERT INTO events

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .errors import UpcasterMissing, UpcastFailed
+
 Payload = dict[str, Any]
 Upcaster = Callable[[Payload], Payload]
 
@@ -19,7 +21,16 @@ def upcast(
     payload: Payload,
     steps: Mapping[tuple[str, int], Upcaster] = UPCASTERS,
 ) -> Payload:
-    """Carry a payload from its version to the current one. A missing step is a KeyError: a bug, caught by tests."""
+    """Carry a payload from its version to the current one. Raises UpcasterMissing, UpcastFailed.
+
+    A missing step is a bug, caught by tests; a payload that a step cannot carry has not the shape of its version.
+    """
     for version in range(schema_version, current):
-        payload = steps[kind, version](payload)
+        step = steps.get((kind, version))
+        if step is None:
+            raise UpcasterMissing(type=kind, actual=version, expected=current)
+        try:
+            payload = step(payload)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise UpcastFailed(type=kind, version=version, actual=repr(error)) from error
     return payload

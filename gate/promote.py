@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eventlog.events import (
@@ -15,6 +15,7 @@ from eventlog.events import (
     Memory,
     MemoryQuarantined,
     Rules,
+    RunsWithdrawn,
     Verdict,
     VerdictReached,
 )
@@ -112,24 +113,27 @@ def point(store: EventStore, views: Views, artifact: Artifact, reason: str, acto
     return _move(store, views, event, (), actor)
 
 
-def back(store: EventStore, views: Views, reason: str, actor: str) -> Pointed:
+def back(
+    store: EventStore, views: Views, reason: str, actor: str, *, withdraw: Sequence[RunsWithdrawn] = ()
+) -> Pointed:
     """Restore the champion before the present one, as of what `views` show, and quarantine what came since.
 
-    Raises ReasonMissing, NothingBefore, ChampionMoved.
+    `withdraw` is appended with the move, all or none of it: one request, because a request that is refused does not
+    fail its neighbours. Raises ReasonMissing, NothingBefore, ChampionMoved.
     """
     _refuse_empty(reason)
     state = views.get(CHAMPIONS, CHAMPION)
     if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the present one and the one before it
         raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
-    pointed_before = {change.since: change.state for change in views.history(CHAMPIONS, CHAMPION)}
-    restored = pointed_before[Position(state.stack[-2])].pointed()
+    history = views.history(CHAMPIONS, CHAMPION)
+    restored = next(c.state.pointed() for c in history if c.state is not None and c.since == state.stack[-2])
     pieces = tuple(
         key
         for key, rewrite in views.find(REWRITES).items()
         if _is_left_behind(views, rewrite, state.pointed().memory, restored.memory)
     )
     event = ChampionPointed(artifact=restored, by="rollback", reason=reason, evaluation=None)
-    return _move(store, views, event, pieces, actor)
+    return _move(store, views, event, pieces, actor, withdraw)
 
 
 def _is_left_behind(views: Views, rewrite: RewriteState, present: Memory, restored: Memory) -> bool:
@@ -146,18 +150,26 @@ def _is_left_behind(views: Views, rewrite: RewriteState, present: Memory, restor
 
 
 def _holds(views: Views, memory: Memory, piece: str) -> bool:
-    statuses = [change.state.status for change in views.history(REWRITES, piece) if change.since <= memory.upto]
+    changes = [change.state for change in views.history(REWRITES, piece) if change.since <= memory.upto]
+    statuses = ["withdrawn" if state is None else state.status for state in changes]
     return piece not in memory.without and statuses[-1:] == ["promoted"]
 
 
-def _move(store: EventStore, views: Views, event: ChampionPointed, pieces: tuple[str, ...], actor: str) -> Pointed:
+def _move(
+    store: EventStore,
+    views: Views,
+    event: ChampionPointed,
+    pieces: tuple[str, ...],
+    actor: str,
+    withdraw: Sequence[RunsWithdrawn] = (),
+) -> Pointed:
     """Append at the version that the views have seen, so that a move they have not seen is a conflict."""
     quarantines = tuple(
         MemoryQuarantined(piece=piece, kind="rewrite", restored=event.artifact.memory.upto, reason=event.reason)
         for piece in pieces
     )
     seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
-    request = Append(STREAM, (event, *quarantines), actor, expect=seen[-1] if seen else 0)
+    request = Append(STREAM, (event, *quarantines, *withdraw), actor, expect=seen[-1] if seen else 0)
     outcome = _appended(store, request)
     return Pointed(event.artifact, outcome.first, pieces)
 

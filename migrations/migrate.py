@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Engine, text
 
 from eventlog.database import schema_of
 
-_AHEAD = 15_000_000
-"""Positions that each migration reserves beyond the head."""
+_AHEAD = 6_000_000
+"""Positions that each migration reserves beyond the head; appending keeps it so."""
 
 
 def newest() -> str:
@@ -50,9 +50,17 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
     for statement in (
         f'GRANT USAGE ON SCHEMA "{schema}" TO {quoted}',
         f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {quoted}',
-        f"GRANT INSERT ON events TO {quoted}",
+        f"GRANT INSERT ON {', '.join(_partitioned(connection))} TO {quoted}",
         f"GRANT EXECUTE ON FUNCTION append_events, judge_appends TO {quoted}",
-        f"GRANT INSERT ON blobs TO {quoted}",
-        f"GRANT INSERT, UPDATE, DELETE ON fold_rows, bookmarks TO {quoted}",
+        f"GRANT INSERT (address, size, encoding, subject, media_type, body), UPDATE (at) ON blobs TO {quoted}",
+        f"GRANT INSERT, UPDATE, DELETE ON builds, fold_rows TO {quoted}",
     ):
         connection.execute(text(statement))
+
+
+def _partitioned(connection: Connection) -> list[str]:
+    """The table of events and its partitions: COPY goes into the newest of them."""
+    names = connection.execute(
+        text("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass ORDER BY 1")
+    )
+    return ["events", *names.scalars()]

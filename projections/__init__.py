@@ -14,6 +14,7 @@ from .projection import AnyFold
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
+from .taint import TAINT
 from .verdicts import VERDICTS
 
 ALL: tuple[AnyFold, ...] = (
@@ -28,5 +29,6 @@ ALL: tuple[AnyFold, ...] = (
     REWARDS,
     REWRITES,
     RUNS,
+    TAINT,
     VERDICTS,
 )

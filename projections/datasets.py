@@ -29,6 +29,8 @@ SYSTEM = (
     "click, fill_field, select_option or submit; label, value and url only where the step needs them."
 )
 
+NOTHING: Mapping[str, str] = {}
+
 _STEPS = TypeAdapter(tuple[Step, ...])
 _STAYS = frozenset({"fill_field", "select_option"})
 _MISSED = frozenset({"no_such_link", "no_such_field", "no_such_option"})
@@ -109,8 +111,11 @@ def select_sft(
     benchmark_instances: Set[Instance],
     oracles: Mapping[str, Set[str]],
     groups: Mapping[str, GroupState],
+    left_out: Mapping[str, str] = NOTHING,
 ) -> Selection:
     """Runs that the query takes. Runs of another environment than the query's are not looked at and not counted.
+
+    `left_out` names runs that nothing may be learned from any more, and why.
 
     A run is of a benchmark where an evaluation played it, or where its instance is one of a benchmark's; of a template
     without a known oracle task, environment and seed decide.
@@ -120,6 +125,8 @@ def select_sft(
     for run in looked_at:
         if _is_benchmark(run, benchmark_instances, oracles.get(run.template)):
             reasons[run.run] = "benchmark"
+        elif run.run in left_out:
+            reasons[run.run] = left_out[run.run]
         elif reason := _unfit(query, run, rewards.get(run.run), groups.get(run.group)):
             reasons[run.run] = reason
     taken = [run for run in looked_at if run.run not in reasons]

@@ -16,3 +16,7 @@ class NotThereYet(FlywheelError):
 
 class UnknownProjection(FlywheelError):
     """No projection is called {actual!r}: expected one of {expected}."""
+
+
+class BackwardDifference(FlywheelError):
+    """Position {actual}, to start from, comes after position {expected}, to end at: expected the earlier one first. Swap them."""

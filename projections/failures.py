@@ -66,7 +66,7 @@ def _fold(state: FailureState, row: Row) -> FailureState:
                 template=row.text("spec.template"),
                 cluster=row.text("task_spec.task_class"),
                 environment=row.text("task_spec.environment"),
-                is_benchmark=row.fields["arm"] is not None,
+                is_benchmark=row.field("arm") is not None,
             )
         case "StepTaken":
             found = _OF_OUTCOME.get(row.text("outcome"))
@@ -105,4 +105,5 @@ FAILURES = Fold(
     key=lambda row: row.text("run"),
     fold=_fold,
     stream_of=lambda key: f"run/{key}",
+    rests_on=dict.fromkeys(("RunStarted", "StepTaken", "RunFinished", "RewardGraded"), ("run",)),
 )

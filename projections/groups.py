@@ -44,7 +44,7 @@ def _joined(state: GroupState, row: Row) -> GroupState:
         run=row.text("run"), index=row.number("spec.sibling_index"), candidate=row.maybe_text("spec.candidate")
     )
     siblings = sorted((*state.siblings, sibling), key=lambda s: (s.index, s.run))
-    arm = row.fields["arm"] or {}
+    arm = row.maybe_record("arm") or {}
     return replace(
         state,
         group=row.text("spec.group_id"),
@@ -79,7 +79,7 @@ def _fold(state: GroupState, row: Row) -> GroupState:
 
 GROUPS = Fold(
     name="groups",
-    version=1,
+    version=2,
     reads={
         "RunStarted": (
             "run",
@@ -100,4 +100,5 @@ GROUPS = Fold(
     initial=GroupState(),
     key=lambda row: row.text("spec.group_id") if row.type == "RunStarted" else row.text("group"),
     fold=_fold,
+    rests_on=dict.fromkeys(("RunStarted", "InstanceReset", "RunMissing", "RewardGraded"), ("run",)),
 )

@@ -2,14 +2,16 @@
 
 A fold reads its state and one event: no clock, no random number, no environment, no other projection, no tunable
 constant. States are frozen msgspec structs without floats.
+
+The state at P is the fold of the events up to P, without those that rest on runs withdrawn at or before P.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from datetime import datetime
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,67 +19,28 @@ import msgspec
 from eventlog.chain import canonical
 from eventlog.store import Position, Recorded
 
+from .rows import Row, at_path, row_of
+
+__all__ = ["Change", "Fold", "Row", "State", "at_path", "replay", "row_of"]
+
 S = TypeVar("S", bound=msgspec.Struct)
-T = TypeVar("T")
+
+WITHDRAWAL = "RunsWithdrawn"
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """The root of all fold states."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What a fold sees of an event: its envelope and the fields that were declared, by dotted path."""
-
-    position: Position
-    stream: str
-    at: datetime
-    actor: str
-    type: str
-    fields: Mapping[str, Any]
-
-    def text(self, path: str) -> str:
-        """A text field. Raises TypeError where it is something else."""
-        return _typed(self, path, str)
-
-    def number(self, path: str) -> int:
-        """An integer field."""
-        return _typed(self, path, int)
-
-    def flag(self, path: str) -> bool:
-        """A truth value."""
-        return _typed(self, path, bool)
-
-    def maybe_text(self, path: str) -> str | None:
-        """A text field that may be absent."""
-        return None if self.fields[path] is None else self.text(path)
-
-    def maybe_number(self, path: str) -> int | None:
-        """An integer field that may be unknown."""
-        return None if self.fields[path] is None else self.number(path)
-
-    def record(self, path: str) -> dict[str, Any]:
-        """A nested object."""
-        return _typed(self, path, dict)
-
-    def records(self, path: str) -> list[Any]:
-        """A nested list."""
-        return _typed(self, path, list)
-
-
-def _typed(row: Row, path: str, kind: type[T]) -> T:
-    value = row.fields[path]
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        return value
-    raise TypeError(f"{row.type}.{path} at {row.position} is {value!r}; expected {kind.__name__}")
-
-
 @dataclass(frozen=True)
 class Fold(Generic[S]):
     """A projection that goes event by event.
 
-    `reads` maps event types to the dotted field paths wanted. `key` names the row an event belongs to, or None.
-    `stream_of` is given where a key is one stream: then only its latest state is kept, and as-of folds that stream.
+    `reads` maps event types to the dotted field paths wanted. `key` names the row an event belongs to, or None. A state
+    that equals `initial` is none: the key has no row (any more). `stream_of` is given where a key is one stream: then
+    only its latest state is kept, and as-of folds that stream. `rests_on` maps event types to the paths of the runs
+    that such an event rests on (a text or a list of texts, also in `reads`); without it a withdrawal does not reach the
+    fold.
     """
 
     name: str
@@ -87,68 +50,163 @@ class Fold(Generic[S]):
     key: Callable[[Row], str | None]
     fold: Callable[[S, Row], S]
     stream_of: Callable[[str], str] | None = None
+    rests_on: Mapping[str, tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        for kind, paths in (self.rests_on or {}).items():
+            if not set(paths) <= set(self.reads.get(kind, ())):
+                raise ValueError(f"{self.name} rests on {kind} by {', '.join(paths)}; expected fields that it reads")
 
     @property
-    def paths(self) -> frozenset[str]:
-        """Every field path the fold wants of any type."""
-        return frozenset(path for paths in self.reads.values() for path in paths)
+    def types(self) -> tuple[str, ...]:
+        """Every event type that bears on its states."""
+        return (*self.reads, *(() if self.rests_on is None else (WITHDRAWAL,)))
 
     def decode(self, state: object) -> S:
         """A state from its JSON form."""
         return msgspec.convert(state, type(self.initial))
 
+    def parse(self, state: str) -> S:
+        """A state from its JSON text."""
+        found: S = _decoder(type(self.initial)).decode(state)
+        return found
+
+    def parse_changes(self, lines: str) -> list[Change[S]]:
+        """Changes from lines of JSON, `[key, since, state]` each."""
+        found: list[Change[S]] = _decoder(Change[type(self.initial)]).decode_lines(lines)  # type: ignore[misc]
+        return found
+
+
+@lru_cache(maxsize=256)
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
 
 AnyFold = Fold[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[S]):
-    """The state of a key from a position on."""
+class Change(msgspec.Struct, Generic[S], frozen=True, array_like=True, gc=False):
+    """The state of a key from a position on; None where there is none any more."""
 
     key: str
     since: Position
-    state: S
+    state: S | None
 
 
-def at_path(payload: Mapping[str, Any], path: str) -> object:
-    """The value at a dotted path, or None."""
-    value: Any = payload
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
+def keyed(fold: AnyFold, rows: Iterable[Row]) -> list[tuple[str, Row]]:
+    """The rows that the fold reads and that belong to a key, with it.
+
+    Where a key is one stream, an event that names it in another stream does not belong to it.
+    """
+    reads, key_of, stream_of = fold.reads, fold.key, fold.stream_of
+    found = []
+    last = stream = ""
+    for row in rows:
+        if row.type not in reads or (key := key_of(row)) is None:
+            continue
+        if stream_of is not None and (key != last or row.stream != stream):
+            if stream_of(key) != row.stream:
+                continue
+            last, stream = key, row.stream
+        found.append((key, row))
+    return found
 
 
-def row_of(recorded: Recorded, paths: Iterable[str]) -> Row:
-    """A whole event as a fold's row; the shell's SQL gives the same."""
-    payload = recorded.event.model_dump(mode="json")
-    fields = {path: at_path(payload, path) for path in paths}
-    return Row(recorded.position, recorded.stream, recorded.at, recorded.actor, recorded.event.type, fields)
+def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, Row]]) -> Iterator[Change[S]]:
+    """Fold rows with their keys in order into `states` (which it updates), one change for each that leaves a state."""
+    step, initial = fold.fold, fold.initial
+    for key, row in rows:
+        before = states.get(key)
+        after = step(initial if before is None else before, row)
+        if after != initial:
+            states[key] = after
+            yield Change(key, row.position, after)
+        elif before is not None:
+            del states[key]
+            yield Change(key, row.position, None)
 
 
 def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[Row]) -> Iterator[Change[S]]:
-    """Fold rows in order into `states` (which it updates), one change for each row that has a key."""
-    for row in rows:
-        if row.type not in fold.reads:
-            continue
-        key = key_of(fold, row)
-        if key is None:
-            continue
-        states[key] = fold.fold(states.get(key, fold.initial), row)
-        yield Change(key, row.position, states[key])
+    """Fold the rows that the fold reads in order into `states` (which it updates), no run being withdrawn."""
+    return advance(fold, states, keyed(fold, rows))
 
 
-def key_of(fold: AnyFold, row: Row) -> str | None:
-    """The key an event belongs to; none where a fold keyed by stream meets it in another stream than the key's."""
-    key = fold.key(row)
-    is_elsewhere = key is not None and fold.stream_of is not None and fold.stream_of(key) != row.stream
-    return None if is_elsewhere else key
+def runs_of(fold: AnyFold, row: Row) -> tuple[str, ...]:
+    """The runs that an event rests on, for this fold."""
+    found: list[str] = []
+    for path in (fold.rests_on or {}).get(row.type, ()):
+        value = row.field(path)
+        found += [value] if isinstance(value, str) else [item for item in value or () if isinstance(item, str)]
+    return tuple(found)
+
+
+def rests(fold: AnyFold, row: Row, withdrawn: Set[str]) -> bool:
+    """Whether an event rests on one of these runs, for this fold."""
+    return any(run in withdrawn for run in runs_of(fold, row))
+
+
+def standing(fold: AnyFold, rows: Iterable[tuple[str, Row]], withdrawn: Set[str]) -> list[tuple[str, Row]]:
+    """The rows that rest on none of these runs."""
+    return [(key, row) for key, row in rows if not rests(fold, row, withdrawn)]
+
+
+def refolded(fold: Fold[S], rows: Iterable[tuple[str, Row]]) -> dict[str, S]:
+    """The states that rows with their keys come to, from nothing."""
+    states: dict[str, S] = {}
+    for _ in advance(fold, states, rows):
+        pass
+    return states
+
+
+def withdraw(
+    states: dict[str, S], touched: Iterable[str], fresh: Mapping[str, S], position: Position
+) -> Iterator[Change[S]]:
+    """Put the `fresh` states of `touched` keys into `states`, one change for each key whose state is another now."""
+    for key in sorted(touched, key=str.encode):
+        after = fresh.get(key)
+        if after == states.get(key):
+            continue
+        if after is None:
+            del states[key]
+        else:
+            states[key] = after
+        yield Change(key, position, after)
 
 
 def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:
     """All changes of a fold over a log prefix: what its table holds, rebuilt without a database."""
-    rows = (row_of(event, fold.reads.get(event.event.type, ())) for event in events)
-    changes = tuple(apply(fold, {}, rows))
+    changes = tuple(replayed(fold, _rows(fold, events)))
     return changes if fold.stream_of is None else tuple(latest(changes).values())
+
+
+def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[Row]:
+    reads: dict[str, tuple[str, ...]] = {**fold.reads, **({} if fold.rests_on is None else {WITHDRAWAL: ("runs",)})}
+    return (row_of(event, reads[event.event.type]) for event in events if event.event.type in reads)
+
+
+def replayed(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
+    """All changes over rows in order, withdrawals among them, where they reach the fold.
+
+    What rests on a withdrawn run is taken out, and the keys that it belonged to are folded again.
+    """
+    if fold.rests_on is None:
+        yield from apply(fold, {}, rows)
+        return
+    states: dict[str, S] = {}
+    past: dict[str, list[tuple[str, Row]]] = {}
+    withdrawn: set[str] = set()
+    for row in rows:
+        if row.type == WITHDRAWAL:
+            withdrawn.update(row.records("runs"))
+            kept = {key: standing(fold, own, withdrawn) for key, own in past.items()}
+            touched = [key for key, own in past.items() if len(kept[key]) < len(own)]
+            past = kept
+            fresh = refolded(fold, (item for key in touched for item in kept[key]))
+            yield from withdraw(states, touched, fresh, row.position)
+            continue
+        for item in standing(fold, keyed(fold, (row,)), withdrawn):
+            past.setdefault(item[0], []).append(item)
+            yield from advance(fold, states, (item,))
 
 
 def latest(changes: Iterable[Change[S]]) -> dict[str, Change[S]]:
@@ -156,7 +214,14 @@ def latest(changes: Iterable[Change[S]]) -> dict[str, Change[S]]:
     return {change.key: change for change in changes}
 
 
-def plain(state: msgspec.Struct) -> object:
+def living(changes: Iterable[Change[S]]) -> dict[str, S]:
+    """The newest state of each key that has one, in order of key bytes."""
+    newest = latest(changes)
+    found = {key: newest[key].state for key in sorted(newest, key=str.encode)}
+    return {key: state for key, state in found.items() if state is not None}
+
+
+def plain(state: msgspec.Struct | None) -> object:
     """A state in its JSON form."""
     return msgspec.to_builtins(state)
 

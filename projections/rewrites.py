@@ -91,7 +91,7 @@ def _fold(state: RewriteState, row: Row) -> RewriteState:
             state = _lost(state)
         case _:
             state = replace(state, rewrite=row.text("piece"), status="quarantined", promoted_since=None)
-    return replace(state, last_at=microseconds(row.at))
+    return replace(state, last_at=row.moment)
 
 
 def _key(row: Row) -> str | None:
@@ -105,11 +105,16 @@ REWRITES = Fold(
     version=1,
     reads={
         "RewriteProposed": ("rewrite", "anchor", "change", "rule", "source", "confidence", "run"),
-        "RewriteWon": ("rewrite",),
-        "RewriteLost": ("rewrite",),
+        "RewriteWon": ("rewrite", "run", "control_runs"),
+        "RewriteLost": ("rewrite", "run", "control_runs"),
         "MemoryQuarantined": ("piece", "kind"),
     },
     initial=RewriteState(),
     key=_key,
     fold=_fold,
+    rests_on={
+        "RewriteProposed": ("run",),
+        "RewriteWon": ("run", "control_runs"),
+        "RewriteLost": ("run", "control_runs"),
+    },
 )

@@ -53,7 +53,7 @@ def name_of(artifact: dict[str, Any]) -> str:
 
 
 def _started(row: Row) -> RunState:
-    arm = row.fields["arm"] or {}
+    arm = row.maybe_record("arm") or {}
     return RunState(
         run=row.text("run"),
         sweep=row.text("spec.sweep"),

@@ -5,25 +5,36 @@ One answer comes from one position, and `upto` says which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import Engine, TextClause, text
+from sqlalchemy import Connection, Engine
 
 from eventlog.store import EventStore, Position
 
-from . import ALL
+from .builds import LIVE, Bookmark, bookmarks
 from .errors import NotThereYet, ProjectionParked
-from .projection import Change, Fold, digest_changes, latest, replay
-from .projector import Bookmark, Projector, bookmarks
+from .projection import Change, Fold, living, replay
+from .projector import Projector
+from .withdrawal import states_of_streams
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_MOST_STREAMS = 50
-_ROWS = "SELECT key, since, state FROM fold_rows WHERE projection = :p AND version = :v"
-_NEWEST = "SELECT DISTINCT ON (key) key, since, state FROM fold_rows WHERE projection = :p AND version = :v"
+_EVERY = f"SELECT key, since, state::text FROM fold_rows WHERE build = {LIVE} AND since <= %s"  # noqa: S608 a constant
+_NEWEST = f"""SELECT n.key, n.since, r.state FROM
+    (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
+    CROSS JOIN LATERAL (SELECT state FROM fold_rows r
+        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_OF_STREAMS = f"""SELECT n.key, n.since, r.state FROM
+    (SELECT key, since FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}) n
+    CROSS JOIN LATERAL (SELECT CASE WHEN n.since <= %s THEN state END AS state FROM fold_rows r
+        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_LINES = """SELECT string_agg(line, E'\n') FROM (
+    SELECT concat('[', to_json(key), ',', since, ',', coalesce(state, 'null'), ']') AS line,
+        (row_number() OVER ()) / 5000 AS part FROM ({found}) found) lines GROUP BY part"""
+"""Many changes leave the database as a few values of lines of JSON, in no order."""
 
 
 class Views(Protocol):
@@ -35,7 +46,7 @@ class Views(Protocol):
         ...
 
     def get(self, fold: Fold[S], key: str) -> S | None:
-        """The state of a key, or None where nothing happened to it."""
+        """The state of a key, or None where there is none (any more)."""
         ...
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
@@ -60,20 +71,26 @@ class ReplayedViews:
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
-        found = latest(self._changes(fold))
-        return {key: found[key].state for key in sorted(found, key=str.encode) if key.startswith(prefix)}
+        return {key: state for key, state in living(self.changes(fold)).items() if key.startswith(prefix)}
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
-        return tuple(change for change in self._changes(fold) if change.key == key)
+        return tuple(change for change in self.changes(fold) if change.key == key)
 
-    def _changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
-        return replay(fold, self.store.read(upto=self.upto, types=tuple(fold.reads)))
+    def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
+        """What `replay` gives."""
+        return replay(fold, self.store.read(upto=self.upto, types=fold.types))
+
+
+def _many(connection: Connection, fold: Fold[S], statement: str, values: Sequence[Any]) -> list[Change[S]]:
+    """The changes that a statement finds, in no order."""
+    found = connection.exec_driver_sql(_LINES.format(found=statement), tuple(values))
+    return [change for (lines,) in found for change in fold.parse_changes(lines)]
 
 
 @dataclass(frozen=True)
 class PostgresViews:
-    """Views over the projector's tables at one position.
+    """Views over the live builds' tables at one position.
 
     Of a fold keyed by stream the table holds only the latest state; a key that changed since is folded from its stream.
     """
@@ -85,57 +102,57 @@ class PostgresViews:
 
     def get(self, fold: Fold[S], key: str) -> S | None:
         """See Views.get."""
-        rows = self._select(fold, " AND key = :key", {"key": key})
-        return next((change.state for change in rows), None)
+        if fold.stream_of is not None:
+            found = tuple(self._of_streams(fold, " AND key = %s", (key,)))
+        else:
+            found = tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since DESC LIMIT 1", (self.upto, key)))
+        return found[0].state if found else None
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
-        rows = {row.key: row.state for row in self._select(fold, " AND starts_with(key, :prefix)", {"prefix": prefix})}
-        return {key: rows[key] for key in sorted(rows, key=str.encode)}
+        where, values = (" AND starts_with(key, %s)", (prefix,)) if prefix else ("", ())
+        if fold.stream_of is not None:
+            return living(self._of_streams(fold, where, values))
+        named = (fold.name, fold.version)
+        asked = (*named, self.upto, *values, *named)
+        with self._connected(fold) as connection:
+            return living(_many(connection, fold, _NEWEST.format(where=where), asked))
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
         if fold.stream_of is not None:
-            return tuple(self._select(fold, " AND key = :key", {"key": key}))
-        return tuple(change for change in self._all(fold, " AND key = :key", {"key": key}))
+            return tuple(self._of_streams(fold, " AND key = %s", (key,)))
+        return tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since", (self.upto, key)))
 
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
         """What `replay` gives for the same prefix, read from the table."""
-        return tuple(self._all(fold, "", {}) if fold.stream_of is None else self._select(fold, "", {}))
+        if fold.stream_of is not None:
+            return tuple(self._of_streams(fold, "", ()))
+        return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
 
-    def _all(self, fold: Fold[S], where: str, values: dict[str, Any]) -> Iterator[Change[S]]:
-        statement = text(_ROWS + " AND since <= :upto" + where + " ORDER BY since")
-        return self._fetch(fold, statement, values)
+    def _connected(self, fold: Fold[Any]) -> Connection:
+        self.refuse_parked(fold)
+        return self.engine.connect()
 
-    def _select(self, fold: Fold[S], where: str, values: dict[str, Any]) -> Iterator[Change[S]]:
-        if fold.stream_of is None:
-            statement = text(_NEWEST + " AND since <= :upto" + where + " ORDER BY key, since DESC")
-            yield from self._fetch(fold, statement, values)
-            return
-        changes = list(self._fetch(fold, text(_ROWS + where), values))
-        yield from (change for change in changes if change.since <= self.upto)
-        yield from self._earlier(fold, {change.key for change in changes if change.since > self.upto})
+    def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
+        """The changes that a statement finds, in its order; its first values are the fold's name and version."""
+        with self._connected(fold) as connection:
+            found = connection.exec_driver_sql(statement, (fold.name, fold.version, *values)).all()
+        for key, since, state in found:
+            yield Change(key, since, None if state is None else fold.parse(state))
 
-    def _earlier(self, fold: Fold[S], keys: set[str]) -> Iterator[Change[S]]:
-        """What keys that changed since were then: from their streams, or from the log where they are many."""
-        if len(keys) > _MOST_STREAMS:
-            found = replay(fold, self.store.read(types=tuple(fold.reads), upto=self.upto))
-            yield from (change for change in found if change.key in keys)
-        elif fold.stream_of is not None:
-            for key in sorted(keys):
-                yield from replay(fold, self.store.read(stream=fold.stream_of(key), upto=self.upto))
+    def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
+        named = (fold.name, fold.version)
+        asked = (*named, self.upto, *values, self.upto, *named)
+        with self._connected(fold) as connection:
+            found = _many(connection, fold, _OF_STREAMS.format(where=where), asked)
+            yield from (change for change in found if change.since <= self.upto)
+            later = [change.key for change in found if change.since > self.upto]
+            if later:
+                yield from states_of_streams(connection, self.store, fold, later, self.upto)
 
-    def _fetch(self, fold: Fold[S], statement: TextClause, values: dict[str, Any]) -> Iterator[Change[S]]:
-        name = {"p": fold.name, "v": fold.version, **values}
-        if fold.stream_of is None:
-            name["upto"] = self.upto
-        self._refuse_parked(fold)
-        with self.engine.connect() as connection:
-            found = connection.execute(statement, name).all()
-        for row in found:
-            yield Change(row.key, Position(row.since), fold.decode(row.state))
-
-    def _refuse_parked(self, fold: Fold[Any]) -> None:
+    def refuse_parked(self, fold: Fold[Any]) -> None:
+        """Raise ProjectionParked where the fold stopped before this position."""
         bookmark = self.parked.get(fold.name)
         if bookmark is not None and bookmark.parked_at is not None and self.upto > bookmark.parked_at:
             raise ProjectionParked(projection=fold.name, position=bookmark.parked_at, actual=bookmark.parked_error)
@@ -154,37 +171,3 @@ def at_least(
     upto = reached if as_of is None else as_of
     parked = {bookmark.projection: bookmark for bookmark in bookmarks(engine) if bookmark.parked_at is not None}
     return PostgresViews(engine, store, upto, parked)
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A projection rebuilt from the log beside the live one; `differs` names the first key that is not the same."""
-
-    projection: str
-    version: int
-    rows: int
-    rebuilt: str
-    live: str
-    differs: str | None
-
-    @property
-    def is_identical(self) -> bool:
-        """Whether the digests are equal."""
-        return self.rebuilt == self.live
-
-
-def compare(views: PostgresViews, folds: tuple[Fold[Any], ...] = ALL) -> Iterator[Compared]:
-    """Rebuild each fold from the log up to the views' position and compare digests with its table."""
-    for fold in folds:
-        rebuilt = replay(fold, views.store.read(upto=views.upto, types=tuple(fold.reads)))
-        live = views.changes(fold)
-        ours, theirs = digest_changes(rebuilt), digest_changes(live)
-        differs = None if ours == theirs else _first_difference(rebuilt, live)
-        yield Compared(fold.name, fold.version, len(rebuilt), ours, theirs, differs)
-
-
-def _first_difference(rebuilt: tuple[Change[Any], ...], live: tuple[Change[Any], ...]) -> str:
-    ours = {(change.key, change.since): change.state for change in rebuilt}
-    theirs = {(change.key, change.since): change.state for change in live}
-    keys = sorted(ours.keys() | theirs.keys())
-    return next(f"{key} since {since}" for key, since in keys if ours.get((key, since)) != theirs.get((key, since)))

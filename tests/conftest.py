@@ -18,9 +18,9 @@ from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from api import embedded
-from api.house import House
+from api.embedded.record import ADMIN, read_passwords, read_setup, url
+from api.house import House, blobs_of
 from api.settings import Settings, read_settings
-from eventlog.blobs import PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
@@ -40,10 +40,11 @@ class Database:
 
     owner_url: str
     app_url: str
+    keys: Path
 
     def named(self, name: str) -> Database:
-        """Another database of the same server."""
-        return Database(_renamed(self.owner_url, name), _renamed(self.app_url, name))
+        """Another database of the same server, with a folder for keys of its own."""
+        return Database(_renamed(self.owner_url, name), _renamed(self.app_url, name), self.keys.with_name(name))
 
     @property
     def app_role(self) -> str | None:
@@ -52,29 +53,57 @@ class Database:
         return None if role == make_url(self.owner_url).username else role
 
 
-def _renamed(url: str, name: str) -> str:
-    return make_url(url).set(database=name).render_as_string(hide_password=False)
+def _renamed(address: str, name: str) -> str:
+    return make_url(address).set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the embedded server of this test run lives."""
+    return tmp_path_factory.mktemp("home").resolve()
+
+
+@pytest.fixture(scope="session")
+def server(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The server of this test run."""
-    settings = read_settings()
+    settings, keys = read_settings(), tmp_path_factory.mktemp("keys") / "server"
     if settings.database_url is not None:
-        url = settings.database_url.get_secret_value()
-        owner = url if settings.owner_url is None else settings.owner_url.get_secret_value()
-        yield Database(_psycopg(owner), _psycopg(url))
+        app = settings.database_url.get_secret_value()
+        owner = app if settings.owner_url is None else settings.owner_url.get_secret_value()
+        yield Database(_psycopg(owner), _psycopg(app), keys)
         return
-    home = tmp_path_factory.mktemp("home")
     found = embedded.up(home)
     try:
-        yield Database(found.owner_url, found.app_url)
+        yield Database(found.owner_url, found.app_url, keys)
     finally:
         embedded.down(home)
 
 
-def _psycopg(url: str) -> str:
-    return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+@pytest.fixture(scope="session")
+def superuser_url(server: Database, home: Path) -> str:
+    """Where a superuser of the server connects: that of the embedded one, or an owner that is one."""
+    setup, passwords = read_setup(home), read_passwords(home)
+    if setup is not None and passwords is not None:
+        return url(ADMIN, passwords, setup.layout(home).sockets)
+    engine = create_engine(server.owner_url)
+    with engine.connect() as connection:
+        is_super = connection.execute(text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).scalar_one()
+    engine.dispose()
+    if not is_super:
+        pytest.skip("no role that is known here is a superuser")
+    return server.owner_url
+
+
+@pytest.fixture
+def superuser_engine(database: Database, superuser_url: str) -> Iterator[Engine]:
+    """A superuser's engine on the golden log."""
+    opened = open_engine(_renamed(superuser_url, make_url(database.owner_url).database or ""))
+    yield opened
+    opened.dispose()
+
+
+def _psycopg(address: str) -> str:
+    return make_url(address).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="session")
@@ -168,8 +197,11 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 
 def house_on(engine: Engine, database: Database) -> House:
     """A house on an engine, as the composition root builds it."""
-    settings = Settings(database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url))
-    return House(settings, engine, PostgresStore(engine), PostgresBlobs(engine), Projector(engine))
+    settings = Settings(
+        database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url), keys=database.keys
+    )
+    store = PostgresStore(engine, archive=settings.archive_folder)
+    return House(settings, engine, store, blobs_of(settings, engine), Projector(engine))
 
 
 @pytest.fixture

@@ -63,10 +63,10 @@ class Page:
 
     def link(self, label: str) -> Link:
         """The link with this text, else the first whose text contains it. Raises Absent."""
-        wanted = _plain(label)
+        wanted = plain(label)
         links = [link for link in self.links() if link.text]
-        exact = [link for link in links if _plain(link.text) == wanted]
-        found = exact or [link for link in links if wanted in _plain(link.text)]
+        exact = [link for link in links if plain(link.text) == wanted]
+        found = exact or [link for link in links if wanted in plain(link.text)]
         if not found:
             raise Absent("no_such_link", label)
         return found[0]
@@ -74,7 +74,7 @@ class Page:
     def field(self, label: str) -> Any:
         """The form control that a label belongs to. Raises Absent."""
         for element in self.document.iter("label"):
-            if _plain(_caption(element)) == _plain(label):
+            if plain(_caption(element)) == plain(label):
                 control = self._labelled(element)
                 if control is not None:
                     return control
@@ -89,7 +89,7 @@ class Page:
         for element in self.document.iter("button", "input"):
             caption = _words(element) if element.tag == "button" else str(element.get("value") or "")
             is_button = element.tag == "button" or element.get("type") == "submit"
-            if is_button and _plain(caption) == _plain(label) and _form_of(element) is not None:
+            if is_button and plain(caption) == plain(label) and _form_of(element) is not None:
                 return element
         raise Absent("no_such_field", label)
 
@@ -109,7 +109,7 @@ class Page:
         if control.tag != "select":
             raise Absent("no_such_field", label)
         options = list(control.iter("option"))
-        chosen = next((element for element in options if _plain(_words(element)) == _plain(option)), None)
+        chosen = next((element for element in options if plain(_words(element)) == plain(option)), None)
         if chosen is None:
             raise Absent("no_such_option", option)
         for element in options:
@@ -237,7 +237,8 @@ def _caption(label: html.HtmlElement) -> str:
     return _SPACE.sub(" ", "".join(map(str, own))).strip()
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A label as labels are compared: without case, needless space, and a colon or star at its end."""
     return _SPACE.sub(" ", text).strip().rstrip(":*").strip().casefold()
 
 

@@ -21,3 +21,11 @@ class BadSweep(FlywheelError):
 class KeyTaken(FlywheelError):
     """The append key {key} was used in the stream {actual}, expected {expected}: the run cannot be recorded.
     Find who appended that with `flywheel log tail`; a run's keys are the runner's own."""
+
+
+class UnknownVerifier(FlywheelError):
+    """No verifier has the version {actual!r}: expected one of {expected}."""
+
+
+class CannotGrade(FlywheelError):
+    """The run {run} cannot be graded again: {actual}; expected a run on one of our sites with its end state."""

@@ -10,7 +10,8 @@ import typer
 from projections.benchmarks import BENCHMARKS, BenchmarkState
 
 from ..errors import Unknown
-from .output import AsJson, emit_json, listing, opened, say
+from ..reading import read_position
+from .output import AsJson, AsOf, emit_json, listing, opened, say
 
 app = typer.Typer(help="Benchmarks: list, show.", no_args_is_help=True)
 
@@ -22,19 +23,24 @@ def _row(state: BenchmarkState) -> dict[str, Any]:
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List benchmarks."""
     with opened() as house:
-        rows = [_row(state) for state in house.views().find(BENCHMARKS).values()]
+        views = house.views(read_position(house.store, as_of))
+        rows = [_row(state) for state in views.find(BENCHMARKS).values()]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "digest")
     listing(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
 
 
 @app.command()
-def show(benchmark: Annotated[str, typer.Argument(help="The benchmark's name.")], as_json: AsJson = False) -> None:
+def show(
+    benchmark: Annotated[str, typer.Argument(help="The benchmark's name.")],
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
     """Show one benchmark's templates and instances."""
     with opened() as house:
-        state = house.views().get(BENCHMARKS, benchmark)
+        state = house.views(read_position(house.store, as_of)).get(BENCHMARKS, benchmark)
     if state is None:
         raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
     if as_json:

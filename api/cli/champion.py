@@ -8,12 +8,16 @@ import msgspec
 import typer
 
 from gate import promote
+from gate.figures import counted
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 
 from ..artifacts import resolve
 from ..errors import Unknown
+from ..house import House
 from ..reading import read_position
+from ..withdrawing import learned_from, runs_of_champion, withdrawal
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say
+from .taint import plain, show_learned
 
 app = typer.Typer(help="The champion: show, history, point, back.", no_args_is_help=True)
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with the move.")]
@@ -30,7 +34,7 @@ def _row(state: ChampionState) -> dict[str, Any]:
 def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         state = views.get(CHAMPIONS, CHAMPION)
     if state is None:
         raise Unknown(
@@ -46,11 +50,11 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def history(as_json: AsJson = False) -> None:
+def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
     with opened() as house:
-        changes = house.views().history(CHAMPIONS, CHAMPION)
-    rows = [_row(change.state) for change in changes]
+        changes = house.views(read_position(house.store, as_of)).history(CHAMPIONS, CHAMPION)
+    rows = [_row(change.state) for change in changes if change.state is not None]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     listing(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
 
@@ -72,19 +76,56 @@ def point(
 
 
 @app.command()
-def back(reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Put the champion before the present one back, and quarantine what was learned since."""
+def back(
+    reason: Reason,
+    withdraw_tainted: Annotated[
+        bool,
+        typer.Option("--withdraw-tainted", help="Also withdraw the runs played with the champion that is left."),
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the champion before the present one back, and quarantine what was learned since.
+
+    With --withdraw-tainted nothing is learned any more from the runs that the champion which is left has played since
+    it was pointed; what was learned from them is shown first.
+    """
     with opened() as house:
+        if withdraw_tainted:
+            _back_and_withdraw(house, reason, yes=yes, as_json=as_json)
+            return
         confirmed("Put the champion before the present one back?", yes=yes)
         pointed = promote.back(house.store, house.views(), reason, ACTOR)
     _moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=as_json)
 
 
+def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -> None:
+    views = house.views()
+    runs = runs_of_champion(views)
+    found = learned_from(house, views, runs)
+    if not as_json:
+        show_learned(
+            found, empty="The champion that is left has played no runs since it was pointed: none are withdrawn."
+        )
+    confirmed(f"Put the champion before the present one back, and withdraw {counted(len(runs), 'run')}?", yes=yes)
+    pointed = promote.back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
+    words = f"{pointed.artifact} is champion again since position {pointed.position}"
+    if as_json:
+        emit_json({**_plain(pointed), "withdrawn": runs, "tainted": plain(found)})
+        return
+    _moved(pointed, words, as_json=False)
+    if runs:
+        say(f"withdrawn: {counted(len(runs), 'run')}")
+
+
 def _moved(pointed: promote.Pointed, words: str, *, as_json: bool) -> None:
     if as_json:
-        moved = {"champion": str(pointed.artifact), "since": pointed.position, "quarantined": pointed.quarantined}
-        emit_json(moved)
+        emit_json(_plain(pointed))
         return
     say(words)
     for piece in pointed.quarantined:
         say(f"quarantined: {piece}")
+
+
+def _plain(pointed: promote.Pointed) -> dict[str, Any]:
+    return {"champion": str(pointed.artifact), "since": pointed.position, "quarantined": pointed.quarantined}

@@ -13,7 +13,7 @@ from projections.checkpoints import CHECKPOINTS, DatasetState
 
 from .. import datasets
 from ..reading import read_position
-from .output import AsJson, AsOf, bar, emit_json, facts, listing, opened, say
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
 
 app = typer.Typer(help="Datasets: build, list, show, export, verify.", no_args_is_help=True)
 Digest = Annotated[str, typer.Argument(help="The dataset's digest, or its first eight characters or more.")]
@@ -30,26 +30,27 @@ def build(
     """Freeze an sft dataset: rejection sampling over the runs in the log. Benchmark runs never enter."""
     query = SftQuery(min_score=round(min_score * 1_000_000), best_of_group=best_of_group, environment=environment)
     with opened() as house, bar("selecting runs", None):
-        built = datasets.build(house.store, house.blobs, house.views(read_position(house.engine, as_of)), query)
+        built = datasets.build(house.store, house.blobs, house.views(read_position(house.store, as_of)), query)
         digest = datasets.freeze(house.store, built, "operator")
         row = _row(datasets.find(house.views(), digest))
     _show(row, as_json=as_json)
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List datasets."""
     with opened() as house:
-        rows = [_row(state) for state in house.views().find(CHECKPOINTS, "dataset/").values()]
+        views = house.views(read_position(house.store, as_of))
+        rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
     columns = ("dataset", "kind", "rows", "groups", "upto")
     listing(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
 
 
 @app.command()
-def show(dataset: Digest, as_json: AsJson = False) -> None:
+def show(dataset: Digest, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
     with opened() as house:
-        row = _row(datasets.find(house.views(), dataset))
+        row = _row(datasets.find(house.views(read_position(house.store, as_of)), dataset))
     _show(row, as_json=as_json)
 
 
@@ -74,11 +75,15 @@ def export(
 
 @app.command()
 def verify(dataset: Digest, as_json: AsJson = False) -> None:
-    """Make the dataset's rows again from the log and compare digests."""
-    with opened() as house, bar("making the rows", None):
+    """Make the dataset's rows again from the log and compare digests: equal, different, or erased.
+
+    Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
+    """
+    with opened() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
         built = datasets.load(house.store, house.blobs, house.views, dataset)
     if as_json:
-        emit_json({"dataset": built.digest, "equal": True, "rows": built.rows.height, "upto": built.upto})
+        same = {"dataset": built.digest, "outcome": "equal", "equal": True}
+        emit_json({**same, "rows": built.rows.height, "upto": built.upto})
     else:
         say(f"equal: {built.rows.height} rows from positions up to {built.upto} give {built.digest}")
 

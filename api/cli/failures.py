@@ -18,7 +18,7 @@ app = typer.Typer(help="Failures: list the clusters.", no_args_is_help=True)
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List clusters of failed runs, largest first."""
     with opened() as house:
-        found = clusters(house.views(read_position(house.engine, as_of)).find(FAILURES).values())
+        found = clusters(house.views(read_position(house.store, as_of)).find(FAILURES).values())
     rows = [{**dataclasses.asdict(cluster), "count": len(cluster.runs)} for cluster in found]
     columns = ("count", "failure_class", "step_intent", "template", "environment")
     listing(rows, columns, as_json=as_json, empty="no failed runs")

@@ -19,7 +19,8 @@ from ..errors import Unknown, VerdictDiffers
 from ..evaluate import challenge, judged, play_and_settle
 from ..exclusive import only_controller
 from ..house import House
-from .output import ERR, AsJson, TerminalReporter, emit_json, facts, listing, opened, say
+from ..reading import read_position
+from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
 
 app = typer.Typer(help="The gate: run, list, explain, verify.", no_args_is_help=True)
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
@@ -54,19 +55,20 @@ def run_(
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List evaluations and their verdicts."""
     with opened() as house:
-        rows = [_row(state) for state in house.views().find(VERDICTS).values()]
+        views = house.views(read_position(house.store, as_of))
+        rows = [_row(state) for state in views.find(VERDICTS).values()]
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
     listing(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
 
 
 @app.command("explain")
-def explain_(evaluation: Evaluation, as_json: AsJson = False) -> None:
+def explain_(evaluation: Evaluation, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Print a verdict with every number that decided it."""
     with opened() as house:
-        state = _found(house, evaluation)
+        state = _found(house, evaluation, as_of)
     _show(state, as_json=as_json)
 
 
@@ -90,8 +92,8 @@ def verify(evaluation: Evaluation, as_json: AsJson = False) -> None:
         say(f"equal: {evaluation} recomputes to the same {len(ours)} bytes: {again.decision}")
 
 
-def _found(house: House, evaluation: str) -> VerdictState:
-    state = house.views().get(VERDICTS, evaluation)
+def _found(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:
+    state = house.views(read_position(house.store, as_of)).get(VERDICTS, evaluation)
     if state is None:
         raise Unknown(what="evaluation", actual=evaluation, way_out="`flywheel gate list` names them.")
     return state

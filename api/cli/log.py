@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import text
+from rich.text import Text
 
-from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
-from eventlog.store import START, Position, Recorded
+from eventlog.signature import Signed, fingerprint
+from eventlog.store import Position, Recorded
 from eventlog.transfer import export_log, import_log
+from eventlog.verification import verify_log
 
-from ..house import owner_url
+from ..errors import BeyondHead
+from ..house import House, blobs_of, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
+from ..signing import PUBLIC, check_signed, keys_folder, opening, sign_head, text_of, to_sign, write_signed
 from ..summary import head_chain
 from .db import migrated
-from .output import AsJson, bar, emit_json, listing, opened, say
+from .output import ERR, AsJson, bar, emit_json, listing, opened, say
 
-app = typer.Typer(help="The log: head, tail, verify, export, import.", no_args_is_help=True)
+app = typer.Typer(help="The log: head, tail, verify, sign, archive, export, import.", no_args_is_help=True)
+
+_WORTH_A_PROCESS = 20_000
+
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Processes side by side. Default: one a core where it pays.")
+]
 
 
 @app.command()
@@ -72,26 +83,92 @@ def _plain(event: Recorded) -> dict[str, Any]:
 
 
 @app.command()
-def verify(as_json: AsJson = False) -> None:
-    """Check every event's digest, the gapless order and the hash chain."""
+def verify(
+    first: Annotated[int, typer.Option("--from", min=1, metavar="P", help="The first position to verify.")] = 1,
+    last: Annotated[
+        int | None, typer.Option("--to", min=1, metavar="P", help="The last one. Default: the head.")
+    ] = None,
+    workers: Workers = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(help="What `log sign` wrote: the log must still have it.", exists=True, dir_okay=False),
+    ] = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(help="The key you trust, in PEM. Default: this project's own.", exists=True, dir_okay=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every event's digest, the gapless order, the hash chain, versions and keys, and the guards.
+
+    With --signature also that a signed head still stands. The first damage ends it, the same with any --workers.
+    """
+    if public_key is not None and signature is None:
+        raise typer.BadParameter("--public-key is for --signature; name both")
+    if last is not None and last < first:
+        raise typer.BadParameter(f"--to {last} lies before --from {first}; expected a range of positions")
     with opened() as house:
-        upto = house.store.head()
-        last = GENESIS
-        with bar("verifying the log", upto) as advance:
-            for row in verified(house.store.stored(upto=upto), after=START, previous=GENESIS):
-                last = row.chain
-                advance()
-    found = {"verified": upto, "chain": last.hex()}
-    emit_json(found) if as_json else say(f"{upto} events verify; chain {last.hex()}")
+        head = house.store.head()
+        if max(first - 1, last or 0) > head:
+            raise BeyondHead(expected=max(first, last or 0), actual=head)
+        signed = None if signature is None else check_signed(house, signature, public_key, head)
+        upto = Position(last or head)
+        chain = _verified(house, Position(first - 1), upto, workers, "verifying the log")
+    amount = upto - first + 1
+    if as_json:
+        shown = None if signed is None else {**signed.model_dump(mode="json"), "key": _fingerprint(signed)}
+        emit_json({"verified": amount, "from": first, "to": upto, "chain": chain.hex(), "signature": shown})
+        return
+    say(f"{amount} events verify{'' if first == 1 else f' from position {first} on'}; chain {chain.hex()}")
+    if signed is not None:
+        say(f"What {_fingerprint(signed)} signed at {signed.at} still stands at position {signed.position}.")
+
+
+def _verified(house: House, after: Position, upto: Position, workers: int | None, title: str) -> bytes:
+    """The chain at `upto`; without a number of workers one for each core while each has enough to do."""
+    amount = upto - after
+    side_by_side = min(os.cpu_count() or 1, 1 + amount // _WORTH_A_PROCESS) if workers is None else workers
+    with bar(title, amount) as advance:
+        return verify_log(opening(house), after=after, upto=upto, workers=side_by_side, progress=advance)
+
+
+@app.command()
+def sign(
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the signed head. Default: the terminal.", dir_okay=False)
+    ] = None,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign the head, for a place outside this machine; `log verify --signature` compares the log with it later.
+
+    First verifies what was appended since the last signature, and refuses a log that does not extend that one.
+    """
+    with opened() as house:
+        now, after = to_sign(house)
+        _verified(house, after, now.head, workers, "verifying what is new")
+        found = sign_head(house, now, datetime.now(UTC))
+        kept = keys_folder(house.settings) / PUBLIC
+    if out is not None:
+        write_signed(found, out)
+    if out is None or as_json:
+        typer.echo(text_of(found), nl=False)
+    where = "" if out is None else f" in {out}"
+    ERR.print(Text(f"Position {found.position} is signed{where} with {_fingerprint(found)}"), soft_wrap=True)
+    ERR.print(Text(f"Keep the statement and {kept} where the database's owner cannot change them."), soft_wrap=True)
+
+
+def _fingerprint(signed: Signed) -> str:
+    return fingerprint(bytes.fromhex(signed.public_key))
 
 
 @app.command(name="export")
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write; a .gz ending compresses.")], as_json: AsJson = False
 ) -> None:
-    """Write the whole log and its blobs to a file, for your eyes alone, that `log import` reads."""
+    """Write the whole log and its blobs, without any keys, to a file for your eyes alone that `log import` reads."""
     with opened() as house, bar("exporting", house.store.head()) as advance:
-        count = export_log(house.engine, file, advance)
+        count = export_log(house.engine, file, advance, blobs=house.blobs, archive=house.store.archive)
     emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
 
 
@@ -105,8 +182,9 @@ def import_(
     migrated(settings)
     engine = open_engine(owner_url(settings), settings.project)
     try:
+        blobs = blobs_of(settings, engine) if settings.blobs else None
         with bar("importing", None) as advance:
-            count = import_log(engine, file, advance)
+            count = import_log(engine, file, advance, blobs=blobs)
     finally:
         engine.dispose()
     found = {"events": count, "file": file}
@@ -116,7 +194,6 @@ def import_(
 @app.command()
 def stats(as_json: AsJson = False) -> None:
     """Count events by type."""
-    with opened() as house, house.engine.connect() as connection:
-        counted = text('SELECT type, count(*) AS events FROM events GROUP BY type ORDER BY type COLLATE "C"')
-        rows = [{"type": row.type, "events": row.events} for row in connection.execute(counted)]
+    with opened() as house:
+        rows = [{"type": kind, "events": events} for kind, events in sorted(house.store.counts().items())]
     listing(rows, ("type", "events"), as_json=as_json, empty="no events")

@@ -17,15 +17,20 @@ from eventlog.database import first_line
 from eventlog.errors import FlywheelError, LogUnavailable
 
 from . import (
+    archive,
     artifact,
     benchmark,
+    blobs,
     champion,
     dataset,
     db,
+    diff,
     doctor,
     env,
+    erase,
     failures,
     gate,
+    judging,
     log,
     replay,
     rewrites,
@@ -33,6 +38,7 @@ from . import (
     runs,
     serve,
     token,
+    whatif,
 )
 from .output import ERR
 
@@ -52,7 +58,13 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
+app.command("diff")(diff.diff)
+app.command("what-if")(whatif.what_if)
 app.command("doctor")(doctor.doctor)
+log.app.command("archive")(archive.archive_command)
+runs.app.command()(judging.grade)
+runs.app.command()(judging.judges)
+app.command("erase")(erase.erase)
 for _name, _group in (
     ("db", db.app),
     ("log", log.app),
@@ -63,6 +75,7 @@ for _name, _group in (
     ("dataset", dataset.app),
     ("benchmark", benchmark.app),
     ("gate", gate.app),
+    ("blobs", blobs.app),
     ("champion", champion.app),
     ("artifact", artifact.app),
     ("token", token.app),

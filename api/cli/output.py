@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from eventlog.errors import BlobErased
+
 from ..house import House, open_house
 from ..settings import read_settings
 
@@ -36,6 +38,18 @@ def opened() -> Iterator[House]:
 def emit_json(data: object) -> None:
     """One JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def erased_as_json(named: dict[str, object], *, as_json: bool) -> Iterator[None]:
+    """Where bytes that are needed were erased, programs get the outcome *erased* on standard output; exit code 1."""
+    try:
+        yield
+    except BlobErased as error:
+        if not as_json:
+            raise
+        emit_json({**named, "outcome": "erased", "blob": error.facts["actual"], "message": str(error)})
+        raise typer.Exit(1) from error
 
 
 def say(text: str) -> None:
@@ -94,12 +108,21 @@ class TerminalReporter:
 
 
 @contextmanager
-def bar(title: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """A progress bar of `total` steps; where nobody watches, one line at the end."""
+def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
+    """A progress bar of `total` steps, moved on by one or by a number; where nobody watches, one line at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda steps=1: progress.advance(task, steps)
+
+
+@contextmanager
+def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar of `total` steps that is told how far it is; where nobody watches, one line at the end."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=ERR) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda reached: progress.update(task, completed=reached, total=max(total, reached))
 
 
 def confirmed(question: str, *, yes: bool) -> None:

@@ -2,72 +2,100 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 import typer
 
 from projections import ALL
+from projections.builds import Bookmark
+from projections.compare import Compared, compare
 from projections.errors import UnknownProjection
+from projections.frame import Frame
+from projections.framing import compare_frames
+from projections.outcomes import FRAMES
 from projections.projection import AnyFold
-from projections.views import Compared, PostgresViews, compare
+from projections.rebuild import prune as pruned_builds
+from projections.views import PostgresViews
 
+from ..house import House
 from ..reading import read_position
-from .output import AsJson, bar, emit_json, opened, say, table
+from .output import ERR, AsJson, bar, emit_json, gauge, opened, say, table
 
 
 def replay(
     verify: Annotated[bool, typer.Option("--verify", help="Fail unless every projection is identical.")] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Throw the tables away and fold them again.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the tables again beside the live ones.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove tables that no code here reads any more.")] = False,
     to: Annotated[str | None, typer.Option(metavar="POSITION|TIME", help="Up to here. Default: the head.")] = None,
     projection: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fold every projection from the log beside the live one and compare their digests.
 
-    With --to, a projection keyed by run keeps no earlier state: there both sides are folded from the log.
+    A projection keyed by run keeps no earlier state: its table is compared at the position that it is at, also with
+    --to. A frame has no table: made in one go, it is compared with parts that were merged.
+
+    A rebuild reads the log once for all projections and then switches; until then readers see the old tables.
     """
-    folds = chosen(projection or [])
+    folds, frames = chosen(projection or [])
     with opened() as house:
-        if rebuild:
-            with bar("rebuilding", len(folds)) as advance:
-                for fold in folds:
-                    house.projector.rebuild([fold.name])
-                    advance()
-        views = house.views(read_position(house.engine, to))
-        found = _compared(views, folds)
+        parked = _rebuilt(house, folds) if rebuild and folds else []
+        removed = pruned_builds(house.engine, ALL) if prune else ()
+        views = house.views(read_position(house.store, to))
+        found = _compared(views, folds, frames)
     if as_json:
         emit_json([_plain(row) for row in found])
     else:
-        _show(found, views)
-    if verify and not all(row.is_identical for row in found):
+        _show(found, views, removed)
+    for bookmark in parked:
+        ERR.print(
+            f"{bookmark.projection} was not switched: at position {bookmark.position} it stopped on"
+            f" {bookmark.parked_error}. The old table stays; mend the fold and rebuild again.",
+            markup=False,
+            soft_wrap=True,
+        )
+    if parked or (verify and not all(row.is_identical for row in found)):
         raise typer.Exit(1)
 
 
-def chosen(names: list[str]) -> tuple[AnyFold, ...]:
-    """The folds of these names, all where none is named. Raises UnknownProjection."""
-    known = {fold.name: fold for fold in ALL}
+def chosen(names: list[str]) -> tuple[tuple[AnyFold, ...], tuple[Frame, ...]]:
+    """The folds and the frames of these names, all where none is named. Raises UnknownProjection."""
+    known = [fold.name for fold in ALL] + [frame.name for frame in FRAMES]
     for name in names:
         if name not in known:
             raise UnknownProjection(actual=name, expected=", ".join(known))
-    return tuple(known[name] for name in names) if names else ALL
+    wanted = names or known
+    return tuple(one for one in ALL if one.name in wanted), tuple(one for one in FRAMES if one.name in wanted)
 
 
-def _compared(views: PostgresViews, folds: tuple[AnyFold, ...]) -> list[Compared]:
+def _rebuilt(house: House, folds: tuple[AnyFold, ...]) -> list[Bookmark]:
+    """Rebuild these folds; those that parked."""
+    with gauge("rebuilding", house.store.head()) as advance:
+        found = house.projector.rebuild([fold.name for fold in folds], progress=advance)
+    return [bookmark for bookmark in found if bookmark.parked_at is not None]
+
+
+def _compared(views: PostgresViews, folds: tuple[AnyFold, ...], frames: tuple[Frame, ...]) -> list[Compared]:
     found = []
-    with bar("replaying", len(folds)) as advance:
-        for row in compare(views, folds):
+    with bar("replaying", len(folds) + len(frames)) as advance:
+        for row in chain(compare(views, folds), compare_frames(views.engine, views.store, views.upto, frames)):
             found.append(row)
             advance()
     return found
 
 
-def _show(found: list[Compared], views: PostgresViews) -> None:
-    rows = [(row.projection, row.version, row.rows, row.rebuilt[:16], row.live[:16], _said(row)) for row in found]
-    table(("projection", "version", "rows", "rebuilt", "live", ""), rows)
+def _show(found: list[Compared], views: PostgresViews, removed: tuple[Bookmark, ...]) -> None:
+    for one in removed:
+        say(f"Removed the table of {one.projection} version {one.version}, which no code here reads.")
+    rows = [
+        (row.projection, row.version, row.upto, row.rows, row.rebuilt[:16], row.live[:16], _said(row)) for row in found
+    ]
+    table(("projection", "version", "position", "rows", "rebuilt", "live", ""), rows)
     different = [row.projection for row in found if not row.is_identical]
     if different:
         names = " ".join(f"--projection {name}" for name in different)
-        say(f"Different at position {views.upto}: {', '.join(different)}.")
+        say(f"Different: {', '.join(different)}.")
         say("Look first whether the log itself is sound: flywheel log verify")
         say(f"If it is, the tables are wrong, and are made again by: flywheel replay --rebuild {names}")
     else:
@@ -82,6 +110,7 @@ def _plain(row: Compared) -> dict[str, object]:
     return {
         "projection": row.projection,
         "version": row.version,
+        "position": row.upto,
         "rows": row.rows,
         "rebuilt": row.rebuilt,
         "live": row.live,

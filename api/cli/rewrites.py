@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from projections.projection import Change
 from projections.rewrites import REWRITES, RewriteState, is_cold
 
 from ..decide import describe
 from ..errors import Unknown
-from ..reading import read_position
+from ..reading import read_position, time_of
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
@@ -28,8 +29,8 @@ def list_(
 ) -> None:
     """List rewrites with their wins and losses."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
-        now = datetime.now(UTC)
+        views = house.views(read_position(house.store, as_of))
+        now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         rows = [_row(state, now) for state in views.find(REWRITES).values()]
     rows = [row for row in rows if status in {None, row["status"]}]
     columns = ("rewrite", "status", "wins", "losses", "step", "does", "source")
@@ -43,21 +44,30 @@ def _row(state: RewriteState, now: datetime) -> dict[str, Any]:
 
 
 @app.command()
-def show(rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_json: AsJson = False) -> None:
+def show(
+    rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_of: AsOf = None, as_json: AsJson = False
+) -> None:
     """Show one rewrite and every trial of it."""
     with opened() as house:
-        views = house.views()
+        views = house.views(read_position(house.store, as_of))
+        now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         state = views.get(REWRITES, rewrite)
         if state is None:
             raise Unknown(what="rewrite", actual=rewrite, way_out="`flywheel rewrites list` names them.")
         changes = views.history(REWRITES, rewrite)
-    history = [
-        {"since": c.since, "status": c.state.status, "wins": c.state.wins, "losses": c.state.losses} for c in changes
-    ]
-    row = _row(state, datetime.now(UTC))
+    history = [_trial(change) for change in changes]
+    row = _row(state, now)
     if as_json:
         emit_json({**row, "history": history})
         return
     facts(list(row.items()))
     say("")
     table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
+
+
+def _trial(change: Change[RewriteState]) -> dict[str, object]:
+    """One line of a history; nothing is left of a rewrite whose runs were all withdrawn."""
+    if change.state is None:
+        return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}
+    state = change.state
+    return {"since": change.since, "status": state.status, "wins": state.wins, "losses": state.losses}

@@ -1,24 +1,30 @@
-"""`flywheel runs`: what was run, and how it went."""
+"""`flywheel runs`: what was run, how it went, and what of it no longer counts."""
 
 from __future__ import annotations
 
 import dataclasses
+from difflib import unified_diff
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from gate.figures import decimal, dollars
-from projections.judges import JUDGES, Calibration, calibrations
+from agents.rollouts.replay import Divergence, Replayed
+from gate.figures import counted, decimal, dollars
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
+from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
-from ..grading import Graded, ended_of, grade_runs, judge_from
 from ..reading import read_position
-from .output import AsJson, AsOf, bar, emit_json, facts, listing, opened, say, table
+from ..replaying import replayed
+from ..withdrawing import learned_from, withdrawable, withdrawal
+from ..withdrawing import withdraw as withdrawn
+from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
+from .taint import plain, show_learned
 
-app = typer.Typer(help="Runs: list, show, grade, judges.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, show, replay, grade, judges, withdraw.", no_args_is_help=True)
+ACTOR = "operator"
 
 
 @app.command("list")
@@ -33,24 +39,30 @@ def list_(
 ) -> None:
     """List runs by name, with their rewards."""
     with opened() as house:
-        views = house.views(read_position(house.engine, as_of))
+        views = house.views(read_position(house.store, as_of))
         prefix = "" if sweep is None else f"{sweep}__"
         rewards = views.find(REWARDS, prefix)
+        taken_out, erased = withdrawals(views), erased_runs(views)
         rows = [
-            _row(state, rewards.get(key))
+            _row(state, rewards.get(key), taken_out.get(key), erased.get(key))
             for key, state in views.find(RUNS, prefix).items()
             if key.encode() > after.encode() and status in {None, state.status}
         ]
     rows = [row for row in rows if not failed or row["passed"] is False]
-    columns = ("run", "status", "passed", "score", "value", "cost", "candidate")
+    marks = [mark for mark in ("withdrawn", "erased") if any(row[mark] is not None for row in rows[:limit])]
+    columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
     listing(rows[:limit], columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
     if len(rows) > limit and not as_json:
         say(f"{len(rows) - limit} more; go on with --after {rows[limit - 1]['run']}")
 
 
-def _row(state: RunState, reward: RewardState | None) -> dict[str, Any]:
+def _row(
+    state: RunState, reward: RewardState | None, taken_out: TaintState | None, erased: TaintState | None
+) -> dict[str, Any]:
+    """A run for people. `withdrawn` and `erased` are the positions since which it is, None where it is not."""
     row: dict[str, Any] = msgspec.to_builtins(state)
     row |= {"passed": None, "score": None, "value": None, "cost": None}
+    row |= {name: None if fact is None else fact.since for name, fact in (("withdrawn", taken_out), ("erased", erased))}
     if reward is not None:
         row |= {
             "passed": reward.passed,
@@ -62,18 +74,22 @@ def _row(state: RunState, reward: RewardState | None) -> dict[str, Any]:
 
 
 @app.command()
-def show(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: AsJson = False) -> None:
+def show(
+    run: Annotated[str, typer.Argument(help="The run's name.")], as_of: AsOf = None, as_json: AsJson = False
+) -> None:
     """Show one run: where it came from, its steps, its reward."""
     with opened() as house:
-        views = house.views()
+        views = house.views(read_position(house.store, as_of))
         state = views.get(RUNS, run)
         if state is None:
             raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
-        row = _row(state, views.get(REWARDS, run))
+        facts_of = withdrawals(views).get(run), erased_runs(views).get(run)
+        row = _row(state, views.get(REWARDS, run), *facts_of)
         events = [event.event for event in house.store.read(stream=f"run/{run}", upto=views.upto)]
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})
         return
+    row |= {name: _said(fact) for name, fact in zip(("withdrawn", "erased"), facts_of, strict=True)}
     facts([(name, value) for name, value in row.items() if value not in (None, "", [])])
     steps = [event for event in events if event.type == "StepTaken"]
     say("")
@@ -84,69 +100,79 @@ def show(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: A
     )
 
 
+def _said(fact: TaintState | None) -> str | None:
+    return None if fact is None else f"since position {fact.since}: {fact.reason}"
+
+
 @app.command()
-def grade(
-    runs: Annotated[list[str] | None, typer.Argument(help="The runs' names.", metavar="RUN...")] = None,
-    judge: Annotated[bool, typer.Option("--judge", help="By the judge of FLYWHEEL_JUDGE_MODEL: a proxy.")] = False,
-    sweep: Annotated[str | None, typer.Option(help="All ended runs of this sweep or evaluation as well.")] = None,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Questions side by side.")] = 4,
+def withdraw(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="The runs' names.")],
+    reason: Annotated[str, typer.Option(help="Why; it is recorded with the runs.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what was learned from them, and stop there.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have ended runs judged from what was recorded. Where an oracle graded a run, its word stands.
+    """Learn nothing from these runs from here on; what was learned from them is shown first.
 
-    A run that this judge has judged is not asked about again: run it again to go on.
+    Rewrites, groups and later datasets go on as if the runs had never been. Champions, verdicts and costs keep their
+    facts. There is no way back.
     """
-    if not judge:
-        raise typer.BadParameter("runs are graded by their oracle when they end; say --judge to have a judge look too")
     with opened() as house:
-        named = [*(runs or []), *(ended_of(house.views(), sweep) if sweep is not None else [])]
-        if not named:
-            raise typer.BadParameter("expected at least one run, or a --sweep that has ended runs")
-        with judge_from(house.settings) as model, bar(f"judged by {model.name}", len(set(named))) as advance:
-            found = grade_runs(house, model, named, max_parallel=max_parallel, advance=advance)
-        rates = [_rates(row) for row in calibrations(house.views().find(JUDGES).values())]
+        views = house.views()
+        chosen = withdrawable(views, runs)
+        withdrawal(chosen, reason)
+        found = learned_from(house, views, chosen)
+        if not as_json:
+            show_learned(found, empty="")
+        since = None
+        if not dry_run:
+            confirmed(f"Withdraw {counted(len(chosen), 'run')}?", yes=yes)
+            since = withdrawn(house.store, chosen, reason, ACTOR)
     if as_json:
-        emit_json({"runs": [_graded(row) for row in found], "judges": rates})
+        emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": plain(found)})
+    elif since is None:
+        say("Nothing was changed: this was a dry run.")
     else:
-        _show_grades(found, rates)
-    if any(row.outcome == "failed" for row in found):
+        say(f"{counted(len(chosen), 'run')} withdrawn since position {since}")
+
+
+@app.command()
+def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: AsJson = False) -> None:
+    """Execute a recorded run again from its record, without side effects, and show the first divergence.
+
+    Exit code 0 where it is identical, 1 where it differs or where bytes that it needs were erased.
+    """
+    with opened() as house:
+        found = replayed(house.store, house.blobs, house.views, run)
+    if as_json:
+        emit_json(dataclasses.asdict(found))
+    else:
+        _tell(found)
+    if found.outcome != "identical":
         raise typer.Exit(1)
 
 
-def _graded(row: Graded) -> dict[str, Any]:
-    score = None if row.score is None else decimal(row.score)
-    return {"run": row.run, "outcome": row.outcome, "passed": row.passed, "score": score, "reason": row.reason}
+def _tell(found: Replayed) -> None:
+    if found.outcome == "erased":
+        say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
+        return
+    if found.divergence is None:
+        steps, pages = counted(found.steps, "step"), counted(found.pages, "recorded page")
+        say(f"identical: {steps} over {pages}; {', '.join(found.compared)} are as recorded")
+    else:
+        say(f"different: {found.run} diverges first in {found.divergence.where}")
+        for line in _diff(found.divergence):
+            say(line)
+    for line in found.not_compared:
+        say(f"not compared: {line}")
+    for line in found.trusted:
+        say(f"from the record alone: {line}")
 
 
-def _show_grades(found: tuple[Graded, ...], rates: list[dict[str, Any]]) -> None:
-    columns = ("run", "outcome", "passed", "score", "reason")
-    first = sorted(found, key=lambda row: row.outcome != "failed")[:50]
-    listing([_graded(row) for row in first], columns, as_json=False, empty="")
-    if len(found) > 50:  # noqa: PLR2004 (as many as `runs list` shows)
-        say(f"{len(found) - 50} more; --json shows all")
-    outcomes = sorted({row.outcome for row in found})
-    counts = " + ".join(f"{sum(row.outcome == each for row in found)} {each.replace('_', ' ')}" for each in outcomes)
-    say(f"{len(found)} received = {counts}")
-    say("")
-    listing(rates, RATES, as_json=False, empty="no judge has spoken")
-
-
-RATES = ("judge", "opinions", "compared", "accuracy", "false_pass_rate", "false_fail_rate")
-
-
-def _rates(row: Calibration) -> dict[str, Any]:
-    shares = {"accuracy": row.accuracy, "false_pass_rate": row.false_pass_rate, "false_fail_rate": row.false_fail_rate}
-    return {
-        **dataclasses.asdict(row),
-        "compared": row.compared,
-        **{name: None if share is None else decimal(share) for name, share in shares.items()},
-    }
-
-
-@app.command()
-def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List judges beside the oracle: how often each passed what it failed, and failed what it passed."""
-    with opened() as house:
-        found = calibrations(house.views(read_position(house.engine, as_of)).find(JUDGES).values())
-    rows = [_rates(row) for row in found]
-    listing(rows, RATES, as_json=as_json, empty="no judge has spoken; `flywheel runs grade --judge` asks one")
+def _diff(divergence: Divergence) -> list[str]:
+    lines = unified_diff(
+        divergence.expected, divergence.actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""
+    )
+    return list(lines)

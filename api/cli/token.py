@@ -9,7 +9,8 @@ import typer
 from projections.access import ACCESS
 
 from .. import tokens
-from .output import AsJson, emit_json, listing, opened, say
+from ..reading import read_position
+from .output import AsJson, AsOf, emit_json, listing, opened, say
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The token's name.")]
@@ -24,10 +25,10 @@ def issue(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List tokens by name; what they are is not stored."""
     with opened() as house:
-        states = house.views().find(ACCESS).values()
+        states = house.views(read_position(house.store, as_of)).find(ACCESS).values()
     rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
     listing(
         rows, ("token", "role", "revoked"), as_json=as_json, empty="no tokens; `flywheel token issue NAME` makes one"

@@ -8,8 +8,9 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from projections.access import ACCESS
+from projections.builds import bookmarks
 from projections.errors import ProjectionParked
-from projections.projector import Projector, bookmarks
+from projections.projector import Projector
 from projections.views import PostgresViews
 
 from ..house import House
@@ -39,7 +40,8 @@ Caller = Annotated[str, Depends(caller)]
 
 
 def _tokens(house: House) -> PostgresViews:
-    reached = Projector(house.engine, (ACCESS,)).catch_up()  # the others may be behind, and are not waited for
+    gatekeeper = Projector(house.engine, (ACCESS,), house.store)  # the others may be behind, and are not waited for
+    reached = gatekeeper.catch_up()
     (bookmark,) = bookmarks(house.engine, (ACCESS,))
     if bookmark.parked_at is not None:
         raise ProjectionParked(

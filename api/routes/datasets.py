@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Path, Response
 from fastapi.responses import StreamingResponse
 
 from projections.checkpoints import CHECKPOINTS
+from projections.taint import erasures
 
 from ..datasets import find, load
 from .errors import NotAcceptable
@@ -53,20 +54,26 @@ def one_dataset(views: Reading, digest: Digest) -> Response:
         200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
         304: {"description": "They are the ones of If-None-Match."},
         406: {"model": Problem, "description": "Neither Arrow nor NDJSON is accepted."},
+        410: {"model": Problem, "description": "The rows need bytes whose subject was erased."},
     },
 )
 def rows(
     house: HouseOf, views: Reading, digest: Digest, accept: Accept = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the digest."""
+    """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the digest.
+
+    Once any subject was erased, rows that a caller knows are made again too: what is erased is not confirmed.
+    """
     media = preferred(accept, OFFERED)
     if media is None:
         raise NotAcceptable(actual=accept, offered=", ".join(OFFERED))
     headers = {"ETag": f'"{digest}"', "Vary": "Accept"}
     find(views, digest)
-    if _is_known(if_none_match, headers["ETag"]):
+    if _is_known(if_none_match, headers["ETag"]) and not erasures(house.views()):
         return Response(status_code=304, headers=headers)
     frame = load(house.store, house.blobs, house.views, digest, as_of=views.upto).rows
+    if _is_known(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
     body = _encoded(frame, media)
     return StreamingResponse(_chunks(body), media_type=media, headers={**headers, "Content-Length": str(len(body))})
 

@@ -13,6 +13,10 @@ class Unprocessable(FlywheelError):
     """{where} is {actual}: expected {expected}."""
 
 
+class BlobTooLarge(FlywheelError):
+    """The body has {actual}: expected at most {expected} bytes in one blob; put it in parts."""
+
+
 class NotAcceptable(FlywheelError):
     """No answer of the kind {actual!r} is offered: expected one of {offered} in the Accept header."""
 

@@ -11,13 +11,13 @@ from pydantic import Field, ValidationError
 
 from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import EXACT, Count
-from eventlog.store import Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
+from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
 
 from . import outside
 from .access import Caller
 from .errors import AppendConflict, AppendKeyReused, Unprocessable
 from .problems import Problem, faults
-from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, mark, reply
+from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 
 router = APIRouter(prefix="/events", tags=["events"])
 
@@ -156,4 +156,5 @@ def _answer(request: Request, outcome: Outcome) -> Response:
             taken = {"first": outcome.first, "last": outcome.last, "version": outcome.version}
             return reply({"outcome": "committed", **taken}, status=201)
         case _:
+            mark(request, max(outcome.last, known_position(request.scope) or START))
             return reply({"outcome": "repeated", "first": outcome.first, "last": outcome.last, "version": None})

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from eventlog.grouping import Counts
-from projections.projector import bookmarks
+from projections.builds import lags
 
 from ..house import House
 from .access import caller
@@ -58,12 +58,16 @@ def _appends(counts: Counts) -> Iterator[Metric]:
 def _log(house: House) -> Iterator[Metric]:
     head = house.store.head()
     yield GaugeMetricFamily("flywheel_log_head", "The last committed position.", value=head)
-    lag = GaugeMetricFamily("flywheel_projection_lag_events", "Positions behind the head.", labels=["projection"])
-    parked = GaugeMetricFamily(
-        "flywheel_projection_parked", "1 where a projection stopped at an event it cannot fold.", labels=["projection"]
-    )
-    for bookmark in bookmarks(house.engine):
-        lag.add_metric([bookmark.projection], head - bookmark.position)
-        parked.add_metric([bookmark.projection], 0 if bookmark.parked_at is None else 1)
-    yield lag
-    yield parked
+    told = {
+        "lag_events": "Events behind the head.",
+        "lag_seconds": "Seconds since the first event that is not folded yet was recorded.",
+        "parked": "1 where a projection stopped at an event it cannot fold.",
+    }
+    gauges = {
+        name: GaugeMetricFamily(f"flywheel_projection_{name}", words, labels=["projection"])
+        for name, words in told.items()
+    }
+    for lag in lags(house.engine):
+        for name, value in {"lag_events": lag.events, "lag_seconds": lag.seconds, "parked": lag.is_parked}.items():
+            gauges[name].add_metric([lag.projection], value)
+    yield from gauges.values()

@@ -16,23 +16,27 @@ from starlette.exceptions import HTTPException
 from eventlog.errors import (
     AppendInterrupted,
     BadProjectName,
+    BlobErased,
     BlobMissing,
     FlywheelError,
     ForeignSchema,
     LogBusy,
     LogFull,
     LogUnavailable,
+    ObjectStoreUnusable,
     OldServer,
+    SubjectGone,
     UnstorableNumber,
     UnstorableText,
 )
-from projections.errors import NotThereYet, ProjectionParked, UnknownProjection
+from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
 from ..errors import BadPosition, NotSetUp, Unknown
 from ..tokens import TokenNameTaken
 from .errors import (
     AppendConflict,
     AppendKeyReused,
+    BlobTooLarge,
     ForeignRunName,
     ForeignStream,
     NotAcceptable,
@@ -40,7 +44,7 @@ from .errors import (
     ReservedEvent,
     Unprocessable,
 )
-from .reading import POSITION_HEADER, known_position, reply
+from .reading import POSITION_HEADER, position_for, reply
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,6 +63,10 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     TokenNameTaken: 409,
+    BlobErased: 410,
+    SubjectGone: 410,
+    BlobTooLarge: 413,
+    BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
     Unprocessable: 422,
@@ -70,6 +78,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     LogFull: 503,
     LogUnavailable: 503,
     NotSetUp: 503,
+    ObjectStoreUnusable: 503,
     OldServer: 503,
     ProjectionParked: 503,
 }
@@ -162,6 +171,6 @@ def _install_foreign(app: FastAPI) -> None:
     async def unhandled(request: Request, error: Exception) -> Response:
         message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
         answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})
-        if (position := known_position(request.scope)) is not None:
+        if (position := await position_for(request.scope)) is not None:
             answer.headers[POSITION_HEADER] = str(position)
         return answer

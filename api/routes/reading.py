@@ -6,12 +6,15 @@ from collections.abc import Mapping, MutableMapping
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Depends, Path, Query, Request, Response
-from sqlalchemy import Engine
+from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventlog.errors import FlywheelError
 from eventlog.events.event import EXACT
+from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from projections.errors import NotThereYet
 from projections.views import PostgresViews
@@ -21,8 +24,12 @@ from ..house import House
 from ..reading import read_position
 
 POSITION_HEADER = "X-Log-Position"
+AT_LEAST_HEADER = "X-Log-At-Least"
 LIMIT = 100
 MOST = 1000
+
+UNTOLD = frozenset({401, 503})
+"""These name a position only where it was known: who may not ask is told nothing, a log that is down is not asked."""
 
 _KNOWN = "log_position"
 _NO_NUL = r"^[^\x00]+$"
@@ -56,17 +63,41 @@ def house_of(request: Request) -> House:
 HouseOf = Annotated[House, Depends(house_of)]
 
 
-def position_of(engine: Engine, as_of: str | None) -> Position | None:
+def position_of(store: PostgresStore, as_of: str | None) -> Position | None:
     """The position that `as_of` names, None for the head. Raises BadPosition."""
-    position = read_position(engine, as_of)
+    position = read_position(store, as_of)
     if position is not None and position > EXACT:
         raise BadPosition(actual=as_of)
     return position
 
 
-def reading(request: Request, house: HouseOf, as_of: AsOf = None) -> PostgresViews:
-    """The views a read answers from."""
-    views = house.views(position_of(house.engine, as_of))
+AtLeast = Annotated[
+    int | None,
+    Query(
+        ge=0,
+        le=EXACT,
+        description="answer only from a log that holds this position, such as the last that an append of yours took",
+    ),
+]
+AtLeastHeader = Annotated[
+    int | None, Header(alias=AT_LEAST_HEADER, ge=0, le=EXACT, description="the same as `at_least`; the larger counts")
+]
+
+
+def reached(house: HouseOf, at_least: AtLeast = None, at_least_header: AtLeastHeader = None) -> Position:
+    """The head of the log, which holds what the caller has seen. Raises NotThereYet."""
+    head, wanted = house.store.head(), max(at_least or 0, at_least_header or 0)
+    if wanted > head:
+        raise NotThereYet(expected=wanted, actual=head)
+    return head
+
+
+Reached = Annotated[Position, Depends(reached)]
+
+
+def reading(request: Request, house: HouseOf, _head: Reached, as_of: AsOf = None) -> PostgresViews:
+    """The views a read answers from: folded up to the head, which is at or beyond what the caller asked for."""
+    views = house.views(position_of(house.store, as_of))
     mark(request, views.upto)
     return views
 
@@ -74,9 +105,9 @@ def reading(request: Request, house: HouseOf, as_of: AsOf = None) -> PostgresVie
 Reading = Annotated[PostgresViews, Depends(reading)]
 
 
-def bound(request: Request, house: HouseOf, as_of: AsOf = None) -> Position:
+def bound(request: Request, house: HouseOf, head: Reached, as_of: AsOf = None) -> Position:
     """The position a read of the log itself answers up to. Raises NotThereYet."""
-    head, wanted = house.store.head(), position_of(house.engine, as_of)
+    wanted = position_of(house.store, as_of)
     if wanted is not None and wanted > head:
         raise NotThereYet(expected=wanted, actual=head)
     upto = head if wanted is None else wanted
@@ -98,13 +129,28 @@ def known_position(scope: MutableMapping[str, Any]) -> Position | None:
     return None if found is None else Position(found)
 
 
+async def position_for(scope: MutableMapping[str, Any]) -> Position | None:
+    """The position an answer names: the one remembered, else the head; None where the log cannot be read."""
+    known = known_position(scope)
+    app = scope.get("app")
+    if known is not None or not isinstance(app, FastAPI):
+        return known
+    try:
+        return await run_in_threadpool(app.state.house.store.head)
+    except (SQLAlchemyError, FlywheelError):
+        return None
+
+
 def reply(content: Mapping[str, object], *, status: int = 200) -> Response:
     """JSON of plain values, fold states and times."""
     return Response(msgspec.json.encode(content, enc_hook=str), status_code=status, media_type="application/json")
 
 
 class PositionHeader:
-    """Middleware: every answer names the position it is of, where one is known."""
+    """Middleware: every answer names the position it is of; one that is of none, such as a wrong address, the head.
+
+    Only a caller who may not ask, and one who is told that the log cannot be read, are named nothing.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -117,9 +163,11 @@ class PositionHeader:
         scope.setdefault("state", {})
 
         async def named(message: Message) -> None:
-            position = known_position(scope)
-            if message["type"] == "http.response.start" and position is not None:
-                MutableHeaders(scope=message)[POSITION_HEADER] = str(position)
+            if message["type"] == "http.response.start":
+                is_untold = message["status"] in UNTOLD
+                position = known_position(scope) if is_untold else await position_for(scope)
+                if position is not None:
+                    MutableHeaders(scope=message)[POSITION_HEADER] = str(position)
             await send(message)
 
         await self._app(scope, receive, named)

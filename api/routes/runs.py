@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from projections.projection import plain as plain_state
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
+from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
 from .events import plain
@@ -35,7 +36,8 @@ def list_runs(
 ) -> Response:
     """`{"runs": [...], "next": run}` in order of id bytes: pass `next` as `after` for the following page.
 
-    Scores, values and costs are in micro-units; null is unknown or not graded, never zero.
+    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `withdrawn` and `erased` are
+    the positions since which nothing is learned from the run, or the bytes of its subject are gone.
     """
     wanted = {"sweep": sweep, "evaluation": evaluation, "template": template, "status": status}
     start = None if after is None else after.encode()
@@ -45,7 +47,11 @@ def list_runs(
         if (start is None or key.encode() > start) and _matches(state, wanted)
     ]
     rewards = views.find(REWARDS) if found else {}
-    page = [{**_plain(state), "reward": _earned(rewards.get(state.run))} for state in found[:limit]]
+    marks = _marks(views)
+    page = [
+        {**_plain(state), **_marked(state.run, marks), "reward": _earned(rewards.get(state.run))}
+        for state in found[:limit]
+    ]
     return reply({"runs": page, "next": found[limit - 1].run if len(found) > limit else None})
 
 
@@ -60,7 +66,8 @@ def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
     if state is None:
         raise Unknown(what="run", actual=run_id, way_out="List them with GET /v1/runs.")
     events = house.store.read(stream=f"run/{run_id}", upto=views.upto)
-    return reply({"run": state, "reward": views.get(REWARDS, run_id), "events": [plain(item) for item in events]})
+    run = {**_plain(state), **_marked(run_id, _marks(views))}
+    return reply({"run": run, "reward": views.get(REWARDS, run_id), "events": [plain(item) for item in events]})
 
 
 def _matches(state: RunState, wanted: dict[str, str | None]) -> bool:
@@ -70,6 +77,14 @@ def _matches(state: RunState, wanted: dict[str, str | None]) -> bool:
 def _plain(state: RunState) -> dict[str, object]:
     found = plain_state(state)
     return found if isinstance(found, dict) else {}
+
+
+def _marks(views: Reading) -> dict[str, dict[str, TaintState]]:
+    return {"withdrawn": withdrawals(views), "erased": erased_runs(views)}
+
+
+def _marked(run: str, marks: dict[str, dict[str, TaintState]]) -> dict[str, int | None]:
+    return {name: facts[run].since if run in facts else None for name, facts in marks.items()}
 
 
 def _earned(reward: RewardState | None) -> dict[str, object] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +24,15 @@ ScoreMicro = Annotated[int, Field(ge=0, le=1_000_000)]
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamesBlob:
+    """What marks a field as the address of a blob."""
+
+
+BlobAddress = Annotated[Digest, NamesBlob()]
+"""The address of a blob that was put before the event was appended; `eventlog/references.py` finds them."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 """An identifier: the name of a run, a template, a benchmark."""

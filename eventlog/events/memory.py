@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .event import Count, Digest, Event, FrozenModel, Name
+from .event import BlobAddress, Count, Event, FrozenModel, Name
 
 PieceKind = Literal["rewrite"]
 
@@ -18,7 +18,7 @@ class Memory(FrozenModel):
     upto: Count
     folds: dict[Name, Count]
     without: tuple[Name, ...]
-    digest: Digest
+    digest: BlobAddress
 
 
 def artifact_name(weights: str, upto: int) -> str:

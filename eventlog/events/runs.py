@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from .event import Count, Digest, Event, FrozenModel, Name, Whole
+from pydantic import Field
+
+from .event import BlobAddress, Count, Digest, Event, FrozenModel, Name, Whole
 from .memory import Artifact, PieceKind
 from .plans import Spec, StepType, TaskSpec, Template
 
@@ -62,7 +64,8 @@ class SweepPlanned(Event):
 class RunStarted(Event):
     """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan.
 
-    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased.
+    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased. An event
+    without one is written as it was before there were subjects: the same digest, the same content for its key.
     """
 
     type: Literal["RunStarted"] = "RunStarted"
@@ -71,10 +74,10 @@ class RunStarted(Event):
     task_spec: TaskSpec
     artifact: Artifact
     executor: Name
-    plan: Digest
+    plan: BlobAddress
     applied: tuple[Applied, ...]
     arm: ArmRun | None
-    subject: Name | None = None
+    subject: Annotated[Name | None, Field(exclude_if=lambda subject: subject is None)] = None
 
 
 class InstanceReset(Event):
@@ -97,7 +100,7 @@ class StepTaken(Event):
     intent: str
     outcome: StepOutcome
     http_status: Count | None
-    observation: Digest | None
+    observation: BlobAddress | None
 
 
 class RunFinished(Event):
@@ -107,7 +110,7 @@ class RunFinished(Event):
     run: Name
     status: RunStatus
     fingerprint: Digest
-    end_state: Digest
+    end_state: BlobAddress
     mutations: Count
     usage: Usage
 

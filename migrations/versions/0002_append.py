@@ -50,6 +50,20 @@ BEGIN
 END $$;
 """
 
+SPARE = """
+-- every partition costs each append a little, and judge_appends() reserves the next one in time
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['events_10000001', 'events_15000001'] LOOP
+        IF NOT EXISTS (SELECT FROM events WHERE position > 5000000) AND to_regclass(name) IS NOT NULL THEN
+            EXECUTE format('DROP TABLE %I', name);
+        END IF;
+    END LOOP;
+END $$;
+"""
+
 LINK = """
 CREATE OR REPLACE FUNCTION chain_link(previous bytea, at_position bigint, stream text, version bigint, at timestamptz, digest bytea)
 RETURNS bytea LANGUAGE sql STABLE AS $$ -- STABLE like convert_to, or it is called for each row instead of being inlined
@@ -73,61 +87,79 @@ CREATE AGGREGATE chain_over (previous bytea, at_position bigint, stream text, ve
 APPEND = """
 DROP FUNCTION append_events(jsonb);
 
--- Outcomes in order. versions: each stream's before its request. earliers: which request before has the same stream, or 0.
+-- Outcomes in order: 'committed', 'repeated', 'key_reused', 'conflict'. versions: each stream's before its request.
+-- partition: the head's, NULL while the log is empty.
+-- earliers, twins: the last request before it with the same stream, with the same key; 0 where there is none.
 CREATE FUNCTION judge_appends(
-    streams text[], earliers integer[], expects bigint[], keys text[], contents bytea[], amounts integer[],
-    OUT head bigint, OUT previous bytea, OUT moment timestamptz,
+    streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
+    OUT head bigint, OUT previous bytea, OUT moment timestamptz, OUT partition text,
     OUT outcomes text[], OUT firsts bigint[], OUT lasts bigint[], OUT versions bigint[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
-    number  CONSTANT integer := cardinality(keys);
-    afters  bigint[] := array_fill(NULL::bigint, ARRAY[number]);
+    afters  bigint[];
+    holders integer[];
+    known   bytea[];
     finish  bigint;
     current bigint;
-    content bytea;
-    first   bigint;
-    last    bigint;
+    holder  integer;
 BEGIN
-    outcomes := array_fill('conflict'::text, ARRAY[number]);
-    firsts := afters;
-    lasts := afters;
-    versions := afters;
     PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0));
-    SELECT e.position, e.chain, e.at INTO head, previous, moment FROM events e ORDER BY e.position DESC LIMIT 1;
+    SELECT e.position, e.chain, e.at, e.tableoid::regclass INTO head, previous, moment, partition
+    FROM events e ORDER BY e.position DESC LIMIT 1;
     IF NOT FOUND THEN
         head := 0;
         previous := decode(repeat('00', 32), 'hex');
     END IF;
     moment := greatest(clock_timestamp(), moment);
     finish := head;
-    FOR i IN 1 .. number LOOP
-        current := afters[earliers[i]];
-        IF current IS NULL THEN
-            SELECT coalesce(max(s.version), 0) INTO current FROM stream_versions s WHERE s.stream = streams[i];
+    SELECT array_agg('conflict'::text), array_agg((found.k).digest ORDER BY found.nth), array_agg(found.v ORDER BY found.nth),
+           array_agg((found.k).first_position ORDER BY found.nth), array_agg((found.k).last_position ORDER BY found.nth)
+    INTO outcomes, known, versions, firsts, lasts
+    FROM (SELECT r.nth, (SELECT k FROM append_keys k WHERE k.key = r.key) AS k,
+                 (SELECT coalesce(max(s.version), 0) FROM stream_versions s WHERE s.stream = r.stream) AS v
+          FROM unnest(keys, streams) WITH ORDINALITY AS r (key, stream, nth)) found;
+    afters := versions;
+    holders := array_fill(0, ARRAY[cardinality(keys)]);
+    FOR i IN 1 .. cardinality(keys) LOOP
+        current := versions[i];
+        IF earliers[i] > 0 THEN
+            current := afters[earliers[i]];
+            versions[i] := current;
         END IF;
-        versions[i] := current;
-        SELECT k.digest, k.first_position, k.last_position INTO content, first, last FROM append_keys k WHERE k.key = keys[i];
-        IF FOUND THEN
-            outcomes[i] := CASE WHEN content = contents[i] THEN 'repeated' ELSE 'key_reused' END;
-            firsts[i] := first;
-            lasts[i] := last;
+        holder := 0;
+        IF twins[i] > 0 THEN
+            holder := holders[twins[i]];
+        END IF;
+        IF known[i] IS NOT NULL THEN
+            outcomes[i] := CASE WHEN known[i] = contents[i] THEN 'repeated' ELSE 'key_reused' END;
+        ELSIF holder > 0 THEN
+            outcomes[i] := CASE WHEN contents[holder] = contents[i] THEN 'repeated' ELSE 'key_reused' END;
+            firsts[i] := firsts[holder];
+            lasts[i] := lasts[holder];
         ELSIF expects[i] IS NULL OR expects[i] = current THEN
             outcomes[i] := 'committed';
             firsts[i] := finish + 1;
             lasts[i] := finish + amounts[i];
             finish := lasts[i];
             current := current + amounts[i];
-            INSERT INTO append_keys VALUES (keys[i], contents[i], firsts[i], lasts[i]);
+            holder := i;
         END IF;
+        holders[i] := holder;
         afters[i] := current;
     END LOOP;
     IF finish > head THEN
+        INSERT INTO append_keys
+        SELECT r.key, r.content, r.first, r.last FROM unnest(keys, contents, firsts, lasts, outcomes) AS r (key, content, first, last, outcome)
+        WHERE r.outcome = 'committed';
         PERFORM pg_notify(current_schema() || '/events', finish::text);
+    END IF;
+    IF finish / 1000000 > head / 1000000 THEN
+        PERFORM reserve_partitions(finish + 6000000);
     END IF;
 END $$;
 
 CREATE FUNCTION append_events(
-    streams text[], earliers integer[], expects bigint[], keys text[], contents bytea[], amounts integer[],
+    streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
     actors text[], causes bigint[],
     owners integer[], ordinals integer[], types text[], schema_versions integer[], payloads text[], digests bytea[])
 RETURNS TABLE (outcome text, first_position bigint, last_position bigint, stream_version bigint)
@@ -135,7 +167,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     j record;
 BEGIN
-    j := judge_appends(streams, earliers, expects, keys, contents, amounts);
+    j := judge_appends(streams, earliers, expects, keys, twins, contents, amounts);
     IF 'committed' = ANY (j.outcomes) THEN
         INSERT INTO events
         SELECT j.firsts[e.owner] + e.nth, streams[e.owner], j.versions[e.owner] + e.nth + 1, j.moment, actors[e.owner],
@@ -151,11 +183,11 @@ END $$;
 """
 
 PRIVILEGES = """
-REVOKE ALL ON FUNCTION judge_appends(text[], integer[], bigint[], text[], bytea[], integer[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION append_events(text[], integer[], bigint[], text[], bytea[], integer[], text[], bigint[], integer[], integer[], text[], integer[], text[], bytea[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION judge_appends(text[], integer[], bigint[], text[], integer[], bytea[], integer[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION append_events(text[], integer[], bigint[], text[], integer[], bytea[], integer[], text[], bigint[], integer[], integer[], text[], integer[], text[], bytea[]) FROM PUBLIC;
 """
 
 
 def upgrade() -> None:
-    for part in (LINK, GUARD, ORDER, APPEND, PRIVILEGES):
+    for part in (SPARE, LINK, GUARD, ORDER, APPEND, PRIVILEGES):
         op.execute(part)

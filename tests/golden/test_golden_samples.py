@@ -30,7 +30,13 @@ def sample(kind: str, /, **changes: Any) -> AnyEvent:
 @cache
 def golden_rows() -> tuple[Stored, ...]:
     """The rows of the golden log, from its file."""
-    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+    return rows_of(GOLDEN)
+
+
+@cache
+def rows_of(file: Path) -> tuple[Stored, ...]:
+    """The rows of an exported log, from its file."""
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
         entries = [entry for entry in map(json.loads, lines) if "position" in entry]
     return tuple(
         Stored(

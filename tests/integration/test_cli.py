@@ -21,6 +21,7 @@ def flywheel(database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     """Run a command on the golden log: exit code, standard output, standard error."""
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", database.app_url)
     monkeypatch.setenv("FLYWHEEL_OWNER_URL", database.owner_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(database.keys))
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = run_command(list(arguments))
@@ -66,6 +67,7 @@ LISTS = [
     ("token", "list"),
     ("log", "stats"),
     ("log", "tail"),
+    ("blobs", "list"),
     ("replay",),
 ]
 

@@ -101,8 +101,8 @@ def test_reserving_makes_only_what_is_missing_and_its_partitions_are_guarded(
     if empty_engine.url.username != owner_of_empty.url.username:
         with pytest.raises(DBAPIError, match="permission denied"):
             reserve(empty_engine, 20_000_001)
-    assert [reserve(owner_of_empty, upto) for upto in (20_000_000, 20_000_001, 25_000_000, 30_000_001)] == [0, 1, 0, 2]
-    for table in ("events_20000001", "events_30000001"):
+    assert [reserve(owner_of_empty, upto) for upto in (10_000_000, 10_000_001, 15_000_000, 20_000_001)] == [0, 1, 0, 2]
+    for table in ("events_10000001", "events_20000001"):
         assert "is append-only" in refusal(owner_of_empty, f"TRUNCATE {table}")
         far = Stored(Position(int(table[7:])), "s", 1, DAWN, "a", None, "RewriteWon", 1, "{}", bytes(32), bytes(32))
         with (
@@ -110,6 +110,30 @@ def test_reserving_makes_only_what_is_missing_and_its_partitions_are_guarded(
             owner_of_empty.begin() as connection,
         ):
             insert(connection, table, far)
+
+
+@pytest.mark.parametrize("amount", [1, 30])
+def test_appends_go_over_the_edge_of_a_partition_and_reserve_the_next_one_in_time(
+    empty_engine: Engine, owner_of_empty: Engine, amount: int
+) -> None:
+    last = 5_000_000 - 2 * amount - amount // 2
+    row = Stored(Position(last), "far", 1, DAWN, "a", None, "RewriteWon", 1, "{}", bytes(32), bytes(32))
+    with owner_of_empty.begin() as connection:
+        connection.execute(text("ALTER TABLE events_1 DISABLE TRIGGER guard_insert"))
+        insert(connection, "events_1", row)
+        connection.execute(text("ALTER TABLE events_1 ENABLE ALWAYS TRIGGER guard_insert"))
+    store = PostgresStore(empty_engine)
+    for _ in range(5):
+        (outcome,) = store.append([Append("s", (WON,) * amount, "test")])
+        assert isinstance(outcome, Committed)
+    rows = verified(store.stored(after=Position(last)), after=Position(last), previous=bytes(32))
+    assert [row.position for row in rows] == [last + n for n in range(1, 5 * amount + 1)]
+    with empty_engine.connect() as connection:
+        found = connection.execute(text("SELECT tableoid::regclass::text, count(*) FROM events GROUP BY 1 ORDER BY 1"))
+        assert [name for name, _ in found] == ["events_1", "events_5000001"]
+        assert connection.execute(text("SELECT to_regclass('events_10000001')")).scalar() is not None
+        may = text("SELECT has_table_privilege('events_10000001', 'INSERT')")
+        assert connection.execute(may).scalar()
 
 
 def test_a_partition_may_be_reserved_while_others_append_and_fold(empty_engine: Engine, owner_of_empty: Engine) -> None:

@@ -17,7 +17,7 @@ from tests.golden.test_golden_samples import sample
 
 WON = sample("RewriteWon")
 DAWN = datetime(2026, 1, 1, tzinfo=UTC)
-PARTITIONS = ("events_1", "events_5000001", "events_10000001", "events_15000001")
+PARTITIONS = ("events_1", "events_5000001")
 GUARDED = ("events", *PARTITIONS, "stream_versions", "append_keys")
 CHANGES = (
     "UPDATE {table} SET {column} = {column}",
@@ -78,13 +78,17 @@ def test_changes_that_match_no_row_by_chance_are_still_refused_where_one_matches
 
 @pytest.mark.usefixtures("apart")
 def test_the_application_writes_events_past_the_guard_of_their_table_alone_and_nothing_else(engine: Engine) -> None:
-    for table in ("events_1", "stream_versions", "append_keys", "migration"):
+    for table in ("stream_versions", "append_keys", "migration"):
         assert "permission denied" in refusal(engine, f"INSERT INTO {table} SELECT * FROM {table}")  # noqa: S608
     with engine.connect() as connection:
         last = last_of(connection)
     for row in (successor(last, gap=1), successor(last, is_linked=False), successor(last, gap=-1)):
-        with pytest.raises(DBAPIError, match=r"follow the head|chain breaks|duplicate"), engine.begin() as connection:
-            insert(connection, "events", row)
+        for table in ("events", "events_1"):
+            with (
+                pytest.raises(DBAPIError, match=r"follow the head|chain breaks|duplicate"),
+                engine.begin() as connection,
+            ):
+                insert(connection, table, row)
 
 
 @pytest.mark.parametrize("days", [-1, 1])
@@ -111,6 +115,11 @@ TAKING_AWAY = (
     "CREATE TABLE mine (a integer)",
     "SET session_replication_role = replica",
     "UPDATE blobs SET body = ''",
+    "UPDATE blobs SET at = now(), subject = NULL",
+    "INSERT INTO blobs (at, size, encoding, address, media_type, body) VALUES (now(), 0, 0, sha256(''), 'a', '')",
+    "DELETE FROM blobs",
+    "TRUNCATE blobs",
+    "SELECT erase_blobs('')",
 )
 
 

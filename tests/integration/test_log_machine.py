@@ -27,7 +27,7 @@ from eventlog.memory import MemoryStore
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Position
 from migrations.migrate import migrate
-from projections import ALL
+from projections import ALL, projector, reader, rebuild, withdrawal
 from projections.projection import AnyFold, digest_changes, replay
 from projections.projector import Projector
 from projections.views import PostgresViews, ReplayedViews, at_least
@@ -37,6 +37,7 @@ from tests.golden.test_golden_samples import sample
 NAMES = st.sampled_from(["a", "b", "c"])
 GROUPS = st.sampled_from(["a-group", "b-group"])
 FOLDS = st.sampled_from(ALL)
+REACHED = st.sampled_from([fold for fold in ALL if fold.rests_on is not None])
 
 
 def run_events(run: str, group: str) -> st.SearchStrategy[AnyEvent]:
@@ -61,9 +62,9 @@ def started(run: str, group: str) -> AnyEvent:
 def rewrite_event(rewrite: str) -> st.SearchStrategy[AnyEvent]:
     return st.sampled_from(
         [
-            sample("RewriteProposed", rewrite=rewrite),
-            sample("RewriteWon", rewrite=rewrite),
-            sample("RewriteLost", rewrite=rewrite),
+            *(sample("RewriteProposed", rewrite=rewrite, run=run) for run in ("a", "c")),
+            *(sample("RewriteWon", rewrite=rewrite, run=run, control_runs=()) for run in ("a", "b", "c")),
+            sample("RewriteLost", rewrite=rewrite, run="b", control_runs=("a", "c")),
             sample("MemoryQuarantined", piece=rewrite),
         ]
     )
@@ -104,6 +105,10 @@ class LogMachine(RuleBasedStateMachine):
         self.both([request])
         return request
 
+    @rule(runs=st.lists(NAMES | st.just("never-played"), min_size=1, max_size=2))
+    def runs_are_withdrawn(self, runs: list[str]) -> None:
+        self.both([Append("withdrawals", (sample("RunsWithdrawn", runs=runs),), "machine")])
+
     @rule(upto=st.integers(0, 9), by=st.sampled_from(["gate", "operator", "rollback"]), expect=st.none() | st.just(1))
     def the_champion_is_moved(self, upto: int, by: str, expect: int | None) -> None:
         kept = sample("ChampionPointed").model_dump(mode="json")
@@ -133,7 +138,7 @@ class LogMachine(RuleBasedStateMachine):
     def projections_are_rebuilt(self, folds: list[AnyFold]) -> None:
         self.projector.rebuild([fold.name for fold in folds])
 
-    @rule(data=st.data(), fold=FOLDS)
+    @rule(data=st.data(), fold=FOLDS | REACHED)
     def a_projection_is_read_as_of_a_position(self, data: st.DataObject, fold: AnyFold) -> None:
         upto = Position(data.draw(st.integers(0, self.list.head())))
         views = at_least(self.projector, self.engine, self.table, as_of=upto)
@@ -175,6 +180,8 @@ def fresh(empty_database: Database) -> Iterator[Iterator[Engine]]:
 
     def make() -> Iterator[Engine]:
         for number in itertools.count():
+            if opened:
+                opened[-1].dispose()
             owner = open_engine(empty_database.owner_url, f"p{number}")
             migrate(owner, app_role=empty_database.app_role)
             owner.dispose()
@@ -186,7 +193,16 @@ def fresh(empty_database: Database) -> Iterator[Iterator[Engine]]:
         engine.dispose()
 
 
-def test_both_stores_agree_whatever_is_done_in_whatever_order(fresh: Iterator[Engine]) -> None:
+@pytest.mark.parametrize(("positions", "keys"), [(20_000, 10_000), (3, 1)])
+def test_both_stores_agree_whatever_is_done_in_whatever_order(
+    fresh: Iterator[Engine], monkeypatch: pytest.MonkeyPatch, positions: int, keys: int
+) -> None:
+    """Also where a page holds three positions and the projector remembers next to nothing."""
+    for module in (reader, rebuild, withdrawal):
+        monkeypatch.setattr(module, "PAGE", positions)
+    monkeypatch.setattr(projector, "_BATCH", positions)
+    monkeypatch.setattr(projector, "_MOST_KEYS", keys)
+
     class Machine(LogMachine):
         engines = fresh
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import Engine, text
 
+import migrations
 from api.house import check_schema
+from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.errors import ForeignSchema, LogFull
 from eventlog.postgres import PostgresStore
@@ -105,3 +110,22 @@ def test_migrating_reserves_positions_again_when_the_log_is_full(
     assert PostgresStore(engine).head() == START
     migrate(owner, app_role=fresh.app_role)
     assert list(PostgresStore(engine).append([request])) == [Committed(Position(1), Position(1), 1)]
+
+
+def test_blobs_of_the_first_schema_come_along(fresh: Database, opened: Callable[[str, str], Engine]) -> None:
+    owner, engine = opened(fresh.owner_url, "old"), opened(fresh.app_url, "old")
+    blobs = [Blob("text/plain", b""), Blob("text/html", bytes(range(256)) * 20_000)]
+    with owner.begin() as connection:
+        connection.execute(text("CREATE SCHEMA flywheel_old"))
+        config = Config()
+        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+        for blob in blobs:
+            values = {"d": blob.digest, "m": blob.media_type, "n": len(blob.body), "b": blob.body}
+            connection.execute(text("INSERT INTO blobs VALUES (:d, :m, :n, :b)"), values)
+    migrate(owner, app_role=fresh.app_role)
+    kept = PostgresBlobs(engine)
+    assert [kept.get(blob.digest) for blob in blobs] == blobs
+    assert kept.digests() == {blob.digest for blob in blobs}
+    assert kept.put(blobs) == tuple(blob.digest for blob in blobs)

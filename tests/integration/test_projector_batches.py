@@ -17,9 +17,10 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Position
 from eventlog.transfer import import_log
 from projections import ALL, projector
+from projections.builds import bookmarks
 from projections.costs import COSTS
 from projections.projection import AnyFold, Fold, Row, digest_changes, replay
-from projections.projector import Projector, bookmarks
+from projections.projector import Projector
 from projections.views import PostgresViews
 from tests.conftest import GOLDEN, Database
 from tests.golden.test_golden_samples import golden_log, sample

@@ -20,10 +20,11 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Position
 from eventlog.upcast import UPCASTERS
 from projections import ALL, projector
+from projections.builds import Bookmark, bookmarks
 from projections.costs import COSTS, PRICES
 from projections.errors import NotThereYet, ProjectionParked
 from projections.projection import AnyFold, Fold, Row, digest_changes, replay
-from projections.projector import Bookmark, Projector, bookmarks
+from projections.projector import Projector
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.views import PostgresViews, at_least

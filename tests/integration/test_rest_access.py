@@ -91,10 +91,11 @@ def test_without_a_token_every_resource_is_401(house: House, header: dict[str, s
     issue(house.store, "someone", "test")
     app = create_app(house)
     client = TestClient(app)
-    paths = ["/openapi.json", *(path for path in app.openapi()["paths"] if path.startswith("/v1"))]
+    paths = {path: methods for path, methods in app.openapi()["paths"].items() if path.startswith("/v1")}
     assert len(paths) > 10
-    for path in paths:
-        answer = client.get(path, headers=header)
+    calls = [("get", "/openapi.json"), *((method, path) for path, methods in paths.items() for method in methods)]
+    for method, path in calls:
+        answer = client.request(method, path, headers=header)
         assert answer.status_code == 401, path
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
         assert words in answer.json()["error"]["message"]
@@ -138,7 +139,7 @@ def test_a_defect_answers_500_without_a_trace(house: House, monkeypatch: pytest.
 
 def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do() -> None:
     assert {status_of(kind.__new__(kind)) for kind in (BrokenChain, CorruptRow, BlobDamaged, DatasetDiffers)} == {500}
-    assert set(STATUS.values()) == {401, 403, 404, 406, 409, 422, 429, 503}
+    assert set(STATUS.values()) == {401, 403, 404, 406, 409, 410, 413, 422, 429, 503}
 
 
 def test_the_document_describes_every_endpoint(house: House) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.house import House
-from projections.views import compare
+from projections.compare import compare
 
 from .test_rest_samples import SampleRun, client_of, record, started_json
 

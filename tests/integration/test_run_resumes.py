@@ -21,10 +21,10 @@ from eventlog.events import RewriteLost, RewriteWon, RunFinished, RunStarted
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.compare import compare
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
-from projections.views import compare
 from tests.conftest import Database
 
 COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "run", "--json"]

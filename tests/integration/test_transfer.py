@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -15,10 +16,11 @@ from sqlalchemy import Engine, text
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
-from eventlog.errors import BlobDamaged, BrokenChain, FlywheelError, LogNotEmpty, NotALog
+from eventlog.errors import BlobDamaged, BlobErased, BrokenChain, FlywheelError, LogNotEmpty, NotALog
+from eventlog.keys import MemoryKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position, Repeated
-from eventlog.transfer import export_log, import_log
+from eventlog.transfer import FORMAT, PLAIN_BLOBS, export_log, import_log
 from projections import ALL
 from projections.projection import digest_changes
 from projections.projector import Projector
@@ -93,15 +95,81 @@ def test_a_log_goes_into_a_file_and_into_another_database_unchanged(
         assert len(digests) == 1
 
 
-def test_a_file_that_is_written_again_from_what_it_gave_is_the_same(target: Engine, tmp_path: Path) -> None:
+def test_a_file_of_the_first_format_is_read_and_written_in_the_present_one(
+    target: Engine, entries: Entries, tmp_path: Path
+) -> None:
+    assert entries[0]["format"] == PLAIN_BLOBS
     import_log(target, GOLDEN)
     export_log(target, tmp_path / "again.ndjson.gz")
-    with gzip.open(GOLDEN, "rb") as first, gzip.open(tmp_path / "again.ndjson.gz", "rb") as second:
-        assert sorted(map(canonical_line, first)) == sorted(map(canonical_line, second))
+    with gzip.open(tmp_path / "again.ndjson.gz", "rt", encoding="utf-8") as lines:
+        again = [json.loads(line) for line in lines]
+    assert again[0] == {**entries[0], "format": FORMAT}
+    assert canonical_lines(again[1:], but="blob") == canonical_lines(entries[1:], but="blob")
+    assert {(entry["blob"], entry["media_type"]) for entry in again if "blob" in entry} == {
+        (entry["blob"], entry["media_type"]) for entry in entries if "blob" in entry
+    }
 
 
-def canonical_line(line: bytes) -> str:
-    return json.dumps(json.loads(line), sort_keys=True)
+def test_a_file_that_is_written_again_from_what_it_gave_is_the_same(
+    engine: Engine, target: Engine, tmp_path: Path
+) -> None:
+    PostgresBlobs(engine, MemoryKeys()).put([Blob("text/plain", b"secret")], subject="person-1")
+    for source, name in ((engine, "first"), (target, "second")):
+        export_log(source, tmp_path / name)
+        if source is engine:
+            import_log(target, tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def canonical_lines(entries: Entries, *, but: str) -> list[str]:
+    return sorted(json.dumps(entry, sort_keys=True) for entry in entries if but not in entry)
+
+
+def test_subjects_go_over_encrypted_and_can_be_read_only_where_their_keys_are(
+    engine: Engine, owner_engine: Engine, target: Engine, tmp_path: Path
+) -> None:
+    keys, file = MemoryKeys(), tmp_path / "log.ndjson"
+    ours = PostgresBlobs(engine, keys)
+    (mine,) = ours.put([Blob("text/plain", b"a secret of person-1")], subject="person-1")
+    (gone,) = ours.put([Blob("text/plain", b"a secret of person-2")], subject="person-2")
+    PostgresBlobs(owner_engine, keys).erase("person-2")
+    export_log(engine, file)
+    assert b"secret" not in file.read_bytes()
+    assert base64.b64encode(b"a secret of")[:-4] not in file.read_bytes()
+    import_log(target, file)
+    assert PostgresBlobs(target, keys).get(mine) == Blob("text/plain", b"a secret of person-1")
+    for address in (mine, gone):
+        with pytest.raises(BlobErased):
+            PostgresBlobs(target, MemoryKeys()).get(address)
+    with pytest.raises(BlobErased):
+        PostgresBlobs(target, keys).get(gone)
+    assert PostgresBlobs(target, keys).digests() == ours.digests()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"body": base64.b64encode(b"other").decode()}, BlobDamaged),
+        ({"body": None}, NotALog),
+        ({"size": 1}, BlobDamaged),
+        ({"size": None}, NotALog),
+        ({"encoding": "gzip"}, NotALog),
+        ({"blob": "0" * 64}, BlobDamaged),
+        ({"blob": "x"}, NotALog),
+        ({"subject": "person-1"}, NotALog),
+        ({"media_type": "nul\0"}, NotALog),
+    ],
+    ids=str,
+)
+def test_a_blob_of_the_present_format_that_was_tampered_with_is_refused(
+    empty_engine: Engine, refusing: Engine, tmp_path: Path, change: dict[str, Any], error: type[FlywheelError]
+) -> None:
+    PostgresBlobs(empty_engine).put([Blob("text/plain", b"words and words and words and words and words")])
+    export_log(empty_engine, tmp_path / "log.ndjson")
+    header, blob = map(json.loads, (tmp_path / "log.ndjson").read_text().splitlines())
+    with pytest.raises(error):
+        import_log(refusing, written(tmp_path, [header, {**blob, **change}]))
+    assert_nothing_was_written(refusing)
 
 
 def test_what_was_appended_before_is_repeated_after_and_what_is_new_goes_on(
@@ -186,7 +254,7 @@ TAMPERED: dict[str, tuple[Callable[[Entries], object], type[FlywheelError]]] = {
     "a blob's bytes": (lambda e: first(e, "blob").update(body="AAAA"), BlobDamaged),
     "a blob's bytes that are none": (lambda e: first(e, "blob").update(body="*"), NotALog),
     "a blob without its type": (lambda e: first(e, "blob").pop("media_type"), NotALog),
-    "the header's format": (lambda e: e[0].update(format="flywheel-log-2"), NotALog),
+    "the header's format": (lambda e: e[0].update(format="flywheel-log-9"), NotALog),
     "the header's head": (lambda e: e[0].update(head=END - 1), NotALog),
     "the header without its head": (lambda e: e[0].pop("head"), NotALog),
     "the header removed": (lambda e: e.pop(0), NotALog),

@@ -70,9 +70,11 @@ def selected(
     instances: frozenset[tuple[str, str, int]] = frozenset(),
     oracles: dict[str, frozenset[str]] | None = None,
     groups: dict[str, GroupState] | None = None,
+    left_out: dict[str, str] | None = None,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     rewards = {run: RewardState(run=run, score=score, value=score) for run, score in (scores or {}).items()}
-    found = select_sft(query, {run.run: run for run in runs}, rewards, instances, oracles or {}, groups or {})
+    played = {run.run: run for run in runs}
+    found = select_sft(query, played, rewards, instances, oracles or {}, groups or {}, left_out or {})
     return found.runs, {item.reason: item.runs for item in found.refused}
 
 
@@ -89,10 +91,13 @@ def test_every_reason_to_refuse_a_run_is_counted() -> None:
         run_state("poor"),
         run_state("mixed", group="m"),
         run_state("elsewhere", environment="other"),
+        run_state("taken-out"),
+        run_state("forgotten"),
         query=SftQuery(environment=ENVIRONMENT),
         scores={"good": 1_000_000, "arm": 1_000_000, "poor": 999_999, "mixed": 1_000_000, "elsewhere": 1_000_000},
         oracles={"t": frozenset({"o"})},
         groups={"m": contaminated},
+        left_out={"taken-out": "withdrawn", "forgotten": "erased", "elsewhere": "withdrawn", "arm": "withdrawn"},
     )
     assert runs == ("good",)
     assert refused == {
@@ -102,7 +107,21 @@ def test_every_reason_to_refuse_a_run_is_counted() -> None:
         "ungraded": 1,
         "below_score": 1,
         "contaminated": 1,
+        "withdrawn": 1,
+        "erased": 1,
     }
+
+
+def test_the_best_run_of_a_group_is_the_best_of_those_that_count() -> None:
+    runs, refused = selected(
+        run_state("a"),
+        run_state("b"),
+        run_state("c"),
+        query=SftQuery(min_score=0, best_of_group=True),
+        scores={"a": 900_000, "b": 800_000, "c": 700_000},
+        left_out={"a": "withdrawn"},
+    )
+    assert (runs, refused) == (("b",), {"not_best_of_group": 1, "withdrawn": 1})
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def test_the_champion_is_the_last_one_pointed_at_and_says_who_moved_it_and_why()
     event = pointed(7, reason="it won", evaluation="e1")
     (_, change) = replay(CHAMPIONS, told(pointed(0, "genesis"), event, actor="ada"))
     state = change.state
+    assert state is not None
     assert (change.key, change.since) == (CHAMPION, 2)
     assert (state.name, state.actor, state.reason, state.evaluation) == ("base@7", "ada", "it won", "e1")
     assert (state.since, state.stack) == (2, (1, 2))
@@ -52,7 +53,7 @@ def test_a_pointing_after_a_rollback_goes_on_top_of_what_was_restored() -> None:
 
 def test_history_keeps_every_champion() -> None:
     changes = replay(CHAMPIONS, told(pointed(0), pointed(5), pointed(9)))
-    assert [change.state.name for change in changes] == ["base@0", "base@5", "base@9"]
+    assert [change.state and change.state.name for change in changes] == ["base@0", "base@5", "base@9"]
 
 
 def test_an_evaluation_is_undecided_until_its_verdict_and_then_keeps_every_number() -> None:

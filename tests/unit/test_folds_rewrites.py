@@ -116,6 +116,4 @@ def test_any_story_agrees_with_the_rule_told_in_words(story: str) -> None:
 
 def test_evidence_for_a_rewrite_that_was_never_proposed_promotes_nothing() -> None:
     events: list[AnyEvent] = [WON, WON, WON, WON]
-    state = only(REWRITES, *events)
-    assert state.status == "candidate"
-    assert not is_cold(state, DAWN + timedelta(days=99))
+    assert states(REWRITES, *events) == {}

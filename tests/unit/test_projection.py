@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventlog.store import Position
+from eventlog.chain import microseconds
 from projections import ALL
 from projections.costs import COSTS
 from projections.projection import (
     AnyFold,
     Change,
     Fold,
-    Row,
     State,
     apply,
     at_path,
@@ -26,6 +25,7 @@ from projections.projection import (
     replay,
     row_of,
 )
+from projections.rows import Row, row_class
 from tests.golden.test_golden_samples import golden_log
 
 from .test_folds_samples import DAWN, graded, told
@@ -34,7 +34,8 @@ FOLDS = pytest.mark.parametrize("fold", ALL, ids=lambda fold: str(fold.name))
 
 
 def row(**fields: Any) -> Row:
-    return Row(Position(5), "s", DAWN, "test", "RunFinished", fields)
+    envelope: tuple[Any, ...] = (5, 1, "s", microseconds(DAWN), "test")
+    return row_class("RunFinished", tuple(fields))(*envelope, *fields.values())
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,12 @@ class Apps:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A site that can be started: its tasks, and how to build it for a page address and an admin token."""
+    """A site that can be started: its tasks, and how to build it for a page address and an admin token.
+
+    `restore` makes an instance of a seed as recorded changes left it, without serving it: to be graded again.
+    """
 
     name: str
     tasks: tuple[TaskText, ...]
     build: Callable[[str, str], Apps]
+    restore: Callable[[int, Sequence[Mutation]], Simulation]

@@ -41,7 +41,7 @@ def build(page_base: str, token: str) -> Apps:
     return Apps(pages=page_app(instances), admin=admin)
 
 
-MARKETPLACE: Final = Kind(NAME, TASKS, build)
+MARKETPLACE: Final = Kind(NAME, TASKS, build, Harbour.restored)
 
 
 def page_app(instances: Instances[Harbour]) -> Starlette:

@@ -26,6 +26,15 @@ class Harbour:
         self._mutations: list[Mutation] = []
         self._revealed: set[int] = set()
 
+    @classmethod
+    def restored(cls, seed: int, mutations: Sequence[Mutation]) -> Harbour:
+        """The instance of a seed as these changes left it; its clock stands at the last of them."""
+        harbour = cls(seed)
+        harbour._mutations = list(mutations)
+        harbour._revealed = {int(each.target_id) for each in mutations if each.operation == PHONE}
+        harbour._clock = max((each.at for each in mutations), default=0)
+        return harbour
+
     @property
     def mutations(self) -> Sequence[Mutation]:
         """What the agent changed since the reset, oldest first."""

@@ -1,0 +1,79 @@
+"""Grading again from what a run left: the end state that was recorded, and a verifier by its version. Pure.
+
+The seed and the recorded changes make the instance again, so nothing is served and no agent acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from eventlog.events import RunStarted
+
+from ..envs.contract import Mutation
+from ..envs.sites.known import KNOWN
+from ..envs.sites.site import Grade, Kind, Simulation
+from ..rewards import REWARD_VERSION
+from .errors import CannotGrade, UnknownVerifier
+
+Verifier = Callable[[Simulation, str], Grade]
+"""The grade of an instance for a task."""
+
+_OF_TEN_THOUSANDTHS = 100
+_ORACLE = "oracle:"
+_MUTATIONS = TypeAdapter(tuple[Mutation, ...])
+
+
+def _oracle(instance: Simulation, task: str) -> Grade:
+    return instance.grade(task)
+
+
+VERIFIERS: Mapping[str, Verifier] = {REWARD_VERSION: _oracle}
+"""What can grade again, by the version that rides on its rewards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regraded:
+    """What a verifier says: score in millionths."""
+
+    score: int
+    passed: bool
+    reasons: tuple[str, ...]
+
+
+def verifier(version: str, known: Mapping[str, Verifier] = VERIFIERS) -> Verifier:
+    """The verifier of a version. Raises UnknownVerifier."""
+    if version not in known:
+        raise UnknownVerifier(actual=version, expected=", ".join(sorted(known)))
+    return known[version]
+
+
+def restored(started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, Kind] = KNOWN) -> Simulation:
+    """The instance as a run left it, from the bytes of its end state. Raises CannotGrade."""
+    environment = started.task_spec.environment
+    if environment not in sites:
+        raise CannotGrade(run=started.run, actual=f"no site of ours is called {environment!r}")
+    try:
+        return sites[environment].restore(seed, _MUTATIONS.validate_json(end_state))
+    except (ValidationError, ValueError) as error:
+        raise CannotGrade(run=started.run, actual="its end state is no list of changes of that site") from error
+
+
+def task_of(started: RunStarted) -> str:
+    """The task that a run is graded for, as its conditions of success name it. Raises CannotGrade."""
+    for condition in started.task_spec.success_conditions:
+        if condition.startswith(_ORACLE):
+            return condition.removeprefix(_ORACLE)
+    raise CannotGrade(run=started.run, actual="it names no oracle task among its conditions of success")
+
+
+def regraded(started: RunStarted, instance: Simulation, grade: Verifier) -> Regraded:
+    """What a verifier says of a run's instance. Raises CannotGrade."""
+    task = task_of(started)
+    try:
+        found = grade(instance, task)
+    except KeyError as error:
+        raise CannotGrade(run=started.run, actual=f"its site does not grade {task!r} from this state") from error
+    return Regraded(found.score_e4 * _OF_TEN_THOUSANDTHS, found.passed, found.reasons)

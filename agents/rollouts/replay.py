@@ -1,0 +1,290 @@
+"""A recorded run, executed again from its record: the plan made again, the pages walked again, the reward made again.
+
+Pure: nothing is served, nothing is asked, nothing is written. The first thing that is not as recorded is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from eventlog.chain import canonical
+from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken
+from projections.costs import PriceBook
+
+from ..envs.sites.known import KNOWN
+from ..envs.sites.site import Kind, Simulation
+from ..executors.plan import Taken
+from ..executors.recorded import RecordedStep, Walked, asked_for, walk
+from ..plans import Overlaid, Plan
+from ..rewards import graded
+from .errors import CannotGrade, UnknownVerifier
+from .regrade import VERIFIERS, Regraded, Verifier, regraded, restored, verifier
+
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All that log and blobs hold of one run. What is None is not there, and is not compared.
+
+    `plan` is the executed plan as recorded, `texts` the pages by address. `derived` is the plan that template and
+    memory give now, `memory` the digest that the memory's position folds to now, `book` the prices it was graded with.
+    """
+
+    started: RunStarted
+    reset: InstanceReset | None
+    steps: tuple[StepTaken, ...]
+    finished: RunFinished
+    graded: RewardGraded | None
+    plan: Plan
+    texts: Mapping[str, str]
+    derived: Overlaid | None
+    memory: str | None
+    end_state: bytes | None
+    book: PriceBook | None
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first thing that is not as recorded, as lines to be compared."""
+
+    where: str
+    expected: Lines
+    actual: Lines
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """How a replay ended. `compared` says what was found equal, `trusted` what rests on the record alone."""
+
+    run: str
+    outcome: Literal["identical", "different", "erased"]
+    steps: int
+    pages: int
+    compared: Lines
+    not_compared: Lines
+    trusted: Lines
+    divergence: Divergence | None = None
+    erased: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One comparison: equal sides agree; a side of None could not be had, and `why` says so."""
+
+    name: str
+    expected: Lines
+    actual: Lines | None
+    why: str = ""
+    where: str = ""
+
+
+def erased(run: str, address: str) -> Replayed:
+    """The answer where bytes that a replay needs were erased."""
+    return Replayed(run, "erased", 0, 0, (), (), (), erased=address)
+
+
+def replay(
+    recording: Recording, verifiers: Mapping[str, Verifier] = VERIFIERS, sites: Mapping[str, Kind] = KNOWN
+) -> Replayed:
+    """Execute a recorded run again and compare: memory, plan, each step, the end, the state, the reward.
+
+    Each comparison stands on the recorded side of the one before it, so the first divergence is a cause, not an echo.
+    """
+    record = _record(recording)
+    walked = walk(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
+    compared: list[str] = []
+    not_compared: list[str] = []
+    divergence: Divergence | None = None
+    for check in _checks(recording, record, walked, verifiers, sites):
+        if check.actual is None:
+            not_compared.append(f"{check.name}: {check.why}")
+        elif check.actual == check.expected:
+            compared.append(check.name)
+        else:
+            divergence = Divergence(check.where or check.name, check.expected, check.actual)
+            break
+    return Replayed(
+        run=recording.started.run,
+        outcome="identical" if divergence is None else "different",
+        steps=len(recording.steps),
+        pages=sum(step.text is not None for step in record),
+        compared=tuple(dict.fromkeys(compared)),
+        not_compared=tuple(not_compared),
+        trusted=walked.trusted,
+        divergence=divergence,
+    )
+
+
+def _checks(
+    recording: Recording,
+    record: tuple[RecordedStep, ...],
+    walked: Walked,
+    verifiers: Mapping[str, Verifier],
+    sites: Mapping[str, Kind],
+) -> Iterator[_Check]:
+    yield _memory(recording)
+    yield _plan(recording)
+    yield from _steps(record, walked)
+    yield _end(recording, walked)
+    yield from _outcome(recording, verifiers, sites)
+
+
+def _record(recording: Recording) -> tuple[RecordedStep, ...]:
+    """The steps as recorded, as far as the recorded plan has them."""
+    return tuple(
+        RecordedStep(
+            recording.plan[event.index],
+            event,
+            None if event.observation is None else recording.texts[event.observation],
+        )
+        for event in recording.steps
+        if event.index < len(recording.plan)
+    )
+
+
+def _memory(recording: Recording) -> _Check:
+    memory = recording.started.artifact.memory
+    actual = None if recording.memory is None else (f"memory at {memory.upto}: {recording.memory}",)
+    return _Check("memory", (f"memory at {memory.upto}: {memory.digest}",), actual, "folds of other versions made it")
+
+
+def _plan(recording: Recording) -> _Check:
+    applied = tuple(f"{item.piece} at step {item.step}" for item in recording.started.applied)
+    if recording.derived is None:
+        return _Check("plan", (), None, "its template is not in the log")
+    again = tuple(f"{item.piece} at step {item.step}" for item in recording.derived.applied)
+    return _Check(
+        "plan", _plan_lines(recording.plan) + applied, _plan_lines(recording.derived.plan) + again, where="the plan"
+    )
+
+
+def _plan_lines(plan: Plan) -> Lines:
+    return tuple(
+        f"step {index}: {canonical(step.model_dump(mode='json', exclude_none=True)).decode()}"
+        for index, step in enumerate(plan)
+    )
+
+
+def _steps(record: tuple[RecordedStep, ...], walked: Walked) -> Iterator[_Check]:
+    """Step by step; the request and the page of an executed step are those that came next."""
+    led = (step.event.observation for step in record if step.text is not None)
+    asked = iter(walked.requests)
+    taken = walked.execution.taken
+    for place in range(max(len(record), len(taken))):
+        expected = _recorded_lines(record[place]) if place < len(record) else ("no step was taken",)
+        actual: Lines = ("no step was taken",)
+        if place < len(taken):
+            has_page = taken[place].http_status is not None
+            page = next(led, "none recorded") if has_page else None
+            actual = _taken_lines(taken[place], next(asked, None) if has_page else None, page)
+        yield _Check("steps", expected, actual, where=f"step {place}")
+
+
+def _recorded_lines(step: RecordedStep) -> Lines:
+    event = step.event
+    asked = asked_for(step.step) if event.http_status is not None else None
+    return _lines(event.index, event.action, event.intent, asked, event.outcome, event.http_status, event.observation)
+
+
+def _taken_lines(taken: Taken, asked: str | None, page: str | None) -> Lines:
+    return _lines(taken.index, taken.step.type, taken.step.intent, asked, taken.outcome, taken.http_status, page)
+
+
+def _lines(
+    index: int, action: str, intent: str, asked: str | None, outcome: str, status: int | None, page: str | None
+) -> Lines:
+    return (
+        f"step {index}: {action}",
+        f"intent: {intent}",
+        f"request: {asked or 'none'}",
+        f"outcome: {outcome}",
+        f"status: {status or 'none'}",
+        f"page: {page or 'none'}",
+    )
+
+
+def _end(recording: Recording, walked: Walked) -> _Check:
+    finished = recording.finished
+    usage = finished.usage.actions
+    return _Check(
+        "end",
+        (f"status: {finished.status}", f"actions: {len(walked.execution.taken) if usage is None else usage}"),
+        (f"status: {walked.execution.status}", f"actions: {len(walked.execution.taken)}"),
+        where="the end",
+    )
+
+
+def _outcome(recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, Kind]) -> Iterator[_Check]:
+    """The state the run left, and what that was worth."""
+    try:
+        instance = _instance(recording, sites)
+    except CannotGrade as error:
+        yield _Check("state", (), None, str(error.facts["actual"]))
+        yield from _reward(recording, None, verifiers)
+        return
+    recorded: Lines = (f"fingerprint: {recording.finished.fingerprint}", f"changes: {recording.finished.mutations}")
+    found: Lines = (f"fingerprint: {_bare(instance)}", f"changes: {len(instance.mutations)}")
+    if recording.reset is not None:
+        fresh = sites[recording.started.task_spec.environment].restore(recording.reset.seed, ())
+        recorded = (f"at its start: {recording.reset.fingerprint}", *recorded)
+        found = (f"at its start: {_bare(fresh)}", *found)
+    yield _Check("state", recorded, found, where="the state that it left")
+    yield from _reward(recording, instance, verifiers)
+
+
+def _instance(recording: Recording, sites: Mapping[str, Kind]) -> Simulation:
+    if recording.end_state is None:
+        raise CannotGrade(run=recording.started.run, actual="the blob of its end state is missing")
+    return restored(recording.started, recording.started.spec.env_seed, recording.end_state, sites)
+
+
+def _bare(instance: Simulation) -> str:
+    return instance.fingerprint().removeprefix("sha256:")
+
+
+def _reward(recording: Recording, instance: Simulation | None, verifiers: Mapping[str, Verifier]) -> Iterator[_Check]:
+    reward = recording.graded
+    if reward is None:
+        yield _Check("reward", (), None, "it was not graded")
+        return
+    recorded = Regraded(reward.score, reward.passed, reward.reasons)
+    if instance is None:
+        yield _Check("grade", (), None, "its end state cannot be made again")
+    else:
+        try:
+            found = regraded(recording.started, instance, verifier(reward.version, verifiers))
+            yield _Check("grade", _graded_lines(recorded), _graded_lines(found), where="the grade")
+        except (CannotGrade, UnknownVerifier) as error:
+            yield _Check("grade", (), None, str(error))
+    if recording.book is None:
+        yield _Check("reward", (), None, f"no price book of version {reward.prices} is in the log")
+        return
+    again = graded(
+        reward.run,
+        reward.group,
+        reward.score,
+        reward.reasons,
+        recording.finished.usage,
+        recording.book,
+        passed=reward.passed,
+        lambda_per_dollar=reward.terms.lambda_per_dollar,
+    )
+    yield _Check("reward", _worth(reward), _worth(again), where="the reward")
+
+
+def _graded_lines(found: Regraded) -> Lines:
+    return (f"score: {found.score}", f"passed: {found.passed}", *(f"reason: {reason}" for reason in found.reasons))
+
+
+def _worth(reward: RewardGraded) -> Lines:
+    terms = reward.terms
+    return (
+        f"cost: {reward.cost}",
+        f"score: {terms.score}",
+        f"lambda: {terms.lambda_per_dollar}",
+        f"penalty: {terms.penalty}",
+        f"value: {reward.value}",
+    )

@@ -1,0 +1,138 @@
+"""`flywheel log archive`: old positions into Parquet segments, and out of the table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from sqlalchemy import Engine
+
+from eventlog.archive.drop import drop, droppable
+from eventlog.archive.segments import archived_upto, check_owner, live_from
+from eventlog.archive.write import MOST, SIZE, Archived, archive
+from eventlog.database import open_engine
+from eventlog.postgres import PostgresStore
+from eventlog.store import Position
+
+from ..errors import BadPosition
+from ..house import check_schema, owner_url
+from ..settings import Settings, read_settings
+from .output import AsJson, bar, confirmed, emit_json, say
+
+
+def archive_command(
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="POSITION|TIME", help="Archive what lies before this position, or this ISO 8601 time."),
+    ] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Archive all but the newest so many events.")] = None,
+    segment_size: Annotated[int, typer.Option(min=1, max=MOST, help="Events a segment.")] = SIZE,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Leave a remainder that is smaller than a segment for the next time.")
+    ] = False,
+    drop_: Annotated[
+        bool, typer.Option("--drop", help="Then check the segments' files and drop their positions from the table.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before dropping.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write old positions as Parquet segments under FLYWHEEL_ARCHIVE; reads go on as before. Needs the owner's URL.
+
+    Stop it whenever you like: running it again goes on after the last whole segment. docs/archive.md is the format.
+    """
+    if before is None and keep is None:
+        raise typer.BadParameter("say how far: --before POSITION|TIME, or --keep N for all but the newest N events")
+    settings = read_settings()
+    owner = open_engine(owner_url(settings), settings.project)
+    try:
+        check_schema(owner)
+        check_owner(owner)
+        upto = _mark(owner, settings, before, keep)
+        if whole:
+            upto = _rounded(owner, upto, segment_size)
+        made = _archived(owner, settings, upto, segment_size)
+        dropped = _dropped(owner, settings, upto, yes=yes) if drop_ else None
+        found = _found(owner, settings, upto, made, dropped)
+    finally:
+        owner.dispose()
+    emit_json(found) if as_json else _show(found)
+
+
+def _mark(owner: Engine, settings: Settings, before: str | None, keep: int | None) -> Position:
+    """The last position to archive; the newest event always stays out. Raises BadPosition."""
+    store = PostgresStore(owner, archive=settings.archive_folder)
+    head = store.head()
+    marks = [head - (1 if keep is None else keep)]
+    if before is not None:
+        marks.append(_before(store, before))
+    return Position(max(0, min(marks)))
+
+
+def _before(store: PostgresStore, given: str) -> int:
+    if given.isascii() and given.isdigit():
+        return int(given) - 1
+    try:
+        return store.position_at(datetime.fromisoformat(given) - timedelta(microseconds=1))
+    except (ValueError, OverflowError) as error:
+        raise BadPosition(actual=given) from error
+
+
+def _rounded(owner: Engine, upto: Position, size: int) -> Position:
+    with owner.connect() as connection:
+        done, _ = archived_upto(connection)
+    return Position(max(done, upto - (upto - done) % size))
+
+
+def _archived(owner: Engine, settings: Settings, upto: Position, size: int) -> Archived:
+    with owner.connect() as connection:
+        done, _ = archived_upto(connection)
+    if done >= upto:
+        return Archived(0, 0, 0, 0)
+    with bar("archiving", upto - done) as advance:
+        return archive(owner, settings.archive_folder, upto, size=size, progress=advance)
+
+
+def _dropped(owner: Engine, settings: Settings, upto: Position, *, yes: bool) -> int:
+    """How many positions were dropped."""
+    before = live_from(owner)
+    found = droppable(owner, upto)
+    if not found:
+        return 0
+    amount, last = sum(manifest.events for manifest in found), found[-1].last
+    place = settings.archive_folder / settings.project
+    confirmed(f"Drop positions {before} to {last} from the table? They stay in {place} alone.", yes=yes)
+    with bar("checking the segments", amount) as advance:
+        drop(owner, settings.archive_folder, upto, progress=advance)
+    return live_from(owner) - before
+
+
+def _found(owner: Engine, settings: Settings, upto: int, made: Archived, dropped: int | None) -> dict[str, Any]:
+    with owner.connect() as connection:
+        done, _ = archived_upto(connection)
+    return {
+        "written": asdict(made),
+        "upto": upto,
+        "archived_upto": done,
+        "dropped": dropped,
+        "live_from": live_from(owner),
+        "folder": str(settings.archive_folder / settings.project),
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    made = found["written"]
+    if made["events"]:
+        what = "segment" if made["segments"] == 1 else "segments"
+        say(f"{made['events']} events, {made['first']} to {made['last']}, are in {made['segments']} {what}")
+    elif found["upto"]:
+        say(f"nothing new to archive: the positions up to {found['archived_upto']} are archived")
+    else:
+        say("nothing to archive: no event lies before that mark")
+    if found["dropped"] is not None:
+        say(f"{found['dropped']} positions dropped; the table begins at {found['live_from']}")
+    elif found["archived_upto"] >= found["live_from"]:
+        say(f"the table still holds those from {found['live_from']} on; --drop takes them out")
+    if found["archived_upto"]:
+        say(f"the archive is {found['folder']}")

@@ -1,0 +1,81 @@
+"""`flywheel runs grade` and `judges`: what a model says of ended runs, and what that is worth beside the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+
+from gate.figures import decimal
+from projections.judges import JUDGES, Calibration, calibrations
+
+from ..grading import Graded, ended_of, grade_runs, judge_from
+from ..reading import read_position
+from .output import AsJson, AsOf, bar, emit_json, listing, opened, say
+
+
+def grade(
+    runs: Annotated[list[str] | None, typer.Argument(help="The runs' names.", metavar="RUN...")] = None,
+    judge: Annotated[bool, typer.Option("--judge", help="By the judge of FLYWHEEL_JUDGE_MODEL: a proxy.")] = False,
+    sweep: Annotated[str | None, typer.Option(help="All ended runs of this sweep or evaluation as well.")] = None,
+    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Questions side by side.")] = 4,
+    as_json: AsJson = False,
+) -> None:
+    """Have ended runs judged from what was recorded. Where an oracle graded a run, its word stands.
+
+    A run that this judge has judged is not asked about again: run it again to go on.
+    """
+    if not judge:
+        raise typer.BadParameter("runs are graded by their oracle when they end; say --judge to have a judge look too")
+    with opened() as house:
+        named = [*(runs or []), *(ended_of(house.views(), sweep) if sweep is not None else [])]
+        if not named:
+            raise typer.BadParameter("expected at least one run, or a --sweep that has ended runs")
+        with judge_from(house.settings) as model, bar(f"judged by {model.name}", len(set(named))) as advance:
+            found = grade_runs(house, model, named, max_parallel=max_parallel, advance=advance)
+        rates = [_rates(row) for row in calibrations(house.views().find(JUDGES).values())]
+    if as_json:
+        emit_json({"runs": [_graded(row) for row in found], "judges": rates})
+    else:
+        _show_grades(found, rates)
+    if any(row.outcome == "failed" for row in found):
+        raise typer.Exit(1)
+
+
+def _graded(row: Graded) -> dict[str, Any]:
+    score = None if row.score is None else decimal(row.score)
+    return {"run": row.run, "outcome": row.outcome, "passed": row.passed, "score": score, "reason": row.reason}
+
+
+def _show_grades(found: tuple[Graded, ...], rates: list[dict[str, Any]]) -> None:
+    columns = ("run", "outcome", "passed", "score", "reason")
+    first = sorted(found, key=lambda row: row.outcome != "failed")[:50]
+    listing([_graded(row) for row in first], columns, as_json=False, empty="")
+    if len(found) > 50:  # noqa: PLR2004 (as many as `runs list` shows)
+        say(f"{len(found) - 50} more; --json shows all")
+    outcomes = sorted({row.outcome for row in found})
+    counts = " + ".join(f"{sum(row.outcome == each for row in found)} {each.replace('_', ' ')}" for each in outcomes)
+    say(f"{len(found)} received = {counts}")
+    say("")
+    listing(rates, RATES, as_json=False, empty="no judge has spoken")
+
+
+RATES = ("judge", "opinions", "compared", "accuracy", "false_pass_rate", "false_fail_rate")
+
+
+def _rates(row: Calibration) -> dict[str, Any]:
+    shares = {"accuracy": row.accuracy, "false_pass_rate": row.false_pass_rate, "false_fail_rate": row.false_fail_rate}
+    return {
+        **dataclasses.asdict(row),
+        "compared": row.compared,
+        **{name: None if share is None else decimal(share) for name, share in shares.items()},
+    }
+
+
+def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List judges beside the oracle: how often each passed what it failed, and failed what it passed."""
+    with opened() as house:
+        found = calibrations(house.views(read_position(house.store, as_of)).find(JUDGES).values())
+    rows = [_rates(row) for row in found]
+    listing(rows, RATES, as_json=as_json, empty="no judge has spoken; `flywheel runs grade --judge` asks one")

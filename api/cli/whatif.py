@@ -1,0 +1,186 @@
+"""`flywheel what-if`: what the same runs would have come to under another rule or another reward."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eventlog.store import Position
+from gate.figures import counted, decimal, dollars
+from projections.moves import Turn
+
+from ..house import House
+from ..reading import read_position
+from ..whatif.compose import if_reward, if_rule
+from ..whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
+from ..whatif.report import DatasetWouldBe, RewardWouldBe, RewriteWouldBe, Unplayed, VerdictWouldBe, WhatIf
+from .output import AsJson, bar, emit_json, opened, say
+
+MOST_NAMED = 5
+SHORT = 12
+COUNTS = frozenset({"pairs", "missing", "runs", "passed"})
+
+
+def what_if(
+    rule: Annotated[Path | None, typer.Option(help="A promotion rule, in TOML or (ending .json) JSON.")] = None,
+    reward: Annotated[Path | None, typer.Option(help="A reward definition, in TOML or (ending .json) JSON.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="POSITION|TIME", help="Up to here. Default: the head.")] = None,
+    print_rule: Annotated[bool, typer.Option("--print-rule", help="Print the rule in force, to start from.")] = False,
+    print_reward: Annotated[
+        bool, typer.Option("--print-reward", help="Print the reward in force, to start from.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fold history again under another rule or reward, beside the truth, and say what would differ. Appends nothing."""
+    if sum((rule is not None, reward is not None, print_rule, print_reward)) != 1:
+        raise typer.BadParameter("expected one of --rule FILE, --reward FILE, --print-rule and --print-reward")
+    asked_rule = None if rule is None else read_rule(rule)
+    asked_reward = None if reward is None else read_reward(reward)
+    with opened() as house:
+        upto = house.views(read_position(house.store, to)).upto
+        if print_rule or print_reward:
+            _print_in_force(house, upto, is_rule=print_rule, as_json=as_json)
+            return
+        with bar("folding history again", None):
+            if asked_rule is not None:
+                found = if_rule(house.store, house.blobs, house.views, asked_rule, upto)
+            elif asked_reward is not None:
+                found = if_reward(house.store, house.blobs, house.views, asked_reward, upto)
+    if as_json:
+        emit_json(dataclasses.asdict(found))
+        return
+    for line in told(found):
+        say(line)
+
+
+def _print_in_force(house: House, upto: Position, *, is_rule: bool, as_json: bool) -> None:
+    found = rule_in_force(house.store, upto) if is_rule else reward_in_force(house.store, upto)
+    emit_json(found.model_dump(mode="json", exclude_none=True)) if as_json else say(as_toml(found))
+
+
+def told(found: WhatIf) -> Iterator[str]:
+    """A what-if in sentences."""
+    asked = found.rule if found.rule is not None else found.reward
+    what = "rule" if found.rule is not None else "reward"
+    yield f"The same runs up to position {found.upto} under the {what} {_plain(asked or {})}"
+    if found.is_empty:
+        yield f"Nothing would differ: this says what the {what} in force said."
+        return
+    sections = (
+        ("rewrites", [_rewrite(item) for item in found.rewrites]),
+        ("rewards", _rewards(found.rewards)),
+        ("cannot grade", _listed([f"{item.run}: {item.why}" for item in found.ungraded])),
+        ("verdicts", [line for item in found.verdicts for line in _verdict(item)]),
+        ("datasets", [_dataset(item) for item in found.datasets]),
+        (
+            "champion",
+            [f"{found.champion.actual or 'none'} → {found.champion.would or 'none'}"] if found.champion else [],
+        ),
+        ("not played", _not_played(found)),
+    )
+    for name, lines in sections:
+        if lines:
+            yield f"\n{name}"
+            yield from (f"  {line}" for line in lines)
+
+
+def _plain(definition: object) -> str:
+    pairs = definition.items() if isinstance(definition, dict) else ()
+    return ", ".join(
+        f"{name} {f'({_plain(value)})' if isinstance(value, dict) else value}"
+        for name, value in pairs
+        if value is not None
+    )
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"and {more} more; --json names them all"] if more > 0 else [])]
+
+
+def _rewrite(item: RewriteWouldBe) -> str:
+    wins = f"; on the wins of {', '.join(item.wins)}" if item.wins else ""
+    return f"{item.rewrite}: {_path(item.would)}; in truth {_path(item.actual)}{wins}"
+
+
+def _path(turns: tuple[Turn, ...]) -> str:
+    return " → ".join(f"{turn.status} at {turn.since}" for turn in turns)
+
+
+def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
+    if not moved:
+        return []
+    flips = [f"{item.run} would {'pass' if item.would.passed else 'fail'}" for item in moved if _flips(item)]
+    known = [
+        (item.would.value or 0) - (item.actual.value or 0)
+        for item in moved
+        if item.actual.value is not None and item.would.value is not None
+    ]
+    mean = f", worth {decimal(sum(known) // len(known))} on average beside what they were" if any(known) else ""
+    return [f"{counted(len(moved), 'run')} would be graded otherwise{mean}", *_listed(flips)]
+
+
+def _flips(item: RewardWouldBe) -> bool:
+    return item.would.passed != item.actual.passed
+
+
+def _verdict(item: VerdictWouldBe) -> list[str]:
+    figures = [
+        f"  {each.name}: {_figure(each.name, each.actual)} → {_figure(each.name, each.would)}" for each in item.figures
+    ]
+    decision = item.actual if item.would == item.actual else f"{item.actual} → {item.would}"
+    return [f"{item.evaluation}: {decision}: {'; '.join(item.reasons)}", *figures]
+
+
+def _figure(name: str, value: object) -> str:
+    """A figure of a verdict: counts as they are, costs in dollars, the rest out of millionths."""
+    match value:
+        case int() if name.endswith("cost"):
+            return dollars(value)
+        case int() if name.rpartition(" ")[2] in COUNTS:
+            return str(value)
+        case int():
+            return decimal(value)
+        case {"low": int(low), "high": int(high)}:
+            return f"[{decimal(low)}, {decimal(high)}]"
+        case [*names]:
+            return ", ".join(map(str, names)) or "none"
+        case _:
+            return "not computed" if value is None else str(value)
+
+
+def _dataset(item: DatasetWouldBe) -> str:
+    if item.why is not None:
+        return f"{item.dataset[:SHORT]}: its rows cannot be made again: {item.why}"
+    rows = f"{item.rows} → {item.would_rows} rows, digest {(item.would or '')[:SHORT]}"
+    return (
+        f"{item.dataset[:SHORT]}: {rows}; {counted(len(item.added), 'run')} added, {len(item.removed)} removed,"
+        f" {counted(item.revalued, 'row')} worth something else"
+    )
+
+
+def _not_played(found: WhatIf) -> list[str]:
+    by_origin: dict[str, list[Unplayed]] = {}
+    for item in found.unplayed:
+        by_origin.setdefault(item.of, []).append(item)
+    lines = []
+    for of, items in by_origin.items():
+        lines.append(f"{counted(len(items), 'run')} of {of} would have applied something else, such as")
+        first = items[0]
+        lines.append(f"  {first.run}: {_pieces(first.would_apply)} instead of {_pieces(first.applied)}")
+    lines += [
+        f"so what {name} would have decided, and who would be champion after it, cannot be told"
+        for name in found.untold
+    ]
+    for asked in found.asked:
+        held = ", ".join(asked.pieces)
+        lines.append(f"an evaluation on {asked.benchmark} of a challenger that holds {held}: {asked.runs} runs")
+    return lines
+
+
+def _pieces(pieces: tuple[str, ...]) -> str:
+    return ", ".join(pieces) or "nothing"

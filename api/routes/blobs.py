@@ -1,0 +1,89 @@
+"""Blobs: the bytes that events name. Put one, then append the event that names its address."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Request, Response
+
+from eventlog.blobs import Blob
+
+from .errors import BlobTooLarge
+from .problems import Problem
+from .reading import HouseOf, reply
+
+router = APIRouter(prefix="/blobs", tags=["blobs"])
+
+MOST_BYTES = 32 * 2**20
+"""The largest blob that is taken over HTTP."""
+
+UNTYPED = "application/octet-stream"
+
+Address = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="what putting it answered")]
+MediaType = Annotated[
+    str, Header(alias="Content-Type", min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", include_in_schema=False)
+]
+Subject = Annotated[
+    str | None,
+    Header(
+        alias="X-Blob-Subject",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="the pseudonym of the person the bytes are about: they are kept under that subject's key, can be"
+        " erased with it, and are shared with no other subject's",
+    ),
+]
+
+
+async def _bounded(request: Request) -> bytes:
+    """The body, given up as soon as it is too large. Raises BlobTooLarge."""
+    announced = request.headers.get("Content-Length", "")
+    if announced.isdecimal() and int(announced) > MOST_BYTES:
+        raise BlobTooLarge(actual=f"{announced} bytes", expected=MOST_BYTES)
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise BlobTooLarge(actual=f"more than {MOST_BYTES} bytes", expected=MOST_BYTES)
+    return bytes(body)
+
+
+Body = Annotated[bytes, Depends(_bounded)]
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Keep bytes",
+    openapi_extra={"requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string"}}}}},
+    responses={
+        201: {"description": "They are kept, now or since before: their address."},
+        410: {"model": Problem, "description": "The subject was erased."},
+        413: {"model": Problem, "description": f"More than {MOST_BYTES} bytes."},
+    },
+)
+def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subject: Subject = None) -> Response:
+    """`{"address": ...}`: the SHA-256 of the body, or for a subject's bytes an HMAC. Its Content-Type is kept."""
+    (address,) = house.blobs.put([Blob(media_type, body)], subject=subject)
+    return reply({"address": address}, status=201)
+
+
+@router.get(
+    "/{address}",
+    summary="The bytes of an address",
+    responses={
+        200: {"description": "The bytes, with the media type they were put with.", "content": {"*/*": {}}},
+        404: {"model": Problem, "description": "There is no such blob."},
+        410: {"model": Problem, "description": "It was erased with its subject."},
+    },
+)
+def get_blob(house: HouseOf, address: Address) -> Response:
+    """Checked against the address. No browser runs what is in them, and no cache keeps them: they may be erased."""
+    blob = house.blobs.get(address)
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(blob.body, headers={**headers, "Content-Type": blob.media_type})

@@ -1,0 +1,1 @@
+"""History under another promotion rule or another reward, beside the truth. Nothing is appended."""

@@ -1,0 +1,137 @@
+"""Runs that another definition would have asked for and that were never played.
+
+A sweep and an evaluation are pinned to a memory. Where that memory would have held something else, what its runs would
+have come to is not known: it is said, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.learning.memory import piece_of, remember
+from agents.plans import Overlaid, Piece, apply_overlay
+from agents.rollouts.sweep import treat
+from eventlog.events import Artifact, Spec, SweepPlanned, Template
+from eventlog.store import EventStore, Position
+from gate.benchmark import specs as places_of
+from projections.benchmarks import BENCHMARKS
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.counterfactual import ViewsAt
+from projections.rewrites import REWRITES, RewriteState
+from projections.verdicts import VERDICTS, VerdictState
+from projections.views import Views
+
+from .report import Asked, Unplayed
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What one history remembered when something was pinned: what memory applies, and what was on trial."""
+
+    rewrites: Mapping[str, RewriteState]
+    without: tuple[str, ...]
+
+    def overlaid(self, template: Template, candidate: str | None) -> Overlaid:
+        """The plan that a run of this memory would execute."""
+        forced = None if candidate is None or candidate not in self.rewrites else self.piece(candidate)
+        promoted = [key for key, state in self.rewrites.items() if state.status == "promoted"]
+        pieces = [self.piece(key) for key in promoted if key not in self.without]
+        return apply_overlay(template.plan_steps, pieces, forced=forced)
+
+    def piece(self, rewrite: str) -> Piece:
+        """A rewrite as memory holds it."""
+        return piece_of(self.rewrites[rewrite])
+
+    def candidates(self) -> list[str]:
+        """What is on trial."""
+        return sorted(key for key, state in self.rewrites.items() if state.status == "candidate")
+
+
+def unplayed(store: EventStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Unplayed, ...]:
+    """Runs of sweeps and evaluations up to a position that would have applied something else, in order."""
+    sweeps = (item.event for item in store.read(types=("SweepPlanned",), upto=upto))
+    found = [
+        run
+        for sweep in sweeps
+        if isinstance(sweep, SweepPlanned)
+        for run in _of_sweep(sweep, *_sides(truth_at, other_at, sweep.artifact))
+    ]
+    truth = truth_at(upto)
+    for state in sorted(truth.find(VERDICTS).values(), key=lambda state: state.opened_since):
+        found += _of_evaluation(state, truth, truth_at, other_at)
+    return tuple(found)
+
+
+def _sides(truth_at: ViewsAt, other_at: ViewsAt, artifact: Artifact) -> tuple[_Side, _Side]:
+    at, without = Position(artifact.memory.upto), artifact.memory.without
+    return _Side(truth_at(at).find(REWRITES), without), _Side(other_at(at).find(REWRITES), without)
+
+
+def _of_sweep(sweep: SweepPlanned, truth: _Side, other: _Side) -> Iterator[Unplayed]:
+    templates = {template.template_id: template for template in sweep.templates}
+    for spec, would in zip(sweep.specs, _redrawn(sweep, truth, other), strict=True):
+        template = templates[spec.template]
+        actual = truth.overlaid(template, spec.candidate)
+        yield from _compared(spec, sweep.sweep, actual, other.overlaid(template, would.candidate))
+
+
+def _redrawn(sweep: SweepPlanned, truth: _Side, other: _Side) -> Sequence[Spec]:
+    """The specs with the candidates that would have been drawn; only dropped where the draw is not one of ours."""
+    bare = [spec.model_copy(update={"candidate": None}) for spec in sweep.specs]
+    if treat(bare, truth.candidates(), sweep.rng_seed) == sweep.specs:
+        return treat(bare, other.candidates(), sweep.rng_seed)
+    kept = frozenset(other.candidates())
+    return [spec if spec.candidate in kept else spec.model_copy(update={"candidate": None}) for spec in sweep.specs]
+
+
+def _of_evaluation(state: VerdictState, truth: Views, truth_at: ViewsAt, other_at: ViewsAt) -> Iterator[Unplayed]:
+    benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen()
+    templates = {template.template_id: template for template in benchmark.templates}
+    sides = [_sides(truth_at, other_at, artifact) for artifact in state.artifacts()]
+    arms = dict(zip(("champion", "challenger"), sides, strict=True))
+    for place in places_of(benchmark, state.evaluation):
+        template, (actual, would) = templates[place.spec.template], arms[place.arm.arm]
+        yield from _compared(
+            place.spec, state.evaluation, actual.overlaid(template, None), would.overlaid(template, None)
+        )
+
+
+def _compared(spec: Spec, of: str, actual: Overlaid, would: Overlaid) -> Iterator[Unplayed]:
+    if (actual.plan, actual.applied) != (would.plan, would.applied):
+        yield Unplayed(
+            run=spec.spec_id,
+            of=of,
+            applied=tuple(item.piece for item in actual.applied),
+            would_apply=tuple(item.piece for item in would.applied),
+        )
+
+
+def asked(truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Asked, ...]:
+    """Evaluations that the memory at a position would ask for under the other definition, and does not in truth."""
+    truth = truth_at(upto)
+    found = []
+    for state in truth.find(BENCHMARKS).values():
+        opened = [each for each in truth.find(VERDICTS).values() if each.benchmark == state.benchmark]
+        pieces = _unjudged(other_at, opened, upto)
+        if pieces and not _unjudged(truth_at, opened, upto):
+            found.append(Asked(state.benchmark, 2 * state.repeats * len(state.tasks), pieces))
+    return tuple(found)
+
+
+def _unjudged(views_at: ViewsAt, opened: Sequence[VerdictState], upto: Position) -> tuple[str, ...]:
+    """The pieces that the memory at a position holds, where no champion was judged with them; else nothing."""
+    views = views_at(upto)
+    champion = views.get(CHAMPIONS, CHAMPION)
+    if champion is None:
+        return ()
+    known = [champion.pointed(), *(state.artifacts()[1] for state in opened if state.decision != "void")]
+    judged = {_remembered(views_at, artifact) for artifact in known}
+    present = remember(views, champion.pointed().weights)[0].memory.digest
+    held = tuple(key for key, state in views.find(REWRITES).items() if state.status == "promoted")
+    return held if present not in judged else ()
+
+
+def _remembered(views_at: ViewsAt, artifact: Artifact) -> str:
+    memory = artifact.memory
+    return remember(views_at(Position(memory.upto)), artifact.weights, without=memory.without)[0].memory.digest

@@ -1,0 +1,154 @@
+"""`make chaos`: kill -9 under load, connections cut, a full disk, a clock turned back; then each promise is counted.
+
+What runs is drawn from the seed; when it runs is the machine's, so a seed repeats the choices and not the moments.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.report import Target, at_least, at_most, report
+
+from . import proof
+from .clock import OFFSETS, clock_jumps
+from .cluster import Cluster
+from .dropped import cuts, proxied
+from .full_disk import full_disk
+from .skipped import Skipped
+from .storm import killing, plan_for, settle, under_load
+
+_CUT = "dropped connections: "
+_BROKE_OFF = "faults that broke off"
+_MEAN_LIFE_S = 1.5
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "chaos.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of everything."""
+
+    kills: int
+    seconds: float
+    cut_s: float
+    pause_s: float
+    rate: float
+    seed: int
+
+
+Fault = Callable[[], dict[str, float]]
+
+
+def main(
+    kills: Annotated[int, typer.Option(min=1, help="How many processes to kill.")] = 200,
+    seconds: Annotated[float, typer.Option(min=1, help="In about how many seconds.")] = 300,
+    cut_seconds: Annotated[float, typer.Option(min=1, help="How long to cut connections.")] = 45,
+    pause: Annotated[float, typer.Option(min=0, help="How long one subscriber is stopped, in seconds.")] = 60,
+    rate: Annotated[float, typer.Option(min=1, help="Events a second that the writers aim at.")] = 500,
+    seed: Annotated[int | None, typer.Option(help="Of the choices. Default: a new one, printed.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep journals, notes and databases in this new folder.")] = None,
+    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,  # noqa: FBT002 Typer makes an option of it
+) -> None:
+    """Break things on purpose and hold the log to its word."""
+    chosen = secrets.randbelow(2**32) if seed is None else seed
+    print(f"seed {chosen}", flush=True)
+    load = Load(kills, seconds, cut_seconds, min(pause, seconds), rate, chosen)
+    with _folder(keep) as folder:
+        figures, left_out = _all(folder, load)
+    measured = {name: bound for name, bound in targets(kills).items() if name in figures}
+    report("chaos", figures, measured, left_out=left_out, page=PAGE if write else None)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        if keep.exists():
+            raise typer.BadParameter(f"{keep} is there already; name a folder that is not")
+        keep.mkdir(parents=True)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="flywheel-chaos-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
+    """Every fault in turn: figures, and what was left out and why."""
+    figures: dict[str, float] = {"seed": load.seed, _BROKE_OFF: 0}
+    left_out: dict[str, str] = {}
+    cluster = Cluster(folder / "home")
+    began = time.monotonic()
+    faults: dict[str, Fault] = {
+        "kill -9": lambda: storm(cluster, folder / "storm", load),
+        "dropped connections": lambda: dropped(cluster, folder / "dropped", load),
+        "full disk": lambda: full_disk(folder / "disk"),
+        "clock jumping back": lambda: clock_jumps(folder / "clock"),
+    }
+    try:
+        for name, fault in faults.items():
+            try:
+                figures |= fault()
+            except Skipped as reason:
+                left_out[name] = str(reason)
+            except Exception:  # noqa: BLE001 what was found before is told all the same
+                traceback.print_exc()
+                figures[_BROKE_OFF] += 1
+    finally:
+        cluster.down()
+    figures["seconds in all"] = time.monotonic() - began
+    return figures, left_out
+
+
+def storm(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
+    """Eight processes under load, killed at random points."""
+    url = cluster.project("storm")
+    with under_load(plan_for(url, "storm", folder, load.seed, load.rate)) as crew:
+        figures = killing(cluster, crew, kills=load.kills, seconds=load.seconds, pause_s=load.pause_s, seed=load.seed)
+        return figures | settle(crew, url)
+
+
+def dropped(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
+    """The same eight processes, their connections reset at random points."""
+    url = cluster.project("dropped")
+    with (
+        proxied(url, mean_life_s=_MEAN_LIFE_S, seed=load.seed) as (through, count),
+        under_load(plan_for(through, "dropped", folder, load.seed, load.rate)) as crew,
+    ):
+        time.sleep(load.cut_s)
+        figures = settle(crew, url)
+        return {_CUT + "cut": float(cuts(count))} | {_CUT + name: value for name, value in figures.items()}
+
+
+def targets(kills: int) -> dict[str, float | Target]:
+    """Every promise, for each of the faults."""
+    ends = {"processes stuck": at_most(0), "errors that are no database's": at_most(0)}
+    return {
+        _BROKE_OFF: at_most(0),
+        "kill -9 in all": at_least(kills),
+        "processes that ended by themselves": at_most(0),
+        **proof.targets(),
+        **ends,
+        _CUT + "cut": at_least(1),
+        **proof.targets(_CUT),
+        **{_CUT + name: bound for name, bound in ends.items()},
+        "full disk: appends refused": at_least(1),
+        "full disk: appends acknowledged after it": at_least(1),
+        "full disk: events lost": at_most(0),
+        "full disk: events doubled": at_most(0),
+        "full disk: events never acknowledged": at_most(1),
+        "clock: jumps back": at_least(sum(shift.startswith("-") for shift in OFFSETS) - 1),
+        "clock: events whose time goes back": at_most(0),
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,180 @@
+"""Reading segments: rows as they were stored, a page of positions at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from sqlalchemy import Engine, text
+
+from ..database import project_of
+from ..store import Position, Stored
+from .columns import ENVELOPE
+from .errors import ArchiveMissing, SegmentDamaged
+from .manifest import Manifest, SegmentFile
+from .segments import first_after, segments
+
+ROW_GROUP = 10_000
+_PAGE = 5_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""What polars raises of a file that is not what the manifest says. Its PanicException is no Exception."""
+
+_POSITIONS = text("""SELECT position FROM stream_versions
+    WHERE stream = :stream AND position > :after AND position <= :upto ORDER BY position LIMIT :page""")
+
+
+def archived(
+    engine: Engine,
+    archive: Path | None,
+    after: Position,
+    upto: Position,
+    *,
+    stream: str | None = None,
+    types: Collection[str] | None = None,
+) -> Iterator[Stored]:
+    """Archived rows in order, positions in (after, upto], of one stream or of some types; lazily, a page at a time.
+
+    `archive` is the folder of all projects. Raises ArchiveMissing, SegmentDamaged.
+    """
+    folder = None if archive is None else archive / project_of(engine)
+    if stream is not None:
+        yield from _of_stream(engine, folder, stream, after, upto)
+        return
+    for manifest in segments(engine, after, upto):
+        _refuse_gap(folder, after, Position(manifest.first - 1))
+        yield from rows(folder, manifest, after, upto, types)
+        after = Position(manifest.last)
+    _refuse_gap(folder, after, upto)
+
+
+def _of_stream(engine: Engine, folder: Path | None, stream: str, after: Position, upto: Position) -> Iterator[Stored]:
+    """The archived rows of a stream. The table of stream versions says where they are; no other segment is opened."""
+    wanted: Sequence[Position] = ()
+    while wanted := wanted or _positions(engine, stream, after, upto):
+        after = wanted[0]
+        manifest = next(segments(engine, Position(after - 1), after), None)
+        if manifest is None:
+            raise ArchiveMissing(first=after, last=after, folder=folder, actual="and the table segments names none")
+        here = [position for position in wanted if position <= manifest.last]
+        yield from _page(folder, manifest, manifest.files, here[0] - 1, here[-1], here)
+        wanted, after = wanted[len(here) :], here[-1]
+
+
+def _refuse_gap(folder: Path | None, after: Position, before: Position) -> None:
+    if before > after:
+        raise ArchiveMissing(first=after + 1, last=before, folder=folder, actual="and the table segments names none")
+
+
+def _positions(engine: Engine, stream: str, after: Position, upto: Position) -> list[Position]:
+    values = {"stream": stream, "after": after, "upto": upto, "page": _PAGE}
+    with engine.connect() as connection:
+        return [Position(found) for found in connection.execute(_POSITIONS, values).scalars()]
+
+
+def rows(
+    folder: Path | None,
+    manifest: Manifest,
+    after: int = 0,
+    upto: int | None = None,
+    types: Collection[str] | None = None,
+) -> Iterator[Stored]:
+    """The rows of a segment in order, positions in (after, upto], of all types or of some."""
+    start = max(after, manifest.first - 1)
+    finish = manifest.last if upto is None else min(upto, manifest.last)
+    files = manifest.holding(Position(start), Position(finish), types)
+    span = manifest.last - manifest.first + 1
+    step = max(_PAGE, _PAGE * span // max(1, sum(file.rows for file in files)))
+    while start < finish and files:
+        end = min(start + step, finish)
+        yield from _page(folder, manifest, files, start, end, None if types is None else _of(types))
+        start = end
+
+
+Chosen = Callable[[], pl.Expr] | Sequence[int] | None
+
+
+def _of(types: Collection[str]) -> Callable[[], pl.Expr]:
+    return lambda: pl.col("type").is_in(list(types))
+
+
+def _page(
+    folder: Path | None,
+    manifest: Manifest,
+    files: Sequence[SegmentFile],
+    after: int,
+    upto: int,
+    chosen: Chosen,
+) -> Iterator[Stored]:
+    """The rows of positions (after, upto]: all of them, those of a condition, or these positions."""
+    wanted = pl.col("position").is_between(after + 1, upto)
+    expected: int | None = upto - after
+    if callable(chosen):
+        wanted, expected = wanted & chosen(), None
+    elif chosen is not None:
+        wanted, expected = wanted & pl.col("position").is_in(list(chosen)), len(chosen)
+    columns = [pl.col(name).cast(pl.Int64) if name == "at" else pl.col(name) for name in ENVELOPE]
+    parts = [
+        opened(folder, manifest, file).filter(wanted).select(columns)
+        for file in files
+        if file.last > after and file.first <= upto
+    ]
+    found = collected(manifest, pl.concat(parts).sort("position")) if parts else pl.DataFrame()
+    if expected is not None and len(found) != expected:
+        what = f"the number of events from {after + 1} to {upto}"
+        raise SegmentDamaged(segment=manifest.folder, what=what, actual=len(found), expected=expected)
+    for row in found.iter_rows():
+        yield _stored(row)
+
+
+def _stored(row: tuple[Any, ...]) -> Stored:
+    position, stream, version, at, actor, cause, kind, schema_version, payload, digest, chain = row
+    moment = _EPOCH + timedelta(microseconds=at)
+    return Stored(
+        position, stream, version, moment, actor, cause, kind, schema_version, payload, bytes(digest), bytes(chain)
+    )
+
+
+def opened(folder: Path | None, manifest: Manifest, file: SegmentFile) -> pl.LazyFrame:
+    """A file of a segment, not read yet. Raises ArchiveMissing, SegmentDamaged where it is not as long as it was."""
+    facts = {"first": manifest.first, "last": manifest.last}
+    if folder is None:
+        raise ArchiveMissing(**facts, folder="the archive", actual="and this reader was given no folder")
+    path = folder / manifest.folder / file.name
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ArchiveMissing(
+            **facts, folder=path.parent, actual=f"where {file.name} is not to be had ({error.strerror})"
+        ) from error
+    if size != file.bytes:
+        raise SegmentDamaged(
+            segment=path.parent, what=f"{file.name}", actual=f"{size} bytes", expected=f"{file.bytes} bytes"
+        )
+    return pl.scan_parquet(path, glob=False)
+
+
+def collected(manifest: Manifest, frame: pl.LazyFrame) -> pl.DataFrame:
+    """Read a frame of a segment's files. Raises SegmentDamaged."""
+    try:
+        return frame.collect()
+    except _UNREADABLE as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SegmentDamaged(
+            segment=manifest.folder, what="a file", actual=f"unreadable ({first_line})", expected="Parquet"
+        ) from error
+
+
+def position_at(engine: Engine, archive: Path | None, moment: datetime, below: Position) -> Position:
+    """The last archived position before `below` that was recorded at or before a moment; 0 if there is none."""
+    manifest = first_after(engine, moment, below)
+    if manifest is None:
+        return Position(below - 1)
+    folder = None if archive is None else archive / project_of(engine)
+    at = pl.col("at") <= pl.lit(moment.astimezone(UTC), dtype=pl.Datetime("us", "UTC"))
+    parts = [opened(folder, manifest, file).filter(at).select(pl.col("position").max()) for file in manifest.files]
+    found = collected(manifest, pl.concat(parts).select(pl.col("position").max())).item()
+    return Position(manifest.first - 1 if found is None else found)

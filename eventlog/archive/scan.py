@@ -1,0 +1,65 @@
+"""A family's typed columns over all segments of a folder, for columnar work; no database is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from ..events import EVENT_TYPES
+from ..store import START, Position, Stored
+from ..upcast import upcast
+from .columns import DTYPES, ENVELOPE, cells, columns_of, schema_of_family
+from .manifest import SegmentFile, read_manifest, segment_folders
+from .read import opened
+
+
+def scan(folder: Path, family: str, *, after: Position = START, upto: Position | None = None) -> pl.LazyFrame:
+    """The events of a family at positions (after, upto], in order: the envelope and the typed columns of `columns_of`.
+
+    `folder` is a project's: `<archive>/<project>`. Nothing is read before the frame is collected; a filter on
+    `position` or `type` skips row groups. Columns are those of this vocabulary: a file that was written under another
+    one, or holds events of an older schema version, is typed again from its payloads (upcast) as it is read. Raises
+    ArchiveMissing, SegmentDamaged.
+    """
+    last = 2**62 if upto is None else upto
+    columns = list(schema_of_family(family))
+    parts = [pl.LazyFrame(schema=schema_of_family(family))]
+    for place in segment_folders(folder):
+        manifest = read_manifest(place)
+        for file in manifest.holding(after, Position(last)):
+            if file.family == family:
+                part = opened(folder, manifest, file)
+                inside = after < file.first and file.last <= last
+                part = part if inside else part.filter(pl.col("position").is_between(after + 1, last))
+                parts.append(part.select(columns) if _is_current(file) else _typed_again(part, family))
+    return pl.concat(parts)
+
+
+def _is_current(file: SegmentFile) -> bool:
+    """Whether the file's typed columns are those that this vocabulary would give it."""
+    columns = {column.name: column.kind for column in columns_of(file.family)}
+    known = (EVENT_TYPES[kind].schema_version <= old for kind, old in file.oldest.items() if kind in EVENT_TYPES)
+    return file.columns == columns and all(known)
+
+
+def _typed_again(part: pl.LazyFrame, family: str) -> pl.LazyFrame:
+    envelope = part.select(list(ENVELOPE))
+    return envelope.map_batches(lambda batch: _retyped(batch, family), schema=schema_of_family(family), streamable=True)
+
+
+def _retyped(batch: pl.DataFrame, family: str) -> pl.DataFrame:
+    rows = [Stored(**row) for row in batch.iter_rows(named=True)]
+    found = cells(family, rows, [_current(row) for row in rows])
+    typed = [pl.Series(column.name, found[column.name], DTYPES[column.kind]) for column in columns_of(family)]
+    return batch.with_columns(typed)
+
+
+def _current(row: Stored) -> dict[str, object]:
+    """The payload of a row as this vocabulary has it; as it is, where it is of a newer one."""
+    payload: dict[str, object] = json.loads(row.payload)
+    model = EVENT_TYPES.get(row.type)
+    if model is None or row.schema_version >= model.schema_version:
+        return payload
+    return upcast(row.type, row.schema_version, model.schema_version, payload)

@@ -1,0 +1,91 @@
+"""The tables of the archive: which segments there are, and how far the live table was dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from sqlalchemy import Connection, Engine, text
+
+from ..chain import GENESIS
+from ..database import schema_of
+from ..store import START, Position
+from .errors import NotTheOwner
+from .manifest import Manifest, parsed
+
+_PAGE = 20
+_SELECT = "SELECT manifest::text FROM segments WHERE last > :after AND first <= :upto ORDER BY first LIMIT :page"
+_INSERT = """INSERT INTO segments VALUES (:first, :last, :events, decode(:previous, 'hex'), decode(:chain, 'hex'),
+    decode(:root, 'hex'), :at, CAST(:manifest AS jsonb))"""
+
+
+def live_from(source: Connection | Engine) -> Position:
+    """The first position that is still in the table, or will be: everything before it was archived and dropped.
+
+    It only grows. A reader that asks after it read the table knows whether what it read was whole.
+    """
+    with _connected(source) as connection:
+        dropped = connection.execute(text("SELECT upto FROM dropped ORDER BY upto DESC LIMIT 1")).scalar()
+    return Position((dropped or 0) + 1)
+
+
+def segments(source: Connection | Engine, after: Position = START, upto: Position | None = None) -> Iterator[Manifest]:
+    """The segments that hold any of the positions (after, upto], in order."""
+    last = 2**62 if upto is None else upto
+    while True:
+        with _connected(source) as connection:
+            found = connection.execute(text(_SELECT), {"after": after, "upto": last, "page": _PAGE}).scalars().all()
+        for kept in found:
+            manifest = parsed(kept, "in the table segments")
+            yield manifest
+            after = Position(manifest.last)
+        if len(found) < _PAGE:
+            return
+
+
+def archived_upto(connection: Connection) -> tuple[Position, bytes]:
+    """The last position that is archived, and the chain there."""
+    row = connection.execute(text("SELECT last, chain FROM segments ORDER BY last DESC LIMIT 1")).one_or_none()
+    return (START, GENESIS) if row is None else (Position(row.last), bytes(row.chain))
+
+
+def first_after(source: Connection | Engine, moment: datetime, below: Position) -> Manifest | None:
+    """The first segment that holds an event recorded after a moment, among those that end before `below`."""
+    statement = text("SELECT manifest::text FROM segments WHERE at > :at AND last < :below ORDER BY first LIMIT 1")
+    with _connected(source) as connection:
+        found = connection.execute(statement, {"at": moment, "below": below}).scalar()
+    return None if found is None else parsed(found, "in the table segments")
+
+
+def keep(connection: Connection, manifest: Manifest) -> None:
+    """Write a segment into the table; the database checks that it follows the last one and ends as the log does."""
+    values = {name: getattr(manifest, name) for name in ("first", "last", "events", "previous", "chain", "root")}
+    text_ = manifest.model_dump_json()
+    connection.execute(text(_INSERT), {**values, "at": manifest.last_at, "manifest": text_})
+
+
+def lock(connection: Connection) -> None:
+    """Be the only one who archives or drops, until the transaction ends; it may idle while files are written."""
+    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+    connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/archive', 0))"))
+
+
+def check_owner(engine: Engine) -> None:
+    """Raise NotTheOwner unless this role owns the log."""
+    with engine.connect() as connection:
+        is_owner, role = connection.execute(
+            text("""SELECT pg_has_role(relowner, 'USAGE'), current_user FROM pg_class
+                WHERE oid = to_regclass('segments')""")
+        ).one()
+    if not is_owner:
+        raise NotTheOwner(actual=role, schema=schema_of(engine))
+
+
+@contextmanager
+def _connected(source: Connection | Engine) -> Iterator[Connection]:
+    if isinstance(source, Connection):
+        yield source
+        return
+    with source.connect() as connection:
+        yield connection

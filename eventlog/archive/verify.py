@@ -1,0 +1,79 @@
+"""Checking a segment from its files, against what the table says of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ..chain import verified
+from ..errors import BrokenChain
+from ..store import Position, Stored
+from .errors import ArchiveMissing, SegmentDamaged
+from .manifest import NAME, Manifest, read_manifest
+from .merkle import root
+from .read import rows
+
+_LONG = 200
+
+Progress = Callable[[], object]
+"""Called once for each event."""
+
+
+def verify_segment(folder: Path, manifest: Manifest, progress: Progress = int) -> None:
+    """Check a segment in a project's folder: its manifest, the bytes of its files, every event, the chain and the root.
+
+    Raises ArchiveMissing, SegmentDamaged.
+    """
+    place = folder / manifest.folder
+    if not place.is_dir():
+        facts = {"first": manifest.first, "last": manifest.last}
+        raise ArchiveMissing(**facts, folder=place, actual="and there is no such folder")
+    for name, said in read_manifest(place):
+        _same(place, f"{name} in {NAME}", said, getattr(manifest, name))
+    for file in manifest.files:
+        _same(place, f"the SHA-256 of {file.name}", file_digest(place / file.name), file.sha256)
+    types: Counter[str] = Counter()
+    leaves = _leaves(place, manifest, rows(folder, manifest), types, progress)
+    _same(place, "its root", root(leaves).hex(), manifest.root)
+    _same(place, "the number of its events", types.total(), manifest.events)
+    counted = {kind: amount for file in manifest.files for kind, amount in file.types.items()}
+    _same(place, "its events by type", dict(types), counted)
+
+
+def _leaves(
+    place: Path, manifest: Manifest, found: Iterator[Stored], types: Counter[str], progress: Progress
+) -> Iterator[bytes]:
+    """The chain values of rows that are whole, in order and linked."""
+    chain = ""
+    try:
+        for row in verified(found, after=Position(manifest.first - 1), previous=bytes.fromhex(manifest.previous)):
+            types[row.type] += 1
+            chain = row.chain.hex()
+            progress()
+            yield row.chain
+    except BrokenChain as error:
+        facts = error.facts
+        what = f"{facts['what']} at position {facts['position']}"
+        raise SegmentDamaged(segment=place, what=what, actual=facts["actual"], expected=facts["expected"]) from error
+    _same(place, "the chain at its end", chain, manifest.chain)
+
+
+def _same(place: Path, what: str, actual: object, expected: object) -> None:
+    if actual != expected:
+        raise SegmentDamaged(segment=place, what=what, actual=_short(actual), expected=_short(expected))
+
+
+def _short(value: object) -> str:
+    said = " ".join(str(value).split())
+    return said if len(said) <= _LONG else f"{said[:_LONG]}…"
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes in hexadecimal. Raises SegmentDamaged where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SegmentDamaged(segment=path.parent, what=path.name, actual=error.strerror, expected="a file") from error

@@ -1,0 +1,9 @@
+"""Content-addressed bytes: stored once however often they recur, and erasable without touching the log."""
+
+from __future__ import annotations
+
+from .contract import Blob, BlobStore, Inventory, Listed
+from .memory import MemoryBlobs
+from .postgres import PostgresBlobs
+
+__all__ = ["Blob", "BlobStore", "Inventory", "Listed", "MemoryBlobs", "PostgresBlobs"]

@@ -1,0 +1,72 @@
+"""A prompt as a list of linked messages, so that histories that grow and beginnings that are shared are kept once.
+
+Each message is a blob of its own, `{"message": ..., "parent": address of the one before it, or null}` in canonical JSON
+(keys in order, no spaces). The address of the last one stands for the whole list: a Merkle list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..errors import BlobDamaged, NoMessages, NotAConversation, UnstorableNumber, UnstorableText
+from .contract import Blob, BlobStore, is_address
+
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+MESSAGE_TYPE = "application/vnd.flywheel.message+json"
+"""What says of a blob that it is a message and may name the one before it."""
+
+
+def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, subject: str | None = None) -> str:
+    """Keep a list of chat messages, plain JSON; its address. What it shares with lists kept before is not kept again.
+
+    Raises NoMessages, SubjectGone, and UnstorableText or UnstorableNumber for lone surrogates, NaN and infinity.
+    """
+    if not messages:
+        raise NoMessages(actual=0, expected=1)
+    return blobs.put(list(linked(messages, blobs.naming(subject))), subject=subject)[-1]
+
+
+def get_messages(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
+    """The messages that an address stands for, in order. Raises NotAConversation and what BlobStore.get does."""
+    found: list[Mapping[str, Json]] = []
+    following: str | None = address
+    while following is not None:
+        message, following = node(following, blobs.get(following))
+        found.append(message)
+    return found[::-1]
+
+
+def linked(messages: Sequence[Mapping[str, Json]], name: Callable[[Blob], str]) -> Iterator[Blob]:
+    """The blobs of a list, each naming the one before it. Pure; `name` is how they will be addressed."""
+    parent: str | None = None
+    for place, message in enumerate(messages):
+        blob = Blob(MESSAGE_TYPE, _canonical({"message": message, "parent": parent}, place))
+        parent = name(blob)
+        yield blob
+
+
+def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
+    """A message and the address of the one before it. Raises NotAConversation, BlobDamaged."""
+    if blob.media_type != MESSAGE_TYPE:
+        raise NotAConversation(address=address, actual=blob.media_type, expected=MESSAGE_TYPE)
+    try:
+        found = json.loads(blob.body)
+        message, parent = found["message"], found["parent"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise BlobDamaged(actual=f"right, but that is no message ({error})", expected=address) from error
+    if not isinstance(message, dict) or not (parent is None or (isinstance(parent, str) and is_address(parent))):
+        raise BlobDamaged(actual="right, but whose message has another shape", expected=address)
+    return message, parent
+
+
+def _canonical(value: Mapping[str, Json], place: int) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+    except UnicodeEncodeError as error:
+        raise UnstorableText(actual="a lone surrogate", where=f"message {place}") from error
+    except ValueError as error:
+        raise UnstorableNumber(actual=str(error), where=f"message {place}") from error

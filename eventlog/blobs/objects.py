@@ -1,0 +1,226 @@
+"""A blob store in an object store: S3, Google Cloud Storage, a folder, memory. Needs the extra `objects`.
+
+A blob is the object `ab/cdef...`, its address cut after two digits: a packed envelope, so that any store of bytes will
+do. An empty object `subjects/<tag>/<address>` is made before each blob of a subject, so that erasing finds them all.
+Credentials and endpoints come from what the store's own clients read (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import BlobMissing, ObjectStoreUnusable
+from ..keys import Keys, subject_tag
+from .contract import FRESH, Blob, Listed, is_address
+from .envelope import HEADER_MOST, Envelope, opened, pack, sealer, unpack
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+SCHEMES = ("s3", "gs", "file", "memory")
+_SUBJECTS = "subjects"
+_PARALLEL = 16
+_PATIENCE = timedelta(seconds=20)
+"""How long a request that fails is tried again, three times at most."""
+
+_From = TypeVar("_From")
+_To = TypeVar("_To")
+
+
+def open_objects(url: str, keys: Keys) -> ObjectBlobs:
+    """The blob store of a URL; a folder is made if need be. Raises ObjectStoreUnusable."""
+    if url.partition("://")[0] not in SCHEMES:
+        raise ObjectStoreUnusable(url=url, actual="its address is of another kind")
+    try:
+        from obstore.store import from_url  # noqa: PLC0415 an extra, imported on use
+    except ImportError as error:
+        raise ObjectStoreUnusable(
+            url=url, actual="obstore is not installed (pip install 'flywheel[objects]')"
+        ) from error
+    try:
+        with _named(url):
+            return ObjectBlobs(url, _opened(url, from_url), keys)
+    except OSError as error:
+        raise ObjectStoreUnusable(url=url, actual=str(error).partition("\n")[0]) from error
+
+
+def _opened(url: str, from_url: Callable[..., ObjectStore]) -> ObjectStore:
+    match url.partition("://")[0]:
+        case "file":
+            return from_url(url, mkdir=True)
+        case "memory":
+            return from_url("memory:///")
+        case _:
+            return from_url(url, retry_config={"max_retries": 3, "retry_timeout": _PATIENCE})
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectBlobs:
+    """An Inventory in an object store. `now` is compared with the times that the store gives its objects."""
+
+    url: str
+    store: ObjectStore
+    keys: Keys
+    now: Callable[[], datetime] = _utc
+
+    def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
+        """See BlobStore.put."""
+        seal = sealer(self.keys, subject)
+        given = [(seal.address(blob), blob) for blob in blobs]
+        named = dict(reversed(given))
+        self._each(lambda item: self._put(seal.envelope(item[1], item[0])), named.items())
+        return tuple(address for address, _ in given)
+
+    def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
+        """See BlobStore.naming."""
+        return sealer(self.keys, subject).address
+
+    def get(self, address: str) -> Blob:
+        """See BlobStore.get."""
+        return opened(self._envelope(address), self.keys)
+
+    def erase(self, subject: str) -> int:
+        """See BlobStore.erase. Each object becomes a tombstone; versions that a bucket keeps of it stay unreadable."""
+        self.keys.destroy(subject)
+        marks = self._listed(f"{_SUBJECTS}/{subject_tag(subject).hex()}/")
+        return sum(self._each(lambda mark: self._bury(mark["path"].rpartition("/")[2]), marks))
+
+    def digests(self) -> frozenset[str]:
+        """See BlobStore.digests."""
+        return frozenset(self._metas())
+
+    def listing(self, *, after: str = "") -> Iterator[Listed]:
+        """See Inventory.listing. One request for each blob, for its header."""
+        metas = self._metas()
+        wanted = iter(sorted(address for address in metas if address > after))
+        while page := list(islice(wanted, 1000)):
+            yield from self._each(lambda address: self._header(address, metas[address]), page)
+
+    def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
+        """See Inventory.kept."""
+        wanted = iter(sorted(self._metas() if addresses is None else set(addresses)))
+        while page := list(islice(wanted, _PARALLEL)):
+            yield from self._each(self._envelope, page)
+
+    def keep(self, envelopes: Iterable[Envelope]) -> None:
+        """See Inventory.keep."""
+        self._each(self._put, envelopes)
+
+    def remove(self, addresses: Iterable[str], *, older_than: timedelta) -> int:
+        """See Inventory.remove. Whoever may delete objects may remove blobs."""
+        before, metas = self.now() - older_than, self._metas()
+        old = [name for name in sorted(set(addresses)) if name in metas and metas[name]["last_modified"] < before]
+        return sum(self._each(self._delete, old))
+
+    def _put(self, envelope: Envelope) -> None:
+        if envelope.subject is not None:
+            self._write(_mark(envelope.subject, envelope.address), b"")
+        if self._write(_path(envelope.address), pack(envelope), mode="create"):
+            return
+        with _named(self.url):
+            if self.store.head(_path(envelope.address))["last_modified"] < self.now() - FRESH:
+                self._write(_path(envelope.address), self._read(envelope.address))
+
+    def _bury(self, address: str) -> int:
+        """Make a blob a tombstone; how many there were. A mark whose blob was never written is none."""
+        try:
+            envelope = self._envelope(address)
+        except BlobMissing:
+            return 0
+        if envelope.body is not None:
+            self._write(_path(address), pack(replace(envelope, body=None)))
+        return 1
+
+    def _delete(self, address: str) -> int:
+        envelope = self._envelope(address)
+        if envelope.body is None:
+            return 0
+        with _named(self.url):
+            self.store.delete(_path(address))
+            if envelope.subject is not None:
+                self.store.delete(_mark(envelope.subject, address))
+        return 1
+
+    def _envelope(self, address: str) -> Envelope:
+        return unpack(address, self._read(address))[0]
+
+    def _header(self, address: str, meta: ObjectMeta) -> Listed:
+        with _named(self.url):
+            beginning = bytes(self.store.get_range(_path(address), start=0, end=min(meta["size"], HEADER_MOST)))
+        envelope, start = unpack(address, beginning)
+        is_erased = envelope.body is None
+        return Listed(
+            address,
+            envelope.media_type,
+            envelope.size,
+            0 if is_erased else meta["size"] - start,
+            meta["last_modified"],
+            envelope.subject,
+            is_erased,
+        )
+
+    def _read(self, address: str) -> bytes:
+        if not is_address(address):
+            raise BlobMissing(actual=address)
+        try:
+            with _named(self.url):
+                return bytes(self.store.get(_path(address)).bytes())
+        except FileNotFoundError as error:
+            raise BlobMissing(actual=address) from error
+
+    def _write(self, path: str, body: bytes, *, mode: str = "overwrite") -> bool:
+        """Whether it was written: with the mode `create` it is not where there is an object already."""
+        from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415 an extra, imported on use
+
+        with _named(self.url):
+            try:
+                self.store.put(path, body, mode="create" if mode == "create" else "overwrite")
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def _metas(self) -> dict[str, ObjectMeta]:
+        found = {meta["path"].replace("/", "", 1): meta for meta in self._listed(None)}
+        return {address: meta for address, meta in found.items() if is_address(address)}
+
+    def _listed(self, prefix: str | None) -> Iterator[ObjectMeta]:
+        with _named(self.url):
+            for page in self.store.list(prefix):
+                yield from page
+
+    def _each(self, work: Callable[[_From], _To], items: Iterable[_From]) -> list[_To]:
+        """The work done on each item, several at once, because each is a wait for the network."""
+        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="blobs") as pool:
+            return list(pool.map(work, items))
+
+
+def _path(address: str) -> str:
+    return f"{address[:2]}/{address[2:]}"
+
+
+def _mark(tag: bytes, address: str) -> str:
+    return f"{_SUBJECTS}/{tag.hex()}/{address}"
+
+
+@contextmanager
+def _named(url: str) -> Iterator[None]:
+    """What the library raises, as an error of ours; a missing object stays a FileNotFoundError."""
+    from obstore.exceptions import AlreadyExistsError, BaseError  # noqa: PLC0415 an extra, imported on use
+
+    try:
+        yield
+    except (FileNotFoundError, AlreadyExistsError):
+        raise
+    except (BaseError, PermissionError, ValueError) as error:
+        raise ObjectStoreUnusable(url=url, actual=str(error).strip().partition("\n")[0]) from error

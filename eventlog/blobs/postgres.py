@@ -1,0 +1,211 @@
+"""A blob store in the project's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Row, text
+from sqlalchemy.exc import ProgrammingError
+
+from ..errors import BlobMissing, BytesRemain, OwnerNeeded
+from ..keys import Keys, NoKeys, subject_tag
+from .contract import FRESH, Blob, Listed, is_address
+from .envelope import ENCODINGS, Envelope, Sealer, opened, sealer
+
+_PAGE = 1000
+_AT_ONCE = 8 * 2**20
+"""Bytes of bodies that one statement carries, unless a single body is larger."""
+
+_T = TypeVar("_T")
+_DENIED = "42501"
+_FRESH = f"interval '{int(FRESH.total_seconds())} seconds'"
+_COLUMNS = "address, media_type, size, encoding, subject, body"
+_INSERT = f"""INSERT INTO blobs (address, size, encoding, subject, media_type, body)
+    SELECT * FROM unnest(%(address)b::bytea[], %(size)b::bigint[], %(encoding)b::smallint[], %(subject)b::bytea[],
+        %(media_type)b::text[], %(body)b::bytea[]) AS r (address, size, encoding, subject, media_type, body)
+    ORDER BY address
+    ON CONFLICT (address) DO UPDATE SET at = clock_timestamp() WHERE blobs.at < clock_timestamp() - {_FRESH}"""  # noqa: S608
+_LISTING = text("""SELECT address, media_type, size, coalesce(octet_length(body), 0) AS stored, at, subject,
+    body IS NULL AS is_erased FROM blobs WHERE address > :after ORDER BY address LIMIT :page""")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresBlobs:
+    """An Inventory in the project's schema. Without `keys` it keeps no subject's blobs.
+
+    The application's engine puts and gets. Only the owner's removes bytes: `erase` and `remove`.
+    """
+
+    engine: Engine
+    keys: Keys = field(default_factory=NoKeys)
+
+    def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
+        """See BlobStore.put. What is there and not old is neither encoded nor sent again."""
+        seal = sealer(self.keys, subject)
+        given = [(seal.address(blob), blob) for blob in blobs]
+        named = dict(reversed(given))
+        known = self._fresh(sorted(named)) if named else frozenset()
+        self.keep(_sealed(seal, {address: blob for address, blob in named.items() if address not in known}))
+        return tuple(address for address, _ in given)
+
+    def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
+        """See BlobStore.naming."""
+        return sealer(self.keys, subject).address
+
+    def get(self, address: str) -> Blob:
+        """See BlobStore.get."""
+        return opened(next(self.kept([address])), self.keys)
+
+    def erase(self, subject: str) -> int:
+        """See BlobStore.erase. The key goes first, and with it all reading, whoever asks.
+
+        The bytes are removed through a function that only the schema's owner may call. With another role's engine the
+        key is destroyed all the same and BytesRemain is raised: erase again as the owner. Rows stay as tombstones;
+        PostgreSQL frees the old bytes at its next vacuum, and backups and replicas hold them, unreadable, for as long
+        as they are kept.
+        """
+        self.keys.destroy(subject)
+        try:
+            with self.engine.begin() as connection:
+                return int(
+                    connection.execute(text("SELECT erase_blobs(:tag)"), {"tag": subject_tag(subject)}).scalar_one()
+                )
+        except ProgrammingError as error:
+            _unless_denied(error)
+            raise BytesRemain(subject=subject, actual=self.engine.url.username) from error
+
+    def digests(self) -> frozenset[str]:
+        """See BlobStore.digests."""
+        with self.engine.connect() as connection:
+            return frozenset(connection.execute(text("SELECT encode(address, 'hex') FROM blobs")).scalars())
+
+    def listing(self, *, after: str = "") -> Iterator[Listed]:
+        """See Inventory.listing."""
+        last = bytes.fromhex(after) if is_address(after) else b""
+        while True:
+            with self.engine.connect() as connection:
+                rows = connection.execute(_LISTING, {"after": last, "page": _PAGE}).all()
+            for row in rows:
+                subject = None if row.subject is None else bytes(row.subject)
+                yield Listed(
+                    bytes(row.address).hex(), row.media_type, row.size, row.stored, row.at, subject, row.is_erased
+                )
+            if len(rows) < _PAGE:
+                return
+            last = bytes(rows[-1].address)
+
+    def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
+        """See Inventory.kept."""
+        wanted = iter(sorted(set(addresses))) if addresses is not None else (row.address for row in self.listing())
+        while page := list(islice(wanted, _PAGE)):
+            for batch in self._batches(page):
+                yield from self._fetched(batch)
+
+    def keep(self, envelopes: Iterable[Envelope]) -> None:
+        """See Inventory.keep. In order of address, so that concurrent callers cannot deadlock."""
+        ordered = sorted(envelopes, key=lambda envelope: envelope.address)
+        if ordered:
+            with self.engine.begin() as connection:
+                insert(connection, ordered)
+
+    def remove(self, addresses: Iterable[str], *, older_than: timedelta) -> int:
+        """See Inventory.remove. With the owner's engine."""
+        statement = text(
+            "DELETE FROM blobs WHERE address IN (SELECT address FROM blobs WHERE address = ANY(:addresses)"
+            " AND body IS NOT NULL AND at < clock_timestamp() - CAST(:age AS interval) ORDER BY address FOR UPDATE)"
+        )
+        wanted, removed = iter(sorted(set(addresses))), 0
+        try:
+            while page := [bytes.fromhex(address) for address in islice(wanted, _PAGE)]:
+                with self.engine.begin() as connection:
+                    removed += connection.execute(statement, {"addresses": page, "age": older_than}).rowcount
+        except ProgrammingError as error:
+            _unless_denied(error)
+            raise OwnerNeeded(what="Removing blobs", actual=self.engine.url.username) from error
+        return removed
+
+    def _fresh(self, addresses: Sequence[str]) -> frozenset[str]:
+        statement = text(
+            "SELECT encode(address, 'hex') FROM blobs"  # noqa: S608 an interval of ours
+            f" WHERE address = ANY(:addresses) AND at >= clock_timestamp() - {_FRESH}"
+        )
+        with self.engine.connect() as connection:
+            values = {"addresses": [bytes.fromhex(address) for address in addresses]}
+            return frozenset(connection.execute(statement, values).scalars())
+
+    def _batches(self, addresses: Sequence[str]) -> Iterator[list[bytes]]:
+        """The addresses in parts whose bodies fit together into one answer. Raises BlobMissing."""
+        statement = text("SELECT address, octet_length(body) AS stored FROM blobs WHERE address = ANY(:addresses)")
+        for address in addresses:
+            if not is_address(address):
+                raise BlobMissing(actual=address)
+        wanted = [bytes.fromhex(address) for address in addresses]
+        if len(wanted) == 1:
+            yield wanted
+            return
+        with self.engine.connect() as connection:
+            rows = connection.execute(statement, {"addresses": wanted}).all()
+        stored = {bytes(row.address): row.stored or 0 for row in rows}
+        yield from _portions(wanted, lambda address: stored.get(address, 0))
+
+    def _fetched(self, addresses: Sequence[bytes]) -> Iterator[Envelope]:
+        statement = text(f"SELECT {_COLUMNS} FROM blobs WHERE address = ANY(:addresses)")  # noqa: S608 columns of ours
+        with self.engine.connect() as connection:
+            rows = connection.execute(statement, {"addresses": list(addresses)}).all()
+        found = {bytes(row.address): row for row in rows}
+        for address in addresses:
+            if address not in found:
+                raise BlobMissing(actual=address.hex())
+            yield _envelope(found[address])
+
+
+def insert(connection: Connection, envelopes: Iterable[Envelope]) -> None:
+    """Keep stored forms in the caller's transaction; they come in order of address."""
+    once = {envelope.address: envelope for envelope in envelopes}
+    for batch in _portions(once.values(), lambda envelope: len(envelope.body or b"")):
+        values = {
+            "address": [bytes.fromhex(envelope.address) for envelope in batch],
+            "size": [envelope.size for envelope in batch],
+            "encoding": [ENCODINGS.index(envelope.encoding) for envelope in batch],
+            "subject": [envelope.subject for envelope in batch],
+            "media_type": [envelope.media_type for envelope in batch],
+            "body": [envelope.body for envelope in batch],
+        }
+        connection.exec_driver_sql(_INSERT, values)
+
+
+def _sealed(seal: Sealer, named: dict[str, Blob]) -> Iterator[Envelope]:
+    return (seal.envelope(blob, address) for address, blob in named.items())
+
+
+def _portions(items: Iterable[_T], weight: Callable[[_T], int]) -> Iterator[list[_T]]:
+    portion: list[_T] = []
+    heavy = 0
+    for item in items:
+        if portion and (heavy + weight(item) > _AT_ONCE or len(portion) == _PAGE):
+            yield portion
+            portion, heavy = [], 0
+        portion.append(item)
+        heavy += weight(item)
+    if portion:
+        yield portion
+
+
+def _envelope(row: Row[Any]) -> Envelope:
+    return Envelope(
+        bytes(row.address).hex(),
+        row.media_type,
+        row.size,
+        ENCODINGS[row.encoding],
+        None if row.subject is None else bytes(row.subject),
+        None if row.body is None else bytes(row.body),
+    )
+
+
+def _unless_denied(error: ProgrammingError) -> None:
+    if getattr(error.orig, "sqlstate", None) != _DENIED:
+        raise error

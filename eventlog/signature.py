@@ -1,0 +1,101 @@
+"""A signed head: at this time the log of this project had this chain at this position. Pure.
+
+The chain at a position stands for every event up to it, so a statement kept outside the database shows later that the
+log was cut off or rewritten, also where whoever did it made a new chain that links up.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import BaseModel, ConfigDict, Field
+
+from .chain import canonical
+from .errors import ForeignKey, ForeignLog, LogRewritten, LogTruncated, SignatureBroken
+from .store import START, Position
+
+FORMAT: Literal["flywheel-signature-1"] = "flywheel-signature-1"
+
+Hex32 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Hex64 = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
+
+
+class Signed(BaseModel):
+    """A signed head. `log` names the log by its chain at position 1; digests, key and signature are hexadecimal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    format: Literal["flywheel-signature-1"]
+    project: str
+    log: Hex32
+    position: int = Field(ge=1)
+    chain: Hex32
+    at: str = Field(max_length=40)
+    public_key: Hex32
+    signature: Hex64
+
+    def statement(self) -> bytes:
+        """The canonical bytes that the signature is over: all of it but the signature."""
+        return canonical(self.model_dump(mode="json", exclude={"signature"}))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a log stands now; `chain_at` gives the chain of any position up to its head."""
+
+    project: str
+    head: Position
+    chain_at: Callable[[Position], bytes]
+
+
+def sign(standing: Standing, at: datetime, key: Ed25519PrivateKey) -> Signed:
+    """The head of a log that is not empty, signed. `at` is the time that the statement bears."""
+    unsigned = Signed(
+        format=FORMAT,
+        project=standing.project,
+        log=standing.chain_at(Position(1)).hex(),
+        position=standing.head,
+        chain=standing.chain_at(standing.head).hex(),
+        at=at.isoformat(timespec="seconds"),
+        public_key=key.public_key().public_bytes_raw().hex(),
+        signature=bytes(64).hex(),
+    )
+    return unsigned.model_copy(update={"signature": key.sign(unsigned.statement()).hex()})
+
+
+def check_signature(signed: Signed, trusted: Ed25519PublicKey) -> None:
+    """Raise ForeignKey unless the trusted key is named, SignatureBroken unless it signed exactly this."""
+    raw = trusted.public_bytes_raw()
+    if signed.public_key != raw.hex():
+        raise ForeignKey(actual=fingerprint(bytes.fromhex(signed.public_key)), expected=fingerprint(raw))
+    try:
+        trusted.verify(bytes.fromhex(signed.signature), signed.statement())
+    except InvalidSignature as error:
+        raise SignatureBroken(position=signed.position, expected=fingerprint(raw)) from error
+
+
+def check_standing(signed: Signed, standing: Standing) -> None:
+    """Raise ForeignLog, LogTruncated or LogRewritten unless the log still has what was signed."""
+    if signed.project != standing.project:
+        raise ForeignLog(actual=f"the log of the project {standing.project!r}", expected=f"that of {signed.project!r}")
+    if standing.head > START and standing.chain_at(Position(1)).hex() != signed.log:
+        raise ForeignLog(
+            actual=f"a log whose first event has the chain {standing.chain_at(Position(1)).hex()}", expected=signed.log
+        )
+    if standing.head < signed.position:
+        raise LogTruncated(actual=standing.head, expected=signed.position, at=signed.at)
+    actual = standing.chain_at(Position(signed.position)).hex()
+    if actual != signed.chain:
+        raise LogRewritten(position=signed.position, actual=actual, expected=signed.chain, at=signed.at)
+
+
+def fingerprint(public_key: bytes) -> str:
+    """A public key's 32 bytes in a form that people compare."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(public_key).digest()).decode().rstrip("=")

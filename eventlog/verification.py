@@ -1,0 +1,242 @@
+"""Whether a stored log still says what it said: digests, order and chain, and the small tables that must agree with it.
+
+Ranges of positions are verified side by side, each from the chain of the row before it, so the lowest damaged position
+is the same however many processes look for it. Who may read the tables may verify them; nothing is written.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Engine, text
+
+from .chain import GENESIS, verified
+from .database import open_engine
+from .errors import BrokenChain, GuardDown, VerifierLost
+from .postgres import PostgresStore
+from .store import START, EventStore, Position, Stored
+
+_LARGEST = 20_000
+_PAGE = 2_000
+
+Opening = Callable[[], AbstractContextManager[PostgresStore]]
+"""Opens a store for one range; it is sent to other processes, so it must pickle."""
+
+
+class Range(NamedTuple):
+    """The positions in (after, upto]."""
+
+    after: Position
+    upto: Position
+
+
+@contextmanager
+def reading(url: str, project: str, archive: Path | None = None) -> Iterator[PostgresStore]:
+    """A store on one connection of its own, with the folder of its archived positions."""
+    engine = open_engine(url, project, pool_size=1)
+    try:
+        yield PostgresStore(engine, archive)
+    finally:
+        engine.dispose()
+
+
+def ranges(after: Position, upto: Position, workers: int) -> list[Range]:
+    """The positions in (after, upto] in order, in pieces small enough that `workers` end at about the same time."""
+    size = max(1, min(_LARGEST, -(-(upto - after) // (4 * workers)))) if workers > 1 else _LARGEST
+    return [Range(Position(start), Position(min(start + size, upto))) for start in range(after, upto, size)]
+
+
+def chain_at(store: EventStore, position: Position) -> bytes:
+    """The chain value at a position, as it is kept. Raises BrokenChain where no row has that position."""
+    if position == START:
+        return GENESIS
+    for row in store.stored(after=Position(position - 1), upto=position):
+        return row.chain
+    raise BrokenChain(position=position, what="its row", actual="missing", expected="an event")
+
+
+def verify_log(
+    opening: Opening,
+    *,
+    after: Position,
+    upto: Position,
+    workers: int = 1,
+    progress: Callable[[int], object] = lambda _events: None,
+) -> bytes:
+    """The chain value at `upto`, once everything in (after, upto] verifies.
+
+    Checks each event's digest, the gapless order and the chain, that `stream_versions` says what the events say, that
+    `append_keys` covers each position once, and that the guards stand. Raises BrokenChain with the lowest damaged
+    position, GuardDown, VerifierLost. `progress` is called with a number of events.
+    """
+    found = GENESIS if after == START else b""
+    damage: list[BrokenChain] = []
+    with opening() as store:
+        if not found:
+            found = chain_at(store, after)
+        damage += disagreements(store.engine, after, upto)
+        try:
+            for part, chain in _side_by_side(opening, ranges(after, upto, workers), workers):
+                found = chain
+                progress(part.upto - part.after)
+        except BrokenChain as broken:
+            damage.append(broken)
+        if damage:
+            raise min(damage, key=lambda broken: int(str(broken.facts["position"])))
+        check_guards(store.engine)
+    return found
+
+
+def _side_by_side(opening: Opening, parts: Sequence[Range], workers: int) -> Iterator[tuple[Range, bytes]]:
+    """Each range with the chain at its end, in order; the first that is damaged raises."""
+    if workers == 1:
+        yield from ((part, verify_range(opening, part)) for part in parts)
+        return
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+    try:
+        yield from zip(parts, pool.map(partial(verify_range, opening), parts), strict=True)
+    except BrokenProcessPool as error:
+        raise VerifierLost(workers=workers) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """An interrupt reaches every process of the terminal; the first one ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def verify_range(opening: Opening, part: Range) -> bytes:
+    """The chain at the end of a range that verifies, from the chain of the row before it. Raises BrokenChain."""
+    with opening() as store:
+        previous, last = chain_at(store, part.after), part.after
+        seen: list[Stored] = []
+        try:
+            rows = store.stored(after=part.after, upto=part.upto)
+            for row in verified(rows, after=part.after, previous=previous):
+                previous, last = row.chain, row.position
+                seen.append(row)
+                if len(seen) == _PAGE:
+                    _check_versions(store.engine, seen)
+                    seen = []
+        except BrokenChain:
+            _check_versions(store.engine, seen)  # what lies before it is told first
+            raise
+        _check_versions(store.engine, seen)
+    if last < part.upto:
+        raise BrokenChain(position=last + 1, what="its row", actual="missing", expected="an event")
+    return previous
+
+
+_UNMATCHED = text("""SELECT position, stream, version FROM (
+        SELECT r.*, (SELECT s.position FROM stream_versions s
+                     WHERE s.stream = r.stream AND s.version = r.version) AS kept
+        FROM unnest(CAST(:streams AS text[]), CAST(:versions AS bigint[]), CAST(:positions AS bigint[]))
+            AS r (stream, version, position)) matched
+    WHERE kept IS DISTINCT FROM position ORDER BY position LIMIT 1""")
+
+
+def _check_versions(engine: Engine, rows: Sequence[Stored]) -> None:
+    """Raise BrokenChain unless each event has its entry among the stream versions."""
+    if not rows:
+        return
+    values = {
+        "streams": [row.stream for row in rows],
+        "versions": [row.version for row in rows],
+        "positions": [row.position for row in rows],
+    }
+    with engine.connect() as connection:
+        row = connection.execute(_UNMATCHED, values).one_or_none()
+    if row is not None:
+        expected = f"version {row.version} of {row.stream} there"
+        raise BrokenChain(
+            position=row.position, what="its entry in stream_versions", actual="another or none", expected=expected
+        )
+
+
+_HEAD = "greatest(CAST(:upto AS bigint), (SELECT coalesce(max(position), 0) FROM events))"
+_DISAGREEMENTS = {
+    "its entry in stream_versions": (
+        "one of several",
+        "the only one of that position",
+        """SELECT position FROM stream_versions WHERE position > :after AND position <= :upto
+        GROUP BY position HAVING count(*) > 1 ORDER BY position LIMIT 1""",
+    ),
+    "its version": (
+        "no successor of the one before it in its stream",
+        "1, 2, 3, ... in the order of positions",
+        """SELECT position FROM (SELECT position, version, lag(version, 1, 0::bigint) OVER earlier AS version_before,
+            lag(position, 1, 0::bigint) OVER earlier AS position_before FROM stream_versions
+            WHERE position <= :upto WINDOW earlier AS (PARTITION BY stream ORDER BY version)) v
+        WHERE position > :after AND (version <> version_before + 1 OR position <= position_before)
+        ORDER BY position LIMIT 1""",
+    ),
+    "its append key": (
+        "one of several, or none",
+        "exactly one",
+        """SELECT greatest(low, CAST(:after AS bigint) + 1) AS position FROM (
+            SELECT least(first_position, covered + 1) AS low,
+                CASE WHEN first_position > covered THEN greatest(first_position - 1, covered + 1)
+                    ELSE greatest(least(covered, last_position), first_position) END AS high
+            FROM (SELECT first_position, last_position,
+                    coalesce(max(last_position) OVER (ORDER BY first_position, last_position
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS covered
+                FROM append_keys WHERE first_position <= :upto) k
+            WHERE first_position <> covered + 1 OR last_position < first_position
+            UNION ALL
+            SELECT coalesce(max(last_position), 0) + 1, :upto FROM append_keys WHERE first_position <= :upto) wrong
+        WHERE high > :after AND low <= :upto ORDER BY 1 LIMIT 1""",
+    ),
+}
+_BEYOND = {
+    "stream_versions": f"SELECT min(position) FROM stream_versions WHERE position > {_HEAD} OR position < 1",  # noqa: S608 ours
+    "append_keys": f"""SELECT min(CASE WHEN last_position > {_HEAD} THEN greatest(first_position, {_HEAD} + 1)
+            ELSE first_position END) FROM append_keys
+        WHERE last_position > {_HEAD} OR first_position < 1 OR last_position < first_position""",  # noqa: S608 ours
+}
+
+
+def disagreements(engine: Engine, after: Position, upto: Position) -> Iterator[BrokenChain]:
+    """Where the tables of versions and keys contradict themselves or one another, the lowest position of each kind.
+
+    Also what they hold beyond the last event, wherever the range ends: there the log was cut off. One statement looks
+    at both sides, so what is appended meanwhile is no such thing.
+    """
+    with engine.connect() as connection:
+        for what, (actual, expected, statement) in _DISAGREEMENTS.items():
+            position = connection.execute(text(statement), {"after": after, "upto": upto}).scalar()
+            if position is not None:
+                yield BrokenChain(position=position, what=what, actual=actual, expected=expected)
+        for table, statement in _BEYOND.items():
+            position = connection.execute(text(statement), {"upto": upto}).scalar()
+            if position is not None:
+                yield BrokenChain(
+                    position=position, what="its row", actual="missing", expected=f"an event, because {table} has one"
+                )
+
+
+_GUARDS = text("""WITH guarded AS (
+        SELECT 'events'::regclass AS relation, true AS is_log
+        UNION ALL SELECT inhrelid::regclass, true FROM pg_inherits WHERE inhparent = 'events'::regclass
+        UNION ALL SELECT name::regclass, false FROM unnest(ARRAY['stream_versions', 'append_keys']) AS t (name))
+    SELECT relation::text AS relation, event
+    FROM guarded CROSS JOIN (VALUES ('INSERT', 4), ('DELETE', 8), ('UPDATE', 16), ('TRUNCATE', 32)) AS w (event, bit)
+    WHERE (is_log OR event <> 'INSERT') AND NOT EXISTS (
+        SELECT FROM pg_trigger WHERE tgrelid = relation AND tgenabled = 'A' AND (tgtype & bit) <> 0)
+    ORDER BY relation::text, event LIMIT 1""")
+
+
+def check_guards(engine: Engine) -> None:
+    """Raise GuardDown unless triggers that fire always stand on every table of the log."""
+    with engine.connect() as connection:
+        row = connection.execute(_GUARDS).one_or_none()
+    if row is not None:
+        raise GuardDown(table=row.relation, operation=row.event)

@@ -1,0 +1,195 @@
+"""One page of the log into rows for the tables: every fold for itself, so that one which raises stops alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from operator import length_hint
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from eventlog.database import first_line
+from eventlog.errors import FlywheelError
+from eventlog.store import EventStore
+
+from .builds import Build, move, park
+from .projection import WITHDRAWAL, AnyFold, Change, advance, keyed, standing, withdraw
+from .rows import Row
+from .table import Kept, Memory, Recalled, kept, recall, write
+from .withdrawal import fresh_states
+
+Keyed = list[tuple[str, Row]]
+
+
+@dataclass(slots=True)
+class Part:
+    """A build's part of a page. `reason` says why it stopped, where it did: then nothing of the page counts for it."""
+
+    build: Build
+    fold: AnyFold
+    memory: Memory
+    rows: list[Row] = field(default_factory=list)
+    keyed: Keyed = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Where folding reads what memory does not hold. `settle` waits until everything folded before is written."""
+
+    connection: Connection
+    store: EventStore
+    settle: Callable[[], object]
+
+
+def fold_page(log: Log, parts: Sequence[Part], rows: Iterable[Row], withdrawn: Set[str]) -> frozenset[str]:
+    """Fold a page into its parts; `withdrawn` are the runs withdrawn before it. Gives those withdrawn after it."""
+    markers = _deal(parts, rows)
+    for part in parts:
+        _take_keys(part, withdrawn)
+    wanted = {part.build.build: part.memory.unknown(part.fold, part.keyed) for part in parts}
+    recalled = recall(log.connection, wanted)
+    for part in parts:
+        _take_states(part, recalled[part.build.build])
+        if not part.reason:
+            _fold(log, part, withdrawn)
+    return frozenset(withdrawn).union(*(marker.records("runs") for marker in markers))
+
+
+def _deal(parts: Sequence[Part], rows: Iterable[Row]) -> list[Row]:
+    """Give each part the rows of the types that it reads; the withdrawals among them."""
+    markers: list[Row] = []
+    readers: dict[str, list[Callable[[Row], None]]] = {WITHDRAWAL: [markers.append]}
+    for part in parts:
+        for kind in part.fold.types:
+            readers.setdefault(kind, []).append(part.rows.append)
+    for row in rows:
+        for give in readers.get(row.type, ()):
+            give(row)
+    return markers
+
+
+def _attempt(part: Part, rows: Sequence[Any], work: Callable[[Iterator[Any]], object]) -> None:
+    """Do a fold's work over rows that it takes one by one; if it raises, keep the reason and the row it was met at."""
+    if part.reason:
+        return
+    taken = iter(rows)
+    try:
+        work(taken)
+    except DBAPIError:
+        raise  # the database's trouble, not the event's: nothing of this page is kept, and the next try may do
+    except Exception as error:  # noqa: BLE001 the park: one bad event stops one projection, not the others
+        said = str(error) if isinstance(error, FlywheelError) else f"{type(error).__name__}: {error}"
+        part.reason = said + _where(rows, taken)
+
+
+def _where(rows: Sequence[Any], taken: Iterator[Any]) -> str:
+    """The row that was handed out last; nothing where it was not a row that raised."""
+    last = rows[: len(rows) - length_hint(taken)][-1:]
+    if not last:
+        return ""
+    row = last[0] if isinstance(last[0], Row) else last[0][1]
+    return f" (at position {row.position}, {row.type})"
+
+
+def _take_keys(part: Part, withdrawn: Set[str]) -> None:
+    def work(rows: Iterator[Row]) -> None:
+        found = keyed(part.fold, rows)
+        is_reached = withdrawn and part.fold.rests_on is not None
+        part.keyed = standing(part.fold, found, withdrawn) if is_reached else found
+
+    _attempt(part, part.rows, work)
+
+
+def _take_states(part: Part, found: Sequence[Recalled]) -> None:
+    _attempt(part, (), lambda _: part.memory.take(part.fold, found))
+
+
+def _fold(log: Log, part: Part, withdrawn: Set[str]) -> None:
+    changes: list[Change[Any]] = []
+    gone, rest = set(withdrawn), part.keyed
+
+    def fold(rows: Iterator[tuple[str, Row]]) -> None:
+        changes.extend(advance(part.fold, part.memory.states, rows))
+
+    def take_out(rows: Iterator[Row]) -> None:
+        changes.extend(_taken_out(log, part, next(rows), gone, changes))
+
+    for marker in [row for row in part.rows if row.type == WITHDRAWAL]:
+        before = [item for item in rest if item[1].position < marker.position]
+        _attempt(part, before, fold)
+        gone.update(marker.records("runs"))
+        _attempt(part, (marker,), take_out)
+        rest = standing(part.fold, rest[len(before) :], gone)
+    _attempt(part, rest, fold)
+    _attempt(part, (), lambda _: _keep(part, changes))
+
+
+def _taken_out(
+    log: Log, part: Part, marker: Row, gone: Set[str], changes: Sequence[Change[Any]]
+) -> Iterator[Change[Any]]:
+    """What a withdrawal changes: the keys that it touches are folded again from the log."""
+    log.settle()
+    memory, build = part.memory, part.build.build
+    pending = {key: row.position for key, row in reversed(part.keyed)}
+    fresh, touched = fresh_states(log.connection, log.store, part.fold, build, marker, gone, pending)
+    known = memory.states.keys() | memory.began.keys() | {change.key for change in changes}
+    if not memory.is_whole:
+        memory.take(part.fold, recall(log.connection, {build: sorted(touched - known)})[build])
+    return withdraw(memory.states, touched, fresh, marker.position)
+
+
+def _keep(part: Part, changes: Sequence[Change[Any]]) -> None:
+    part.kept, part.replaced = kept(part.build.build, part.fold, part.memory, changes)
+
+
+def put(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool = False) -> None:
+    """Write what parts came to and how far they are, inside the caller's transaction.
+
+    Where the database refuses a row, the transaction is lost; `singly`, the part that it is of stops instead.
+    """
+    if singly:
+        for part in parts:
+            _put_alone(connection, part)
+    else:
+        _put(connection, [part for part in parts if not part.reason])
+    move(connection, [part.build.build for part in parts if not part.reason], finish)
+    for part in parts:
+        if part.reason:
+            park(connection, part.build.build, part.reason)
+
+
+def _put(connection: Connection, parts: Sequence[Part]) -> None:
+    rows = [row for part in parts for row in part.kept]
+    write(connection, rows, [(part.build.build, key) for part in parts for key in part.replaced])
+
+
+def _put_alone(connection: Connection, part: Part) -> None:
+    if part.reason:
+        return
+    try:
+        with connection.begin_nested():
+            _put(connection, [part])
+    except DBAPIError as error:
+        if is_lost(error):
+            raise
+        part.reason = f"its rows are not taken: {first_line(error)}"
+
+
+def is_lost(error: DBAPIError) -> bool:
+    """Whether it is the database's trouble, so that the same may do at the next try."""
+    return isinstance(error, OperationalError | InterfaceError)
+
+
+def remember(parts: Iterable[Part], finish: int, most: int) -> Iterator[Memory]:
+    """What parts that went on remember at the end of a page: of more than twice `most` states those met last."""
+    for part in parts:
+        if not part.reason:
+            part.memory.position = finish
+            if len(part.memory.states) > 2 * most:
+                part.memory.forget(most, {key for key, _ in part.keyed})
+            yield part.memory

@@ -1,0 +1,172 @@
+"""Rows out of the log: only the declared fields leave the database, one line of JSON an event, a page in one value.
+
+What was archived out of the table comes from the store, which spans both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Union
+
+import msgspec
+from sqlalchemy import Connection
+
+from eventlog.events import EVENT_TYPES, RunsWithdrawn
+from eventlog.store import START, EventStore, Position, Recorded
+
+from .projection import WITHDRAWAL, AnyFold
+from .rows import Row, Whole, carried, row_class, row_of, row_of_stored
+
+PAGE = 20_000
+"""Positions to a page."""
+
+_ENVELOPE = """e.position, ',', e.version, ',', to_json(e.stream), ',',
+    (date_part('epoch', e.at) * 1000000)::bigint, ',', to_json(e.actor)"""
+_WHOLE = f"concat('[\"\",', {_ENVELOPE}, ',\"', e.type, '\",', e.schema_version, ',', e.payload, ']')"
+_FIRST = "(SELECT position FROM events ORDER BY position LIMIT 1)"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The fields wanted of each event type. `line` is the SQL of an event's line, `types` the list for SQL."""
+
+    paths: dict[str, tuple[str, ...]]
+    line: str
+    types: str
+    decoder: msgspec.json.Decoder[Any]
+
+
+def columns(folds: Iterable[AnyFold]) -> Columns:
+    """The union of what folds read, and the withdrawals where they reach one of them."""
+    reads: list[Mapping[str, Iterable[str]]] = []
+    for fold in folds:
+        reads += [fold.reads, {} if fold.rests_on is None else {WITHDRAWAL: ("runs",)}]
+    return columns_of(reads)
+
+
+def columns_of(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
+    """The union of fields by event type."""
+    wanted: dict[str, set[str]] = {}
+    readers: dict[str, int] = {}
+    for own in reads:
+        for kind, paths in own.items():
+            wanted.setdefault(kind, set()).update(paths)
+            readers[kind] = readers.get(kind, 0) + 1
+    ordered = sorted(wanted, key=lambda kind: (-readers.get(kind, 0), kind))
+    return _columns(tuple((kind, EVENT_TYPES[kind].schema_version, tuple(sorted(wanted[kind]))) for kind in ordered))
+
+
+@lru_cache(maxsize=256)
+def _columns(wanted: tuple[tuple[str, int, tuple[str, ...]], ...]) -> Columns:
+    """`wanted` is (type, schema version, paths), the types that most folds read first."""
+    whens = " ".join(
+        f"WHEN e.type = '{kind}' AND e.schema_version = {version} THEN {_line(kind, paths)}"
+        for kind, version, paths in wanted
+    )
+    types = "'{" + ",".join(kind for kind, _, _ in wanted) + "}'::text[]"
+    line = f"CASE {whens} WHEN e.type = ANY({types}) THEN {_WHOLE} END"
+    rows = (Whole, *(row_class(kind, paths) for kind, _, paths in wanted))
+    decoder = msgspec.json.Decoder(Union[rows])  # noqa: UP007 the members are known at run time only
+    return Columns({kind: paths for kind, _, paths in wanted}, line, types, decoder)
+
+
+def _line(kind: str, paths: tuple[str, ...]) -> str:
+    values = "".join(f", ',', coalesce({_value(path)}, 'null')" for path in paths)
+    return f"concat('[\"{kind}\",', {_ENVELOPE}{values}, ']')"
+
+
+def _value(path: str) -> str:
+    return "e.payload" + "".join(f"->'{part}'" for part in path.split("."))
+
+
+def page(
+    connection: Connection, store: EventStore, wanted: Columns, start: int, finish: int, where: str = "true"
+) -> list[Row]:
+    """The rows at the positions in (start, finish]. `where` is a further condition on a row of the table."""
+    statement = f"""SELECT {_FIRST}, (SELECT string_agg(line, E'\\n') FROM (
+        SELECT {wanted.line} AS line FROM events e WHERE e.position > %s AND e.position <= %s
+        AND e.type = ANY({wanted.types}) AND {where} ORDER BY e.position) lines)"""  # noqa: S608 of the folds' own code
+    first, lines = connection.exec_driver_sql(statement, (start, finish)).one()
+    rows = _decoded(wanted, lines)
+    if first is not None and first <= start + 1:
+        return rows
+    upto = finish if first is None else min(finish, first - 1)
+    return [*_archived(store, wanted, start, upto), *rows]
+
+
+def _decoded(wanted: Columns, lines: str | None) -> list[Row]:
+    rows: list[Row] = wanted.decoder.decode_lines(lines or "")
+    for index, row in enumerate(rows):
+        if type(row) is Whole:
+            rows[index] = carried(row, wanted.paths[row.kind])
+    return rows
+
+
+def _archived(store: EventStore, wanted: Columns, start: int, finish: int) -> Iterator[Row]:
+    if finish > start:
+        for found in store.stored(after=Position(start), upto=Position(finish), types=tuple(wanted.paths)):
+            yield row_of_stored(found, wanted.paths[found.type])
+
+
+def pages(connection: Connection, store: EventStore, wanted: Columns, finish: int) -> Iterator[list[Row]]:
+    """The rows of a log prefix, page by page."""
+    for start in range(0, finish, PAGE):
+        yield page(connection, store, wanted, start, min(start + PAGE, finish))
+
+
+def rows_of_streams(
+    connection: Connection, store: EventStore, fold: AnyFold, streams: Sequence[str], upto: int
+) -> list[Row]:
+    """What a fold reads in some streams up to a position, in order."""
+    wanted = columns((fold,))
+    statement = f"""SELECT string_agg(line, E'\\n'), array_agg(DISTINCT archived) FILTER (WHERE archived IS NOT NULL)
+        FROM (SELECT {wanted.line} AS line, CASE WHEN e.position IS NULL THEN s.stream END AS archived
+            FROM stream_versions s LEFT JOIN events e ON e.position = s.position
+            WHERE s.stream = ANY(%s) AND s.position <= %s ORDER BY s.position) found"""  # noqa: S608 as above
+    lines, archived = connection.exec_driver_sql(statement, (list(streams), upto)).one()
+    rows = _decoded(wanted, lines)
+    if archived is None:
+        return rows
+    elsewhere = (store.read(stream=stream, upto=Position(upto)) for stream in archived)
+    whole = [_row(fold, event) for events in elsewhere for event in events if event.event.type in fold.reads]
+    return sorted([*(row for row in rows if row.stream not in archived), *whole], key=lambda row: row.position)
+
+
+def _row(fold: AnyFold, event: Recorded) -> Row:
+    return row_of(event, fold.reads[event.event.type])
+
+
+def resting(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int) -> list[Row]:
+    """The rows up to a position that may rest on one of these runs; those of older schema versions all do."""
+    wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quoted(run)}'" for run in sorted(runs)) + "]"
+    tests = [f"e.schema_version <> {EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths]
+    for kind, paths in (fold.rests_on or {}).items():
+        tests += [f"e.type = '{kind}' AND {_value(path)} ?| {named}" for path in paths]
+    return page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''").replace("%", "%%")
+
+
+def withdrawals(
+    connection: Connection, store: EventStore, after: int, upto: int
+) -> list[tuple[Position, frozenset[str]]]:
+    """The withdrawals at the positions in (after, upto], with the runs that each names."""
+    statement = f"SELECT {_FIRST}"
+    first = connection.exec_driver_sql(statement).scalar()
+    found = []
+    if first is None or first > after + 1:
+        last = upto if first is None else min(upto, first - 1)
+        archived = store.read(after=Position(after), upto=Position(last), types=(WITHDRAWAL,))
+        found = [
+            (item.position, frozenset(item.event.runs)) for item in archived if isinstance(item.event, RunsWithdrawn)
+        ]
+    rows = connection.exec_driver_sql(
+        "SELECT position, payload->'runs' AS runs FROM events WHERE type = 'RunsWithdrawn' AND position > %s"
+        " AND position <= %s ORDER BY position",
+        (after, upto),
+    )
+    return [*found, *((Position(row.position), frozenset(row.runs)) for row in rows)]

@@ -1,0 +1,216 @@
+"""What a fold sees of an event: its envelope and the fields that were declared.
+
+There is one class of row for each event type and set of fields, a struct that is decoded straight from the JSON array
+that the reader's SQL makes: `[type, position, version, stream, microseconds, actor, field, ...]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import msgspec
+
+from eventlog.chain import microseconds
+from eventlog.codec import decode_event
+from eventlog.errors import CorruptRow, FlywheelError, NewerSchemaVersion
+from eventlog.events import EVENT_TYPES
+from eventlog.store import Position, Recorded, Stored
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ATTRIBUTES: dict[str, str] = {}
+"""The attribute that holds the field at a path."""
+
+_UNREADABLE = (FlywheelError, LookupError, TypeError, ValueError, AttributeError)
+"""What carrying an older payload to the present version may meet."""
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event as a fold sees it. `version` is its place in its stream, `moment` microseconds since 1970.
+
+    A field is named by its dotted path. Reading one that was not declared raises KeyError, one of another kind
+    TypeError.
+    """
+
+    type: ClassVar[str] = ""
+    paths: ClassVar[tuple[str, ...]] = ()
+
+    position: Position
+    version: int
+    stream: str
+    moment: int
+    actor: str
+
+    @property
+    def at(self) -> datetime:
+        """When it was recorded."""
+        return _EPOCH + timedelta(microseconds=self.moment)
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Every declared field by its path."""
+        return {path: self.field(path) for path in self.paths}
+
+    def field(self, path: str) -> Any:
+        """The field at a path, whatever it is; None where the event has none there."""
+        try:
+            return getattr(self, _ATTRIBUTES[path])
+        except (AttributeError, KeyError):
+            raise self.without(path) from None
+
+    def text(self, path: str) -> str:
+        """A text field."""
+        try:
+            value = getattr(self, _ATTRIBUTES[path])
+        except (AttributeError, KeyError):
+            raise self.without(path) from None
+        if type(value) is str:
+            return value
+        raise self._unlike(path, "str")
+
+    def number(self, path: str) -> int:
+        """An integer field."""
+        value = self.field(path)
+        if type(value) is int:
+            return value
+        raise self._unlike(path, "int")
+
+    def flag(self, path: str) -> bool:
+        """A truth value."""
+        value = self.field(path)
+        if type(value) is bool:
+            return value
+        raise self._unlike(path, "bool")
+
+    def maybe_text(self, path: str) -> str | None:
+        """A text field that may be absent."""
+        return None if self.field(path) is None else self.text(path)
+
+    def maybe_number(self, path: str) -> int | None:
+        """An integer field that may be unknown."""
+        return None if self.field(path) is None else self.number(path)
+
+    def record(self, path: str) -> dict[str, Any]:
+        """A nested object."""
+        value = self.field(path)
+        if type(value) is dict:
+            return value
+        raise self._unlike(path, "dict")
+
+    def maybe_record(self, path: str) -> dict[str, Any] | None:
+        """A nested object that may be absent."""
+        return None if self.field(path) is None else self.record(path)
+
+    def records(self, path: str) -> list[Any]:
+        """A nested list."""
+        value = self.field(path)
+        if type(value) is list:
+            return value
+        raise self._unlike(path, "list")
+
+    def without(self, path: str) -> Exception:
+        """The error that says why there is no such field."""
+        return KeyError(f"{self.type}.{path} was not declared; expected one of {', '.join(self.paths)}")
+
+    def _unlike(self, path: str, kind: str) -> TypeError:
+        return TypeError(f"{self.type}.{path} at {self.position} is {self.field(path)!r}; expected {kind}")
+
+
+class Unreadable(Row, frozen=True, array_like=True, gc=False):
+    """An event that cannot be read: it stops the folds that ask for one of its fields, and no other."""
+
+    error: Any
+
+    def without(self, path: str) -> Exception:  # noqa: ARG002 the same for all of them
+        """See Row.without."""
+        return self.error  # type: ignore[no-any-return]
+
+
+class Whole(Row, frozen=True, array_like=True, gc=False, tag=""):
+    """An event of another schema version than the present one, as it was stored."""
+
+    kind: str
+    schema_version: int
+    payload: msgspec.Raw
+
+
+@lru_cache(maxsize=1024)
+def row_class(kind: str, paths: tuple[str, ...]) -> type[Row]:
+    """The rows of an event type with these fields, in this order."""
+    for path in paths:
+        _ATTRIBUTES[path] = "at_" + path.replace(".", "__")
+    return msgspec.defstruct(  # type: ignore[return-value]
+        kind,
+        [(_ATTRIBUTES[path], Any) for path in paths],
+        bases=(Row,),
+        namespace={"type": kind, "paths": paths, "__module__": __name__},
+        tag=kind,
+        frozen=True,
+        array_like=True,
+        gc=False,
+    )
+
+
+@lru_cache(maxsize=256)
+def _unreadable_class(kind: str) -> type[Unreadable]:
+    names = {"type": kind, "__module__": __name__}
+    return msgspec.defstruct(  # type: ignore[return-value]
+        kind, [], bases=(Unreadable,), namespace=names, frozen=True, array_like=True, gc=False
+    )
+
+
+def at_path(payload: Mapping[str, Any], path: str) -> object:
+    """The value at a dotted path, or None."""
+    value: Any = payload
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def row_of(recorded: Recorded, paths: Iterable[str]) -> Row:
+    """A whole event as a fold's row; the reader's SQL gives the same."""
+    wanted, payload = tuple(paths), recorded.event.model_dump(mode="json")
+    made = row_class(recorded.event.type, wanted)
+    moment = microseconds(recorded.at)
+    fields = (at_path(payload, path) for path in wanted)
+    return made(recorded.position, recorded.version, recorded.stream, moment, recorded.actor, *fields)
+
+
+def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> Row:
+    """A stored row as a fold's row, carried to the present schema version."""
+    whole = Whole(
+        stored.position,
+        stored.version,
+        stored.stream,
+        microseconds(stored.at),
+        stored.actor,
+        stored.type,
+        stored.schema_version,
+        msgspec.Raw(stored.payload.encode()),
+    )
+    return carried(whole, paths)
+
+
+def carried(whole: Whole, paths: tuple[str, ...]) -> Row:
+    """A whole event as a row of the present schema version; one that cannot be read says so when it is asked."""
+    expected = EVENT_TYPES[whole.kind].schema_version
+    envelope = (whole.position, whole.version, whole.stream, whole.moment, whole.actor)
+    try:
+        payload = _payload(whole, expected)
+    except _UNREADABLE as error:
+        return _unreadable_class(whole.kind)(*envelope, error)
+    return row_class(whole.kind, paths)(*envelope, *(at_path(payload, path) for path in paths))
+
+
+def _payload(whole: Whole, expected: int) -> dict[str, Any]:
+    if whole.schema_version > expected:
+        raise NewerSchemaVersion(type=whole.kind, actual=whole.schema_version, expected=expected)
+    if whole.schema_version == expected:
+        return msgspec.json.decode(whole.payload, type=dict[str, Any])
+    try:
+        event = decode_event(whole.kind, whole.schema_version, bytes(whole.payload).decode())
+    except ValueError as error:
+        raise CorruptRow(position=whole.position, type=whole.kind, actual=str(error)) from error
+    return event.model_dump(mode="json")

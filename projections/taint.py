@@ -1,0 +1,211 @@
+"""Taint: which runs were withdrawn, whose bytes were erased, and what was learned from a run, at first order.
+
+A key is one fact, so that no state grows: `withdrawn/<position>`, `erased/<subject>`, `learned/<position>`, and for a
+run `subject/<subject>/<run>` where its data is somebody's, else `played/<memory>/<run>`. Subjects stand in keys by
+their SHA-256, so that a prefix is exactly one of them, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eventlog.events import Artifact
+
+from .champions import CHAMPION, CHAMPIONS, ChampionState
+from .checkpoints import CHECKPOINTS, DatasetState
+from .projection import Fold, Row, State
+from .runs import RUNS
+from .verdicts import VERDICTS
+
+if TYPE_CHECKING:
+    from .views import Views
+
+WITHDRAWN = "withdrawn/"
+ERASED = "erased/"
+LEARNED = "learned/"
+SUBJECT = "subject/"
+PLAYED = "played/"
+
+
+class TaintState(State, frozen=True, kw_only=True):
+    """One fact and the position it was stated at; fields that this kind of fact has no use for are empty.
+
+    `runs` are those withdrawn, the one played, or those that a rewrite was learned from (the run, then its controls).
+    `weights` and `memory` (its digest) are what the run was played with.
+    """
+
+    since: int = 0
+    runs: tuple[str, ...] = ()
+    reason: str = ""
+    subject: str = ""
+    weights: str = ""
+    memory: str = ""
+    rewrite: str = ""
+
+
+Holding = Callable[[DatasetState, Set[str]], bool]
+"""Whether the rows of a frozen dataset hold one of these runs. No fold can say: a dataset is a query and a position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tainted:
+    """What was learned from runs, at first order; names in order of their bytes.
+
+    `rewrites` were proposed in one of the runs, or won or lost by one (also as a control). `evaluations` have one in an
+    arm, `champions` are the positions at which one was pointed on such a verdict. `runs_under` are other runs that one
+    of the rewrites was applied in, and `rewrites_under` what was learned from those: listed, never removed.
+    """
+
+    runs: tuple[str, ...]
+    rewrites: tuple[str, ...]
+    datasets: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    evaluations: tuple[str, ...]
+    champions: tuple[int, ...]
+    runs_under: tuple[str, ...]
+    rewrites_under: tuple[str, ...]
+
+
+def tainted(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
+    """What was learned from these runs, as of what `views` show. Runs that nothing is known of taint nothing."""
+    known = views.find(RUNS)
+    among = frozenset(runs) & known.keys()
+    rewrites = _learned(views, among)
+    under = frozenset(run for run, state in known.items() if run not in among and rewrites & {*state.applied})
+    evaluations = {evaluation for run in among if (evaluation := known[run].evaluation) is not None}
+    judged = {key for key, state in views.find(VERDICTS).items() if key in evaluations and state.decision is not None}
+    pointed = (change.state for change in views.history(CHAMPIONS, CHAMPION))
+    frozen = views.find(CHECKPOINTS, "dataset/").values() if among else ()
+    return Tainted(
+        runs=_in_order(among),
+        rewrites=_in_order(rewrites),
+        datasets=_in_order(state.dataset for state in frozen if holding(state, among)),
+        checkpoints=(),
+        evaluations=_in_order(evaluations),
+        champions=_pointed_on(pointed, judged),
+        runs_under=_in_order(under),
+        rewrites_under=_in_order(_learned(views, under) - rewrites),
+    )
+
+
+def withdrawals(views: Views) -> dict[str, TaintState]:
+    """Every run that is withdrawn, with the fact that withdrew it first."""
+    found: dict[str, TaintState] = {}
+    for state in views.find(TAINT, WITHDRAWN).values():
+        for run in state.runs:
+            found.setdefault(run, state)
+    return found
+
+
+def erasures(views: Views) -> dict[str, TaintState]:
+    """Every subject that was erased, with the fact that says so first."""
+    return {state.subject: state for state in views.find(TAINT, ERASED).values()}
+
+
+def erasure(views: Views, subject: str) -> TaintState | None:
+    """The fact that a subject was erased, if it was."""
+    return views.get(TAINT, f"{ERASED}{_hashed(subject)}")
+
+
+def runs_of_subject(views: Views, subject: str) -> tuple[str, ...]:
+    """The runs that read or wrote a subject's data, in order of their bytes."""
+    return _in_order(run for state in views.find(TAINT, _of_subject(subject)).values() for run in state.runs)
+
+
+def erased_runs(views: Views) -> dict[str, TaintState]:
+    """Every run whose subject was erased, with the fact that says so."""
+    return {run: state for subject, state in erasures(views).items() for run in runs_of_subject(views, subject)}
+
+
+def left_out(views: Views) -> dict[str, str]:
+    """The runs that nothing is learned from any more, and why: `withdrawn` or `erased`."""
+    return dict.fromkeys(erased_runs(views), "erased") | dict.fromkeys(withdrawals(views), "withdrawn")
+
+
+def runs_of_artifact(views: Views, artifact: Artifact, *, after: int) -> tuple[str, ...]:
+    """Runs started after a position with these weights and this content of memory, whatever position names it."""
+    played = (
+        *views.find(TAINT, f"{PLAYED}{artifact.memory.digest}/").values(),
+        *(state for state in views.find(TAINT, SUBJECT).values() if state.memory == artifact.memory.digest),
+    )
+    return _in_order({run for s in played if s.weights == artifact.weights and s.since > after for run in s.runs})
+
+
+def _learned(views: Views, runs: Set[str]) -> frozenset[str]:
+    """The rewrites that were proposed in one of these runs, or won or lost by one."""
+    if not runs:
+        return frozenset()
+    return frozenset(state.rewrite for state in views.find(TAINT, LEARNED).values() if not runs.isdisjoint(state.runs))
+
+
+def _pointed_on(states: Iterable[ChampionState | None], evaluations: Set[str]) -> tuple[int, ...]:
+    return tuple(state.since for state in states if state is not None and state.evaluation in evaluations)
+
+
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=str.encode))
+
+
+def _hashed(subject: str) -> str:
+    return hashlib.sha256(subject.encode()).hexdigest()
+
+
+def _of_subject(subject: str) -> str:
+    return f"{SUBJECT}{_hashed(subject)}/"
+
+
+def _key(row: Row) -> str:
+    match row.type:
+        case "RunStarted":
+            subject = row.maybe_text("subject")
+            begins = f"{PLAYED}{row.text('artifact.memory.digest')}/" if subject is None else _of_subject(subject)
+            return f"{begins}{row.text('run')}"
+        case "RunsWithdrawn":
+            return f"{WITHDRAWN}{row.position:020d}"
+        case "SubjectErased":
+            return f"{ERASED}{_hashed(row.text('subject'))}"
+        case _:
+            return f"{LEARNED}{row.position:020d}"
+
+
+def _fold(state: TaintState, row: Row) -> TaintState:
+    if state.since:
+        return state  # a run is started once, a subject erased once: the first fact stands
+    match row.type:
+        case "RunStarted":
+            return TaintState(
+                since=row.position,
+                runs=(row.text("run"),),
+                subject=row.maybe_text("subject") or "",
+                weights=row.text("artifact.weights"),
+                memory=row.text("artifact.memory.digest"),
+            )
+        case "RunsWithdrawn":
+            return TaintState(since=row.position, runs=tuple(row.records("runs")), reason=row.text("reason"))
+        case "SubjectErased":
+            return TaintState(since=row.position, subject=row.text("subject"), reason=row.text("reason"))
+        case "RewriteProposed":
+            return TaintState(since=row.position, runs=(row.text("run"),), rewrite=row.text("rewrite"))
+        case _:
+            runs = (row.text("run"), *row.records("control_runs"))
+            return TaintState(since=row.position, runs=runs, rewrite=row.text("rewrite"))
+
+
+TAINT = Fold(
+    name="taint",
+    version=1,
+    reads={
+        "RunStarted": ("run", "subject", "artifact.weights", "artifact.memory.digest"),
+        "RewriteProposed": ("rewrite", "run"),
+        "RewriteWon": ("rewrite", "run", "control_runs"),
+        "RewriteLost": ("rewrite", "run", "control_runs"),
+        "RunsWithdrawn": ("runs", "reason"),
+        "SubjectErased": ("subject", "reason"),
+    },
+    initial=TaintState(),
+    key=_key,
+    fold=_fold,
+)

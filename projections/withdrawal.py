@@ -1,0 +1,118 @@
+"""Runs taken out of what was learned: which keys a withdrawal touches, and what they come to without those runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection
+
+from eventlog.events import RunsWithdrawn
+from eventlog.store import EventStore, Position, Recorded
+
+from .projection import WITHDRAWAL, AnyFold, Change, Fold, keyed, latest, refolded, replayed, rests
+from .reader import PAGE, columns, page, resting, rows_of_streams, withdrawals
+from .rows import Row, row_class
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+Range = tuple[int, int]
+"""After a position, up to a position."""
+
+
+def withdrawn_runs(events: Iterable[Recorded]) -> frozenset[str]:
+    """The runs that any of these events withdraws."""
+    return frozenset(run for item in events if isinstance(item.event, RunsWithdrawn) for run in item.event.runs)
+
+
+def fresh_states(
+    connection: Connection,
+    store: EventStore,
+    fold: AnyFold,
+    build: int,
+    marker: Row,
+    withdrawn: Set[str],
+    pending: Mapping[str, int],
+) -> tuple[dict[str, Any], set[str]]:
+    """The states of the keys that a withdrawal touches, folded without `withdrawn`, and those keys.
+
+    `marker` is the withdrawal, `withdrawn` has its runs and all before; `pending` are the keys with events that are not
+    in the table yet, and the first position of each.
+    """
+    newly, upto = frozenset(marker.records("runs")), marker.position
+    found = keyed(fold, resting(connection, store, fold, newly, upto))
+    touched = {key for key, row in found if rests(fold, row, newly)}
+    if not touched:
+        return {}, touched
+    rows = _rows_of_keys(connection, store, fold, build, touched, upto, pending)
+    own = ((key, row) for key, row in rows if key in touched and not rests(fold, row, withdrawn))
+    return refolded(fold, own), touched
+
+
+def _rows_of_keys(
+    connection: Connection,
+    store: EventStore,
+    fold: AnyFold,
+    build: int,
+    keys: Set[str],
+    upto: int,
+    pending: Mapping[str, int],
+) -> Iterator[tuple[str, Row]]:
+    """Every row of these keys up to a position, in order of position, and some of others."""
+    if fold.stream_of is not None:
+        streams = [fold.stream_of(key) for key in sorted(keys)]
+        yield from keyed(fold, rows_of_streams(connection, store, fold, streams, upto))
+        return
+    wanted = columns((fold,))
+    for after, end in _ranges(connection, build, keys, upto, pending):
+        for start in range(after, end, PAGE):
+            yield from keyed(fold, page(connection, store, wanted, start, min(start + PAGE, end)))
+
+
+def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pending: Mapping[str, int]) -> list[Range]:
+    """Where the events of these keys lie, apart from those that leave nothing as nothing.
+
+    A key has a row for each event that leaves it a state; behind a row without a state further ones may lie.
+    """
+    found = connection.exec_driver_sql(
+        """SELECT w.key, a.since AS first, CASE WHEN z.state IS NOT NULL THEN z.since END AS last
+        FROM unnest(%s::text[]) AS w (key)
+        CROSS JOIN LATERAL (SELECT since FROM fold_rows r WHERE r.build = %s AND r.key = w.key
+            ORDER BY since LIMIT 1) a
+        CROSS JOIN LATERAL (SELECT since, state FROM fold_rows r WHERE r.build = %s AND r.key = w.key
+            ORDER BY since DESC LIMIT 1) z""",
+        (sorted(keys), build, build),
+    ).all()
+    ranges = [(row.first - 1, upto if row.last is None or row.key in pending else row.last) for row in found]
+    ranges += [(pending[key] - 1, upto) for key in keys & pending.keys() - {row.key for row in found}]
+    return _merged(ranges)
+
+
+def _merged(ranges: Iterable[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for after, upto in sorted(ranges):
+        if merged and after <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(upto, merged[-1][1])
+        else:
+            merged.append((after, upto))
+    return merged
+
+
+def states_of_streams(
+    connection: Connection, store: EventStore, fold: Fold[S], keys: Iterable[str], upto: int
+) -> Iterator[Change[S]]:
+    """The newest change, up to a position, of keys of a fold keyed by stream: from their streams."""
+    if fold.stream_of is None:
+        raise ValueError(f"{fold.name} is not keyed by stream; expected a fold that is")
+    streams = [fold.stream_of(key) for key in keys]
+    rows = rows_of_streams(connection, store, fold, streams, upto)
+    if fold.rests_on is not None:
+        found = withdrawals(connection, store, 0, upto)
+        rows = sorted([*rows, *(_marker(at, runs) for at, runs in found)], key=lambda row: row.position)
+    yield from latest(replayed(fold, rows)).values()
+
+
+def _marker(position: Position, runs: Iterable[str]) -> Row:
+    made: Callable[..., Row] = row_class(WITHDRAWAL, ("runs",))
+    return made(position, 0, "", 0, "", list(runs))

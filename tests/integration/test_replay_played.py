@@ -1,0 +1,57 @@
+"""Runs played against the marketplace just now, and replayed from what they left: nothing is asked of a site again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.executors import recorded
+from api.decide import Course
+from api.house import House
+from api.loop import Controller
+from api.replaying import replayed
+from api.whatif.compose import if_reward, if_rule
+from api.whatif.definitions import reward_in_force, rule_in_force
+from eventlog.events import PromotionRule
+from projections.difference import difference
+from projections.runs import RUNS
+
+from .test_evaluate import Watching
+
+COURSE = Course(
+    seeds_per_round=6, visible_seeds=(9_000,), sealed_seeds=tuple(range(10_000, 10_005)), max_rounds=6, max_parallel=4
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_alone(
+    client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+    Controller(house, client, "marketplace", COURSE, Watching()).run()
+    views, head = house.views(), house.store.head()
+
+    runs = views.find(RUNS)
+    assert {run.status for run in runs.values()} == {"completed", "halted"}
+    assert recorded.ROOT.startswith("http://recorded.invalid/")
+    found = [replayed(house.store, house.blobs, house.views, run) for run in runs]
+    assert {(each.outcome, each.not_compared) for each in found} == {("identical", ())}
+    assert house.store.head() == head
+
+    def ruled(rule: PromotionRule) -> bool:
+        return if_rule(house.store, house.blobs, house.views, rule, head).is_empty
+
+    assert ruled(rule_in_force(house.store, head))
+    assert not ruled(PromotionRule(wins_to_promote=1_000))
+    assert if_reward(house.store, house.blobs, house.views, reward_in_force(house.store, head), head).is_empty
+    changed = difference(house.views(views.upto), views)
+    assert changed.is_empty
+    assert house.store.head() == head

@@ -1,0 +1,42 @@
+"""The benchmarks' log is a log: it verifies, every event of it decodes, and its tables are what folding it gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sqlalchemy import Engine
+
+from benchmarks.workload import fill
+from eventlog.chain import GENESIS, verified
+from eventlog.database import open_engine
+from eventlog.postgres import PostgresStore
+from eventlog.store import START, Append, Committed
+from projections import ALL
+from projections.compare import compare
+from projections.failures import FAILURES
+from projections.projector import Projector
+from projections.rewrites import REWRITES
+from projections.views import at_least
+from tests.conftest import Database
+from tests.golden.test_golden_samples import sample
+
+
+def test_a_workload_is_a_log_as_appends_would_have_made_it(empty_database: Database, empty_engine: Engine) -> None:
+    owner = open_engine(empty_database.owner_url)
+    amount = fill(owner, 6000, seed=3)
+    owner.dispose()
+    store = PostgresStore(empty_engine)
+    assert store.head() == amount >= 6000
+    assert sum(1 for _ in verified(store.stored(), after=START, previous=GENESIS)) == amount
+    kinds = Counter(item.event.type for item in store.read())
+    assert kinds["StepTaken"] > kinds["RunStarted"] > kinds["RunMissing"] > 0
+    assert min(kinds["RewriteProposed"], kinds["RewriteWon"], kinds["RewriteLost"]) > 0
+    projector = Projector(empty_engine)
+    projector.rebuild([fold.name for fold in ALL])
+    views = at_least(projector, empty_engine, store)
+    assert all(row.is_identical for row in compare(views))
+    assert any(state.is_failure for state in views.find(FAILURES).values())
+    assert views.find(REWRITES) != {}
+    (outcome,) = store.append([Append("run/more", (sample("RunFinished", run="more"),), "test", expect=0)])
+    assert isinstance(outcome, Committed)
+    assert outcome.first == amount + 1

@@ -1,0 +1,318 @@
+"""What-if: empty under what was in force, and what was worked out by hand under anything else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agents.envs.sites.site import Grade, Simulation
+from agents.learning.memory import remember
+from agents.rollouts.errors import UnknownVerifier
+from agents.rollouts.regrade import VERIFIERS, Verifier
+from agents.rollouts.sweep import SeedSweep, planned
+from api.cli.whatif import told
+from api.errors import BadDefinition
+from api.whatif.compose import if_reward, if_rule
+from api.whatif.definitions import (
+    Prices,
+    RewardDefinition,
+    as_toml,
+    read_reward,
+    read_rule,
+    reward_in_force,
+    rule_in_force,
+)
+from api.whatif.report import WhatIf, Worth
+from eventlog.events import ChampionPointed, FrozenModel, PromotionRule
+from eventlog.memory import MemoryStore
+from eventlog.store import EventStore, Position
+from projections.moves import Turn
+from tests.golden.test_golden_samples import golden_log
+from tests.unit.test_agent_samples import EMPTY, a_store, add, decide_rewrite, propose, template
+from tests.unit.test_time_samples import GOLDEN_STORE, golden_blobs, views_of
+
+HEAD = Position(652)
+FIX = "rw-80280fbd00d0"
+FIRST = "marketplace-2__marketplace.lead_filtered_search__seed{}__s1"
+ENDS = {event.run: event.end_state for event in (item.event for item in golden_log()) if event.type == "RunFinished"}
+
+
+def ruled(rule: PromotionRule, upto: Position = HEAD, store: EventStore = GOLDEN_STORE) -> WhatIf:
+    return if_rule(store, golden_blobs(), views_of(store), rule, upto)
+
+
+def rewarded(
+    reward: RewardDefinition,
+    upto: Position = HEAD,
+    known: Mapping[str, Verifier] = VERIFIERS,
+    erased: str | None = None,
+) -> WhatIf:
+    return if_reward(GOLDEN_STORE, golden_blobs(erased=erased), views_of(GOLDEN_STORE), reward, upto, known)
+
+
+# In force: nothing would differ --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("upto", [0, 1, 10, 385, 386, 395, 396, 500, 648, 649, 650, 652])
+def test_under_what_was_in_force_the_report_is_empty(upto: int) -> None:
+    at = Position(upto)
+    assert ruled(rule_in_force(GOLDEN_STORE, at), at).is_empty
+    assert rewarded(reward_in_force(GOLDEN_STORE, at), at).is_empty
+    assert rewarded(RewardDefinition(), at).is_empty
+    said = list(told(ruled(PromotionRule(), at)))
+    assert said[1:] == ["Nothing would differ: this says what the rule in force said."]
+
+
+def test_a_reward_of_someone_else_that_follows_no_formula_stays_as_it_was() -> None:
+    store = a_store()
+    reward = next(item.event for item in golden_log() if item.event.type == "RewardGraded")
+    odd = reward.model_copy(update={"run": "ext-1", "cost": 7, "value": 123})
+    add(store, "run/ext-1", odd)
+    found = if_reward(store, golden_blobs(), views_of(store), reward_in_force(store, store.head()), store.head())
+    assert found.is_empty
+
+
+# Another rule --------------------------------------------------------------------------------------------------------
+
+
+def test_two_wins_would_have_promoted_at_the_second_win() -> None:
+    (found,) = ruled(PromotionRule(wins_to_promote=2)).rewrites
+    assert found.rewrite == FIX
+    assert found.actual == (Turn(10, "candidate", 0, 0), Turn(386, "promoted", 3, 0), Turn(652, "quarantined", 4, 0))
+    assert found.would == (Turn(10, "candidate", 0, 0), Turn(385, "promoted", 2, 0), Turn(652, "quarantined", 4, 0))
+    assert found.wins == (FIRST.format(6), FIRST.format(7))
+
+
+def test_a_rule_that_never_promotes_leaves_the_challenger_unplayed() -> None:
+    found = ruled(PromotionRule(wins_to_promote=5))
+    assert [(item.rewrite, item.would[-1].status) for item in found.rewrites] == [(FIX, "quarantined")]
+    assert len(found.unplayed) == 12
+    assert {(item.of, item.applied, item.would_apply) for item in found.unplayed} == {("eval-1", (FIX,), ())}
+    assert all("__challenger__" in item.run for item in found.unplayed)
+    assert (found.datasets, found.verdicts, found.champion, found.asked) == ((), (), None, ())
+    assert found.untold == ("eval-1",)
+
+
+def a_history(*outcomes: bool) -> MemoryStore:
+    """One rewrite of the step `open`, its trials, and a sweep of two siblings at one seed after them."""
+    store = a_store()
+    add(store, "champion", ChampionPointed(artifact=EMPTY, by="genesis", reason="bare", evaluation=None))
+    propose(store, "rw-a")
+    decide_rewrite(store, "rw-a", *outcomes)
+    artifact = remember(views_of(store)(None), "base")[0]
+    holds_it = artifact.memory.digest != EMPTY.memory.digest
+    sweep = planned(
+        SeedSweep("s1", (template(),), (3,), 2),
+        "marketplace",
+        artifact,
+        rng_seed=7,
+        candidates=() if holds_it else ("rw-a",),
+    )
+    add(store, "sweep/s1", sweep)
+    return store
+
+
+def asked_of(store: MemoryStore, rule: PromotionRule) -> WhatIf:
+    return if_rule(store, golden_blobs(), views_of(store), rule, store.head())
+
+
+def test_a_sweep_whose_memory_would_have_held_more_was_not_played() -> None:
+    """After two wins the rewrite is on trial; promoted, it would be in both siblings, and on trial in none."""
+    store = a_history(True, True)
+    found = asked_of(store, PromotionRule(wins_to_promote=2))
+    assert [(item.would[-1].since, item.would[-1].status) for item in found.rewrites] == [(4, "promoted")]
+    assert [(item.run, item.applied, item.would_apply) for item in found.unplayed] == [
+        ("s1__t1__seed3__s0", (), ("rw-a",)),
+    ]
+
+
+def test_a_sweep_whose_memory_would_have_held_less_was_not_played() -> None:
+    """Promoted, it is in both siblings; on trial, it would be in the last one alone, which would be played the same."""
+    store = a_history(True, True, True)
+    found = asked_of(store, PromotionRule(wins_to_promote=4))
+    assert [(item.run, item.applied, item.would_apply) for item in found.unplayed] == [
+        ("s1__t1__seed3__s0", ("rw-a",), ()),
+    ]
+
+
+def test_a_softer_rule_on_losses_keeps_what_was_demoted() -> None:
+    store = a_history(True, True, True, False, False)
+    (found,) = asked_of(store, PromotionRule(losses_to_demote=3)).rewrites
+    assert [turn.status for turn in found.actual] == ["candidate", "promoted", "demoted"]
+    assert [turn.status for turn in found.would] == ["candidate", "promoted"]
+
+
+def test_a_rule_over_a_quarantine_keeps_the_quarantine() -> None:
+    found = {item.rewrite: item.would for item in ruled(PromotionRule(wins_to_promote=1)).rewrites}
+    assert found[FIX][-1] == Turn(652, "quarantined", 4, 0)
+
+
+# Another reward ------------------------------------------------------------------------------------------------------
+
+
+def test_a_dearer_dollar_takes_more_from_each_reward_and_remakes_the_dataset() -> None:
+    found = rewarded(RewardDefinition(lambda_per_dollar=200_000))
+    assert len(found.rewards) == 72
+    for item in found.rewards:
+        assert item.actual.cost is not None
+        assert item.would == Worth(
+            item.actual.score, item.actual.passed, item.actual.cost, item.actual.score - item.actual.cost // 5
+        )
+    (dataset,) = found.datasets
+    assert (dataset.rows, dataset.would_rows, dataset.added, dataset.removed, dataset.revalued) == (
+        148,
+        148,
+        (),
+        (),
+        148,
+    )
+    assert dataset.would != dataset.dataset
+    assert (found.rewrites, found.verdicts, found.unplayed) == ((), (), ())
+
+
+def test_weights_weigh_score_and_penalty() -> None:
+    found = rewarded(RewardDefinition(score_weight=500_000, penalty_weight=2_000_000))
+    for item in found.rewards:
+        penalty = (item.actual.cost or 0) // 10
+        assert item.would.value == (item.actual.score * 500_000 - penalty * 2_000_000) // 1_000_000
+
+
+def test_other_prices_make_costs_again_from_usage_and_the_verdict_from_costs() -> None:
+    prices = Prices(per_action=100_000, per_second=0, per_thousand_input_tokens=0, per_thousand_output_tokens=0)
+    found = rewarded(RewardDefinition(prices=prices))
+    steps = {item.event.run: item.event.usage.actions for item in golden_log() if item.event.type == "RunFinished"}
+    assert {item.run: item.would.cost for item in found.rewards} == {
+        run: 100_000 * actions for run, actions in steps.items() if actions is not None
+    }
+    (verdict,) = found.verdicts
+    assert (verdict.actual, verdict.would) == ("promote", "promote")
+    figures = {figure.name: (figure.actual, figure.would) for figure in verdict.figures}
+    assert figures["challenger cost"] == (21_000, 10_500_000)
+    assert figures["champion compared_cost"] == (3_800, 1_900_000)
+    assert found.champion is None
+
+
+def test_a_pass_mark_of_zero_turns_losses_into_wins_and_the_verdict_with_them() -> None:
+    found = rewarded(RewardDefinition(pass_score=0), Position(650))
+    assert {item.would.passed for item in found.rewards} == {True}
+    assert all(item.actual.passed is False for item in found.rewards)
+    (rewrite,) = found.rewrites
+    assert (rewrite.rewrite, rewrite.would[-1].status) == ("rw-eea991d69318", "promoted")
+    (verdict,) = found.verdicts
+    assert (verdict.actual, verdict.would) == ("promote", "hold")
+    assert verdict.reasons[0].startswith("cost $0.021 is more than 1.5 times")
+    assert found.champion is not None
+    assert (found.champion.actual, found.champion.would) == ("base@395", "base@0")
+
+
+def test_a_champion_pointed_by_hand_stays_whatever_the_verdict_would_have_been() -> None:
+    assert rewarded(RewardDefinition(pass_score=0)).champion is None
+
+
+def _none_pass(_instance: Simulation, _task: str) -> Grade:
+    return Grade(passed=False, score_e4=0, reasons=("too strict",), diff={})
+
+
+STRICT: Mapping[str, Verifier] = {**VERIFIERS, "strict-1": _none_pass}
+
+
+def test_another_verifier_grades_the_recorded_end_states_again() -> None:
+    found = rewarded(RewardDefinition(version="strict-1"), Position(650), STRICT)
+    passed = [item.event.run for item in golden_log() if item.event.type == "RewardGraded" and item.event.passed]
+    assert [item.run for item in found.rewards] == passed
+    assert {(item.would.score, item.would.passed) for item in found.rewards} == {(0, False)}
+    assert {item.rewrite: [turn.status for turn in item.would] for item in found.rewrites} == {FIX: ["candidate"]}
+    (dataset,) = found.datasets
+    assert (dataset.would_rows, len(dataset.removed)) == (0, 15)
+    assert [(item.actual, item.would) for item in found.verdicts] == [("promote", "hold")]
+    assert found.champion is not None
+    assert (found.champion.actual, found.champion.would) == ("base@395", "base@0")
+    assert len(found.unplayed) == 12
+
+
+def test_the_verifier_that_graded_grades_the_same_again() -> None:
+    twin = {**VERIFIERS, "oracle-2": VERIFIERS["oracle-1"]}
+    found = rewarded(RewardDefinition(version="oracle-2"), HEAD, twin)
+    assert found.is_empty
+
+
+def test_what_was_erased_cannot_be_graded_and_keeps_its_reward() -> None:
+    run = FIRST.format(6)
+    found = rewarded(RewardDefinition(version="strict-1"), HEAD, STRICT, erased=ENDS[run])
+    shared = {other for other, end in ENDS.items() if end == ENDS[run]}
+    assert {(item.run, item.why) for item in found.ungraded} == {(each, "its end state was erased") for each in shared}
+    assert not {item.run for item in found.rewards} & shared
+
+
+def test_a_verifier_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(UnknownVerifier, match="No verifier has the version 'oracle-9': expected one of oracle-1"):
+        rewarded(RewardDefinition(version="oracle-9"))
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        PromotionRule(wins_to_promote=7),
+        RewardDefinition(
+            lambda_per_dollar=-5,
+            version='or"acle',
+            prices=Prices(per_action=1, per_second=2, per_thousand_input_tokens=3, per_thousand_output_tokens=4),
+        ),
+    ],
+    ids=["rule", "reward"],
+)
+@pytest.mark.parametrize("ending", ["toml", "json"])
+def test_what_is_printed_reads_back_as_itself(definition: FrozenModel, ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"asked.{ending}"
+    plain = definition.model_dump(mode="json", exclude_none=True)
+    file.write_text(as_toml(definition) if ending == "toml" else json.dumps(plain))
+    assert (read_rule(file) if isinstance(definition, PromotionRule) else read_reward(file)) == definition
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("rule.toml", b"wins_to_promote = 3\nwins = 2", "wins: Extra inputs are not permitted"),
+        ("rule.toml", b"wins_to_promote = -1", "wins_to_promote: Input should be greater than or equal to 0"),
+        ("rule.toml", b'wins_to_promote = "3"', "wins_to_promote: Input should be a valid integer"),
+        ("rule.toml", b"wins_to_promote = 3.0", "wins_to_promote: Input should be a valid integer"),
+        ("rule.toml", b'name = "mine"', "name: Input should be 'seeds'"),
+        ("rule.toml", b"wins_to_promote", "it is not TOML"),
+        ("rule.json", b"{", "it is not JSON"),
+        ("rule.json", b"[3]", "Input should be a valid dictionary"),
+        ("rule.toml", b"\xff\xfe", "it is not TOML"),
+        ("rule.toml", b"", "it says nothing"),
+    ],
+)
+def test_a_file_that_is_no_rule_says_where_and_what_is_expected(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(BadDefinition) as raised:
+        read_rule(file)
+    assert words in str(raised.value)
+    assert "wins_to_promote, losses_to_demote, cold_after_days" in str(raised.value)
+    assert "flywheel what-if --print-rule" in str(raised.value)
+
+
+def test_the_rule_in_force_is_that_of_the_newest_proposal() -> None:
+    store = a_store()
+    assert rule_in_force(store, store.head()) == PromotionRule()
+    propose(store, "rw-a", rule=PromotionRule(wins_to_promote=9))
+    propose(store, "rw-b", rule=PromotionRule(wins_to_promote=4))
+    assert rule_in_force(store, store.head()).wins_to_promote == 4
+    assert rule_in_force(store, Position(1)).wins_to_promote == 9
+
+
+def test_a_report_names_a_few_and_says_how_many_more() -> None:
+    text = list(told(rewarded(RewardDefinition(pass_score=0))))
+    assert any(line.endswith("and 38 more; --json names them all") for line in text)
+    assert any("an evaluation on marketplace-1 of a challenger that holds rw-eea991d69318: 24 runs" in x for x in text)
+    assert any("champion compared_cost: $0.0038 → $0.0054" in line for line in text)
