@@ -183,6 +183,7 @@ END $$;
 """
 
 PRIVILEGES = """
+REVOKE ALL ON FUNCTION guard_insert() FROM PUBLIC;
 REVOKE ALL ON FUNCTION judge_appends(text[], integer[], bigint[], text[], integer[], bytea[], integer[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION append_events(text[], integer[], bigint[], text[], integer[], bytea[], integer[], text[], bigint[], integer[], integer[], text[], integer[], text[], bytea[]) FROM PUBLIC;
 """

@@ -209,7 +209,7 @@ REFUSED = {
         "SET session_replication_role = replica",
     ),
     "reader": (
-        "INSERT INTO bookmarks VALUES ('p', 1)",
+        "INSERT INTO builds (projection, version) VALUES ('p', 1)",
         "DELETE FROM fold_rows",
         "CREATE TEMPORARY TABLE mine (a integer)",
         "SELECT reserve_partitions(100000000)",
