@@ -1,4 +1,4 @@
-"""What Harbourline's first two tasks show and grade stands for ever: pages, steps, scores and fingerprints are pinned."""
+"""What Harbourline's first two tasks show and how they grade stands for ever: every byte of some runs is pinned."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ canonical, and neighbours never share a family.
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-SEALED_FROM: Final = 10_000
+from ..drifting import drawn
+
 RUN: Final = 4
 
 Place = Literal["search", "detail", "lead", "phone", "thanks"]
@@ -109,21 +109,9 @@ SEALED: Final = (
 )
 
 
-def pool_of(seed: int) -> tuple[Family, ...]:
-    """The drifted families that a seed may get."""
-    return TRAINING if seed < SEALED_FROM else SEALED
-
-
 def family_of(seed: int) -> Family:
     """The family of a seed's instances."""
-    run, offset = divmod(seed, RUN)
-    rng = random.Random(f"harbourline:drift:{run}")  # noqa: S311 (a repeatable stream is wanted)
-    canonical = rng.randrange(RUN - 1)
-    if offset == canonical:
-        return CANONICAL
-    pool = pool_of(seed)
-    drifted_before = run * (RUN - 1) + offset - (offset > canonical)
-    return pool[drifted_before % len(pool)]
+    return drawn(seed, stream="harbourline:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
 
 
 def _pattern(family: Family, place: Place) -> str:
