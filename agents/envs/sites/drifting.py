@@ -6,6 +6,7 @@ Seeds below 10 000 are for training and the others are sealed; a site has one po
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -25,3 +26,10 @@ def drawn(seed: int, *, stream: str, run: int, canonical: F, pools: tuple[Sequen
     pool = pools[seed >= SEALED_FROM]
     drifted_before = which * (run - 1) + offset - (offset > place)
     return pool[drifted_before % len(pool)]
+
+
+def expression_of(pattern: str) -> str:
+    """The regular expression of an address pattern: `{slug}` and `{id}` stand for parts, its last slash for nothing."""
+    literal = re.escape(pattern.rstrip("/"))
+    slug, number = re.escape("{slug}"), re.escape("{id}")
+    return literal.replace(slug, r"(?P<slug>[a-z0-9-]+)").replace(number, r"(?P<id>[0-9]{1,12})")

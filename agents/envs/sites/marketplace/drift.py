@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from ..drifting import drawn
+from ..drifting import drawn, expression_of
 
 RUN: Final = 4
 
@@ -128,10 +128,4 @@ def _pattern(family: Family, place: Place) -> str:
 @lru_cache(maxsize=32)
 def _expressions(family: Family) -> tuple[tuple[Place, re.Pattern[str]], ...]:
     places: tuple[Place, ...] = ("search", "detail", "lead", "phone", "thanks")
-    return tuple((place, re.compile(_expression(_pattern(family, place)))) for place in places)
-
-
-def _expression(pattern: str) -> str:
-    literal = re.escape(pattern.rstrip("/"))
-    slug, number = re.escape("{slug}"), re.escape("{id}")
-    return literal.replace(slug, r"(?P<slug>[a-z0-9-]+)").replace(number, r"(?P<id>[0-9]{1,12})")
+    return tuple((place, re.compile(expression_of(_pattern(family, place)))) for place in places)
