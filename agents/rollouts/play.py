@@ -57,11 +57,6 @@ class Job:
     learns: bool
 
     @property
-    def repeat(self) -> int:
-        """What tells this run's noise from its siblings': the repeat within an arm, else the place in the group."""
-        return self.spec.sibling_index if self.arm is None else self.arm.repeat
-
-    @property
     def run(self) -> str:
         """The run's name is the spec's."""
         return self.spec.spec_id
@@ -108,7 +103,7 @@ def started(job: Job) -> tuple[RunStarted, Blob]:
 def play(job: Job, client: EnvClient, book: PriceBook, rule: PromotionRule, stopwatch: Callable[[], int]) -> Played:
     """Execute and grade. `stopwatch` gives monotonic microseconds. Infrastructure failures become RunMissing."""
     try:
-        instance = client.reset(job.spec.env_seed, repeat=job.repeat)
+        instance = client.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
             return _played(job, client, instance, book, rule, stopwatch)
         finally:
