@@ -20,16 +20,17 @@ _DEAREST_FIRST = Step(type="select_option", intent="sort from high to low", labe
 _OPEN_INBOX = (_START, Step(type="click", intent="open the inbox", label="Inbox"))
 
 
-def _dealers(make: str, order: Step, which: str) -> tuple[Step, ...]:
-    """From the first page to one boat of a make that dealers offer."""
+def _dealers(make: str, most: str) -> tuple[Step, ...]:
+    """From the first page to the dearest boat of a make that dealers offer for so much at most."""
     return (
         _START,
         Step(type="click", intent="look at the boats", label="Boats for sale"),
         Step(type="select_option", intent="choose the make", label="Make", value=make),
         Step(type="select_option", intent="dealers only", label="Seller", value="Dealer"),
-        order,
+        Step(type="fill_field", intent="limit the price", label="Maximum price", value=most),
+        _DEAREST_FIRST,
         _SEARCH,
-        Step(type="click", intent=which, label=make),
+        Step(type="click", intent="open the dearest one", label=make),
     )
 
 
@@ -71,17 +72,17 @@ PLANS: Mapping[str, tuple[Step, ...]] = {
         Step(type="submit", intent="show its phone number", label="Show phone number"),
     ),
     "marketplace.engine_spec": (
-        *_dealers("Cobalt", _CHEAPEST_FIRST, "open the cheapest one"),
+        *_dealers("Cobalt", "60000"),
         Step(type="click", intent="look at the papers", label="Papers of this boat"),
         Step(type="click", intent="look for the engine", label="Engine log"),
         Step(type="submit", intent="save the gear ratio", label="Save gear ratio"),
     ),
     "marketplace.phone_after_contact": (
-        *_dealers("Grady-White", _DEAREST_FIRST, "open the dearest one"),
+        *_dealers("Grady-White", "60000"),
         Step(type="submit", intent="show its phone number", label="Show phone number"),
     ),
     "marketplace.price_watch": (
-        *_dealers("Chaparral", _CHEAPEST_FIRST, "open the cheapest one"),
+        *_dealers("Chaparral", "35000"),
         Step(type="click", intent="watch its price", label="Watch the price"),
         Step(type="fill_field", intent="say where to write", label="Email", value="alex.morgan@example.com"),
         Step(type="submit", intent="watch this boat", label="Watch this boat"),

@@ -19,6 +19,7 @@ from .further_tasks import (
     SPEC_WANTED,
     WATCH_ID,
     WATCH_WANTED,
+    right_boat,
 )
 from .oracle import PHONE, grade_single
 from .papers import RATIO, RATIO_PAPER, key_of
@@ -30,20 +31,20 @@ DRAW: Final = "draw_entered"
 
 
 def grade_spec(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
-    """Pass saving the engine's gear ratio of the cheapest qualifying boat, and nothing else."""
-    return grade_single(catalogue.qualifying(SPEC_WANTED)[0], mutations, ENTRY, _spec_faults)
+    """Pass saving the engine's gear ratio of the right boat, and nothing else."""
+    return grade_single(right_boat(catalogue, SPEC_WANTED), mutations, ENTRY, _spec_faults)
 
 
 def grade_contact(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
-    """Pass showing the number of the dearest qualifying boat; a contact request for it is no change beside that."""
-    right = catalogue.qualifying(CONTACT_WANTED)[-1]
+    """Pass showing the number of the right boat; a contact request for it is no change beside that."""
+    right = right_boat(catalogue, CONTACT_WANTED)
     counted = [each for each in mutations if (each.operation, each.target_id) != (CONTACT, str(right.id))]
     return grade_single(right, counted, PHONE, _contact_faults)
 
 
 def grade_watch(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
-    """Pass one watch of the cheapest qualifying boat for the address asked for, and nothing else."""
-    return grade_single(catalogue.qualifying(WATCH_WANTED)[0], mutations, WATCH, _watch_faults)
+    """Pass one watch of the right boat for the address asked for, and nothing else."""
+    return grade_single(right_boat(catalogue, WATCH_WANTED), mutations, WATCH, _watch_faults)
 
 
 def grade_draw(_catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:

@@ -116,7 +116,8 @@ def interruption_page(addresses: Addresses, boat: Boat) -> str:
     """What stands in the way once, in some instances."""
     onward = tag("a", {"href": addresses.offered("watch", boat)}, "Continue")
     offer = tag("p", None, "Boats under watch sell faster. Tell your friends about Harbourline!")
-    return page(addresses, "One moment", tag("h1", None, "One moment"), offer, tag("p", None, onward))
+    heading = tag("h1", None, "One moment")
+    return page(addresses, "One moment", heading, offer, tag("p", None, onward), _back(addresses, boat))
 
 
 def draw_page(addresses: Addresses, drawn: bool | None, *, said: str = "", error: str | None = None) -> str:  # noqa: FBT001 (what became of an entry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...contract import TaskText
+from .catalog import Boat, Catalogue
 from .tasks import Wanted
 
 SPEC_ID: Final = "marketplace.engine_spec"
@@ -16,9 +17,9 @@ CONTACT_ID: Final = "marketplace.phone_after_contact"
 WATCH_ID: Final = "marketplace.price_watch"
 DRAW_ID: Final = "marketplace.control_draw"
 
-SPEC_WANTED: Final = Wanted("Cobalt", "dealer", None, None, ())
-CONTACT_WANTED: Final = Wanted("Grady-White", "dealer", None, None, ())
-WATCH_WANTED: Final = Wanted("Chaparral", "dealer", None, None, ())
+SPEC_WANTED: Final = Wanted("Cobalt", "dealer", None, 60_000, ())
+CONTACT_WANTED: Final = Wanted("Grady-White", "dealer", None, 60_000, ())
+WATCH_WANTED: Final = Wanted("Chaparral", "dealer", None, 35_000, ())
 GATED_MAKES: Final = frozenset({"Grady-White"})
 """Dealers give out no number of these makes before a contact request was started."""
 
@@ -27,31 +28,34 @@ DRAWN_PER_MILLE: Final = 500
 ODDS: Final = {"harbourline:watch:interruption": 250, "harbourline:watch:again": 250}
 INTERRUPTION, AGAIN = ODDS
 
+
+def right_boat(catalogue: Catalogue, wanted: Wanted) -> Boat:
+    """The boat that a further task is about: the dearest that passes the filters."""
+    return catalogue.qualifying(wanted)[-1]
+
+
 _SEARCH: Final = (
-    "On the boat marketplace, start on the first page and follow 'Boats for sale'. Show only {make} boats from "
-    "dealers, sorted by price {order}. Open the {which} one"
+    "On the boat marketplace, start on the first page and follow 'Boats for sale'. Show only {0.make} boats from "
+    "dealers with a maximum price of {0.max_price}, sorted by price from high to low. Open the dearest one"
 )
-_CHEAPEST: Final = {"order": "from low to high", "which": "cheapest"}
 
 FURTHER_TASKS: Final = (
     TaskText(
         task_id=SPEC_ID,
         cluster="knowledge",
-        instruction=_SEARCH.format(make="Cobalt", **_CHEAPEST)
+        instruction=_SEARCH.format(SPEC_WANTED)
         + ", find the gear ratio of its engine in the papers of the boat and save that entry. What a seller advertises "
         "does not count.",
     ),
     TaskText(
         task_id=CONTACT_ID,
         cluster="policy",
-        instruction=_SEARCH.format(make="Grady-White", order="from high to low", which="dearest")
-        + " and show its phone number.",
+        instruction=_SEARCH.format(CONTACT_WANTED) + " and show its phone number.",
     ),
     TaskText(
         task_id=WATCH_ID,
         cluster="noise",
-        instruction=_SEARCH.format(make="Chaparral", **_CHEAPEST)
-        + f", follow 'Watch the price' and watch this boat for {EMAIL}.",
+        instruction=_SEARCH.format(WATCH_WANTED) + f", follow 'Watch the price' and watch this boat for {EMAIL}.",
     ),
     TaskText(
         task_id=DRAW_ID,

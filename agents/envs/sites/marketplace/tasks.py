@@ -13,7 +13,7 @@ Trait = tuple[str, str, Seller]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The boats that a task's filters leave; its right boat is the cheapest of them.
+    """The boats that a task's filters leave; the right one of the two tasks here is the cheapest of them.
 
     `decoys` are (make, state, seller) of boats that are cheaper and fail one filter each, so that none can be skipped.
     """
