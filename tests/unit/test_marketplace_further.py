@@ -8,10 +8,11 @@ import pytest
 from lxml import html
 from starlette.testclient import TestClient
 
+from agents.envs.contract import TaskText
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.catalog import Boat
-from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING
+from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
 from agents.envs.sites.marketplace.further_tasks import (
     CONTACT_ID,
     CONTACT_WANTED,
@@ -27,8 +28,10 @@ from agents.envs.sites.marketplace.further_tasks import (
 from agents.envs.sites.marketplace.instance import Harbour, is_gated
 from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, has_papers, key_of, papers_of
 from agents.envs.sites.marketplace.tasks import LEAD_ID, PHONE_ID
+from agents.rollouts.tasks import PLANS
 
 SEED = 11
+CANONICAL_SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
 
 
 @pytest.fixture
@@ -194,6 +197,30 @@ def test_pages_of_a_dealers_boat_lead_to_papers_and_every_form_works(
     assert "A contact request was started." in web.post(f"{prefix}/contact/{boat.id}").text
     assert "Your entry was" in web.post(f"{prefix}/draw", data={"reply_to": EMAIL}).text
     assert [each.operation for each in harbour.mutations] == ["entry_saved", "contact_started", "draw_entered"]
+
+
+@pytest.mark.parametrize("task", FURTHER_TASKS, ids=lambda task: str(task.task_id))
+def test_every_word_of_a_plan_is_in_the_instruction_or_on_a_page(
+    task: TaskText, instances: Instances[Harbour], web: TestClient
+) -> None:
+    prefix, harbour = opened(instances, CANONICAL_SEED)
+    wanted = {SPEC_ID: SPEC_WANTED, CONTACT_ID: CONTACT_WANTED}.get(task.task_id, WATCH_WANTED)
+    boat = right_boat(harbour.catalogue, wanted)
+    paths = (
+        "/",
+        "/boats",
+        "/about",
+        "/draw",
+        f"/boats/{boat.slug}",
+        f"/papers/{boat.id}",
+        f"/papers/{boat.id}/waterline",
+    )
+    pages = [html.document_fromstring(web.get(prefix + path).text) for path in (*paths, *[f"/watch/{boat.id}"] * 2)]
+    words = [" ".join(str(text).split()) for page in pages for text in page.xpath("//body//text()")]
+    readable = "\n".join([task.instruction, *words]).casefold()
+    for step in PLANS[task.task_id]:
+        for literal in (step.label, step.value, step.url):
+            assert literal in (None, "/") or literal.casefold() in readable, literal
 
 
 def test_an_owners_boat_has_none_of_it(instances: Instances[Harbour], web: TestClient) -> None:
