@@ -14,7 +14,7 @@ from agents.learning.memory import forget_everything, piece_of, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep, planned
-from agents.rollouts.tasks import templates
+from agents.rollouts.tasks import CLUSTER, templates
 from eventlog.events import (
     BenchmarkFrozen,
     ChampionPointed,
@@ -99,7 +99,9 @@ class Controller:
         )
 
     def _templates(self) -> tuple[Template, ...]:
-        return templates({task.task_id: task.instruction for task in self.client.health().tasks})
+        """The site's tasks that rewrites can cure: of those whose address drifts."""
+        found = templates({task.task_id: task.instruction for task in self.client.health().tasks})
+        return tuple(template for template in found if template.cluster == CLUSTER)
 
     def _sweeps(self) -> tuple[SweepPlanned, ...]:
         found = (recorded.event for recorded in self.house.store.read(types=["SweepPlanned"]))

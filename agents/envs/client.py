@@ -75,10 +75,16 @@ class EnvClient:
         """Ask whether the site serves, and which tasks it grades."""
         return self._read(Health, "health", self._call("GET", "health"))
 
-    def reset(self, seed: int, *, instance: Instance | str | None = None) -> Instance:
-        """Mint an instance from a seed, or make the given one anew; ContractBroken if the site took another seed."""
-        facts = self._call("POST", "reset", instance=instance, body={"seed": seed})
+    def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
+        """Mint an instance from a seed, or make the given one anew; ContractBroken if the site took another seed.
+
+        `repeat` is the sibling or repeat index that noise is drawn for; sites without noise ignore it.
+        """
+        body: dict[str, int | float | str] = {"seed": seed} if repeat == 0 else {"seed": seed, "repeat": repeat}
+        facts = self._call("POST", "reset", instance=instance, body=body)
         answer = self._read(Instance, "reset", facts)
+        if answer.repeat not in (None, repeat):
+            raise self._broken("reset", f"its noise is of index {answer.repeat}", f"the index asked for, {repeat}")
         if answer.seed != seed:
             raise self._broken("reset", f"it was made from seed {answer.seed}", f"the seed that was asked for, {seed}")
         if instance is not None and answer.instance != _id(instance):
@@ -113,6 +119,11 @@ class EnvClient:
         """Read what an instance holds, and its fingerprint."""
         return self._read(State, "state", self._call("GET", "state", instance=instance))
 
+    def expose(self, instance: Instance | str, *, latency_ms: str = "0-0", failure_rate: float = 0.0) -> None:
+        """Make an instance's pages slow (`20-80` ms) and failing (503, a rate from 0 to 1) until its next reset."""
+        body: dict[str, int | float | str] = {"latency_ms": latency_ms, "failure_rate": failure_rate}
+        self._call("POST", "conditions", instance=instance, body=body)
+
     def close(self, instance: Instance | str) -> None:
         """Close an instance; its pages are gone afterwards."""
         self._call("POST", "close", instance=instance)
@@ -124,7 +135,7 @@ class EnvClient:
         *,
         instance: Instance | str | None = None,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, int] | None = None,
+        body: Mapping[str, int | float | str] | None = None,
     ) -> Facts:
         headers = {} if instance is None else {INSTANCE_HEADER: _id(instance)}
         address = f"{self.admin_url}/__env__/{operation}"

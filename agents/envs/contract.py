@@ -30,10 +30,14 @@ class Answer(BaseModel):
 
 
 class TaskText(Answer):
-    """A task that a site can grade, and its instruction as a person sees it."""
+    """A task that a site can grade, its instruction as a person sees it, and what its failures have in common.
+
+    `cluster` says which cure a failure needs; `control` tasks have none. A site that does not say is `unsorted`.
+    """
 
     task_id: Name
     instruction: Name
+    cluster: Name = "unsorted"
 
 
 class Health(Answer):
@@ -45,9 +49,13 @@ class Health(Answer):
 
 
 class Instance(Answer):
-    """One isolated copy of a site: the seed that made it, its secret id, and the address of its first page."""
+    """One isolated copy of a site: the seed that made it, its secret id, and the address of its first page.
+
+    `repeat` is the index that its noise was drawn for; None where a site does not say.
+    """
 
     seed: Seed
+    repeat: Seed | None = None
     instance: Name
     url: Annotated[StrictStr, Field(pattern=r"^https?://[^/]+/")]
 

@@ -17,6 +17,7 @@ from typing import IO, Final
 from urllib.parse import urlsplit
 
 from .errors import BadSiteUrl, PortInUse, SiteDied, SiteNotReady, UnknownSite
+from .sites.conditions import CLEAR, Conditions
 from .sites.known import KNOWN
 from .sites.site import Kind
 
@@ -57,9 +58,11 @@ def local_site(
     port: int = 0,
     admin_port: int = 0,
     ready_within_s: float = READY_WITHIN_S,
+    conditions: Conditions = CLEAR,
 ) -> Iterator[Site]:
     """Start one of our sites as a child process, yield it when it serves, and stop it afterwards.
 
+    `conditions` make the pages that agents see slow or failing.
     The child also ends when this process does, however that happens.
     Raises UnknownSite, PortInUse, SiteDied (with its last words), SiteNotReady.
     """
@@ -68,6 +71,7 @@ def local_site(
     token = secrets.token_hex(16)
     command = [sys.executable, "-m", "agents.envs.serve", name, "--host", host]
     command += ["--port", str(port), "--admin-port", str(admin_port)]
+    command += ["--latency-ms", conditions.latency, "--failure-rate", str(conditions.failure_rate)]
     with tempfile.TemporaryFile() as errors, _child(command, errors) as child:
         _tell(child, token)
         facts = _first_line(name, child, errors, ready_within_s)

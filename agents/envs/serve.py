@@ -25,6 +25,7 @@ from eventlog.errors import FlywheelError
 
 from .contract import SHORTEST_TOKEN
 from .errors import PortInUse, UnknownSite, WeakToken
+from .sites.conditions import CLEAR, Conditions, read_conditions
 from .sites.known import KNOWN
 
 BACKLOG: Final = 512
@@ -57,10 +58,12 @@ async def serve(
     announce: Callable[[Ready], None],
     stop: asyncio.Event,
     public_url: str | None = None,
+    conditions: Conditions = CLEAR,
 ) -> None:
     """Serve a site until `stop` is set; port 0 is any free one, `announce` is told when both are open.
 
-    `public_url` is the address of the pages as agents see it, where that is not the host and port.
+    `public_url` is the address of the pages as agents see it, where that is not the host and port. `conditions` make
+    the pages slow or failing; the admin surface knows nothing of them.
     Raises UnknownSite, WeakToken, PortInUse.
     """
     kind = KNOWN.get(name)
@@ -70,7 +73,7 @@ async def serve(
         raise WeakToken(actual=len(token), expected=SHORTEST_TOKEN)
     with _listen(host, port) as page_socket, _listen(host, admin_port) as admin_socket:
         url = public_url or _url(host, page_socket)
-        apps = kind.build(url, token)
+        apps = kind.build(url, token, conditions)
         servers = (_server(apps.pages), _server(apps.admin))
         running = [
             asyncio.create_task(server.serve(sockets=[taken]))
@@ -117,6 +120,7 @@ async def _until_stopped(options: argparse.Namespace, token: str) -> None:
         announce=lambda ready: _say(asdict(ready)),
         stop=stop,
         public_url=options.public_url,
+        conditions=options.conditions,
     )
 
 
@@ -137,7 +141,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--public-url", help="the address of the pages as agents reach it, behind a proxy")
     parser.add_argument("--stay", action="store_true", help="go on when standard input ends")
-    return parser.parse_args(arguments)
+    parser.add_argument("--latency-ms", metavar="A-B", help="let each page wait so long, drawn by seed")
+    parser.add_argument("--failure-rate", type=float, metavar="P", help="answer this share of pages 503, from 0 to 1")
+    options = parser.parse_args(arguments)
+    try:
+        options.conditions = read_conditions(options.latency_ms, options.failure_rate)
+    except ValueError as problem:
+        parser.error(str(problem))
+    return options
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def started(job: Job) -> tuple[RunStarted, Blob]:
 def play(job: Job, client: EnvClient, book: PriceBook, rule: PromotionRule, stopwatch: Callable[[], int]) -> Played:
     """Execute and grade. `stopwatch` gives monotonic microseconds. Infrastructure failures become RunMissing."""
     try:
-        instance = client.reset(job.spec.env_seed)
+        instance = client.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
             return _played(job, client, instance, book, rule, stopwatch)
         finally:

@@ -9,6 +9,7 @@ import typer
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.sites.conditions import Conditions, read_conditions
 
 from .output import ERR, AsJson, emit_json, facts, listing
 
@@ -19,15 +20,22 @@ app = typer.Typer(help="Environments: list, serve.", no_args_is_help=True)
 def list_(as_json: AsJson = False) -> None:
     """List the simulated sites and the tasks they grade."""
     rows = [
-        {"site": name, "task": task.task_id, "instruction": task.instruction}
+        {"site": name, "task": task.task_id, "cluster": task.cluster, "instruction": task.instruction}
         for name, kind in known_sites().items()
         for task in kind.tasks
     ]
-    listing(rows, ("site", "task", "instruction"), as_json=as_json, empty="no sites")
+    listing(rows, ("site", "task", "cluster", "instruction"), as_json=as_json, empty="no sites")
 
 
 def _client(site: Site) -> EnvClient:
     return EnvClient(site.admin_url, site.admin_token)
+
+
+def _conditions(latency_ms: str | None, failure_rate: float) -> Conditions:
+    try:
+        return read_conditions(latency_ms, failure_rate)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from problem
 
 
 @app.command()
@@ -36,13 +44,24 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The pages' port; 0 takes a free one.")] = 0,
     admin_port: Annotated[int, typer.Option(min=0, max=65535, help="The admin port; 0 takes a free one.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The seed of a first instance, to look at in a browser.")] = 0,
+    repeat: Annotated[int, typer.Option(min=0, help="The sibling or repeat index of its noise.")] = 0,
+    latency_ms: Annotated[
+        str | None, typer.Option(metavar="A-B", help="Let each page wait so many ms, drawn by seed.")
+    ] = None,
+    failure_rate: Annotated[
+        float, typer.Option(min=0, max=1, help="Answer this share of the pages 503; the admin port never.")
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Serve a site until interrupted, with one instance open. Its admin token is made anew and printed once."""
-    with local_site(site, port=port, admin_port=admin_port) as local, _client(local) as client:
+    conditions = _conditions(latency_ms, failure_rate)
+    with (
+        local_site(site, port=port, admin_port=admin_port, conditions=conditions) as local,
+        _client(local) as client,
+    ):
         told = {
             "site": local.name,
-            "instance": client.reset(seed).url,
+            "instance": client.reset(seed, repeat=repeat).url,
             "url": local.url,
             "admin_url": local.admin_url,
             "admin_token": local.admin_token,

@@ -35,6 +35,8 @@ def test_health_names_the_site_and_the_tasks_that_the_table_names(site: Site, en
     assert health.site == site.name
     assert health.tasks == known_sites()[site.name].tasks
     assert health.tasks
+    assert all(task.task_id.startswith(f"{site.name}.") for task in health.tasks)
+    assert {task.cluster for task in health.tasks} >= {"navigation", "policy", "noise", "control"}
 
 
 def test_equal_seeds_make_equal_states_and_others_make_others(env: EnvClient) -> None:
@@ -42,6 +44,21 @@ def test_equal_seeds_make_equal_states_and_others_make_others(env: EnvClient) ->
     assert one == two
     assert one.fingerprint != other.fingerprint
     assert (one.seed, other.seed) == (5, 6)
+
+
+def test_an_index_draws_other_noise_and_the_same_start(env: EnvClient) -> None:
+    plain, sibling = env.reset(5), env.reset(5, repeat=3)
+    assert (plain.repeat, sibling.repeat) == (0, 3)
+    assert env.state(plain) == env.state(sibling)
+    again = env.reset(5, instance=sibling, repeat=4)
+    assert (again.instance, again.repeat) == (sibling.instance, 4)
+
+
+@pytest.mark.parametrize("repeat", [-1, 2**53, "1", 1.5, True, None])
+def test_an_index_that_is_none_is_refused(site: Site, web: httpx2.Client, repeat: object) -> None:
+    body = {"seed": 1, "repeat": repeat}
+    answer = web.post(f"{site.admin_url}/__env__/reset", json=body, headers={"X-Env-Admin": site.admin_token})
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_repeat")
 
 
 def test_instances_have_addresses_of_their_own_that_answer(env: EnvClient, web: httpx2.Client) -> None:

@@ -10,6 +10,7 @@ from lxml import html
 from starlette.testclient import TestClient
 
 from agents.envs.pages import Session
+from agents.envs.provider import known_sites
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
@@ -52,7 +53,7 @@ def visible(instances: Instances[Harbour], web: TestClient) -> str:
     return "\n".join(words).casefold()
 
 
-@pytest.mark.parametrize("task_id", sorted(PLANS))
+@pytest.mark.parametrize("task_id", sorted(INSTRUCTIONS))
 def test_every_word_of_a_plan_is_in_the_instruction_or_on_a_page(task_id: str, visible: str) -> None:
     readable = INSTRUCTIONS[task_id].casefold() + "\n" + visible
     for step in PLANS[task_id]:
@@ -60,14 +61,14 @@ def test_every_word_of_a_plan_is_in_the_instruction_or_on_a_page(task_id: str, v
             assert literal is None or literal.casefold() in readable, literal
 
 
-@pytest.mark.parametrize("task_id", sorted(PLANS))
+@pytest.mark.parametrize("task_id", sorted(INSTRUCTIONS))
 def test_the_only_address_of_a_plan_is_the_one_in_the_instruction(task_id: str) -> None:
     addresses = [step.url for step in PLANS[task_id] if step.url is not None]
     assert addresses == ["/boats"]
     assert "/boats" in INSTRUCTIONS[task_id]
 
 
-@pytest.mark.parametrize("task_id", sorted(PLANS))
+@pytest.mark.parametrize("task_id", sorted(INSTRUCTIONS))
 @pytest.mark.parametrize(
     "seed", [UNDRIFTED, *[seed for seed in range(8) if family_of(seed) is not CANONICAL][:2], SEALED_SEED]
 )
@@ -91,9 +92,11 @@ def test_a_plan_passes_where_nothing_drifted_and_stops_at_its_address_where_it_d
     assert [taken.outcome for taken in done.taken] == (["ok"] * len(PLANS[task_id]) if is_sound else ["not_found"])
 
 
-def test_every_task_of_the_site_has_a_plan_and_a_task_without_one_is_refused() -> None:
-    made = templates(INSTRUCTIONS)
-    assert [found.template_id for found in made] == sorted(INSTRUCTIONS) == sorted(PLANS)
+def test_every_task_of_every_site_has_a_plan_in_its_cluster_and_a_task_without_one_is_refused() -> None:
+    tasks = [task for kind in known_sites().values() for task in kind.tasks]
+    made = templates({task.task_id: task.instruction for task in tasks})
+    assert [found.template_id for found in made] == sorted(task.task_id for task in tasks) == sorted(PLANS)
+    assert {found.template_id: found.cluster for found in made} == {task.task_id: task.cluster for task in tasks}
     assert all(found.oracle_task_id == found.template_id and found.plan_steps for found in made)
     with pytest.raises(UnknownTemplate, match=r"marketplace\.buy"):
         template("marketplace.buy", "Buy it.")

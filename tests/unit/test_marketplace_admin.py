@@ -24,7 +24,8 @@ def minted(admin: TestClient, seed: int = 1) -> dict[str, str]:
 def test_reset_answers_what_it_did(admin: TestClient) -> None:
     answer = admin.post("/__env__/reset", json={"seed": 9})
     instance = answer.json()["instance"]
-    assert answer.json() == {"ok": True, "seed": 9, "instance": instance, "url": f"http://pages.test:1/i/{instance}/"}
+    url = f"http://pages.test:1/i/{instance}/"
+    assert answer.json() == {"ok": True, "seed": 9, "repeat": 0, "instance": instance, "url": url}
     again = admin.post("/__env__/reset", json={"seed": 10}, headers={"X-Env-Instance": instance})
     assert (again.json()["instance"], again.json()["seed"]) == (instance, 10)
     assert admin.get("/__env__/state", headers={"X-Env-Instance": instance}).json()["seed"] == 10
@@ -56,11 +57,15 @@ def test_without_the_token_nothing_is_said(admin: TestClient, token: str, method
 def test_health_is_open_and_names_the_tasks(admin: TestClient) -> None:
     answer = admin.get("/__env__/health", headers={"X-Env-Admin": ""}).json()
     assert (answer["ok"], answer["site"], answer["instances"]) == (True, "marketplace", 0)
-    assert [task["task_id"] for task in answer["tasks"]] == [
-        "marketplace.lead_filtered_search",
-        "marketplace.phone_reveal",
-    ]
-    assert all("/boats" in task["instruction"] for task in answer["tasks"])
+    assert {task["task_id"].removeprefix("marketplace."): task["cluster"] for task in answer["tasks"]} == {
+        "lead_filtered_search": "navigation",
+        "phone_reveal": "navigation",
+        "engine_spec": "knowledge",
+        "phone_after_contact": "policy",
+        "price_watch": "noise",
+        "control_draw": "control",
+    }
+    assert all(task["instruction"] for task in answer["tasks"])
 
 
 @pytest.mark.parametrize("call", [("GET", "state"), ("GET", "oracle"), ("GET", "mutations"), ("POST", "close")])

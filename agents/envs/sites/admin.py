@@ -1,4 +1,4 @@
-"""The admin surface of a simulated site: reset, oracle, mutations, state, close, on a port of its own.
+"""The admin surface of a simulated site: reset, oracle, mutations, state, conditions, close, on a port of its own.
 
 Any site whose instances are `Simulation`s gets it; `docs/environments.md` is its contract.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Awaitable, Callable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeGuard, TypeVar
 
 from pydantic import JsonValue
 from starlette.applications import Starlette
@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..contract import ADMIN_HEADER, INSTANCE_HEADER, LARGEST_SEED, TaskText
+from .conditions import Conditions, read_conditions
 from .instances import Instances
 from .requests import body_of
 from .site import Simulation
@@ -48,6 +49,8 @@ def admin_app(
             Route("/__env__/oracle", _answering(surface.oracle), methods=["GET"]),
             Route("/__env__/mutations", _answering(surface.mutations), methods=["GET"]),
             Route("/__env__/state", _answering(surface.state), methods=["GET"]),
+            Route("/__env__/conditions", _answering(surface.conditions), methods=["GET"]),
+            Route("/__env__/conditions", _answering(surface.expose), methods=["POST"]),
             Route("/__env__/close", _answering(surface.close), methods=["POST"]),
         ],
         exception_handlers={HTTPException: _no_such_endpoint},
@@ -71,13 +74,15 @@ class _Surface(Generic[S]):
 
     async def reset(self, request: Request) -> dict[str, JsonValue]:
         self._authorize(request)
-        seed = _seed_in(await _json_of(request))
+        body = await _json_of(request, '{"seed": <integer>}')
+        seed, repeat = _seed_in(body), _repeat_in(body)
         if INSTANCE_HEADER in request.headers:
             instance, _ = self._instance(request)
-            self._instances.restart(instance, seed)
+            self._instances.restart(instance, seed, repeat)
         else:
-            instance = self._instances.mint(seed)
-        return {"ok": True, "seed": seed, "instance": instance, "url": f"{self._page_base}/i/{instance}/"}
+            instance = self._instances.mint(seed, repeat)
+        url = f"{self._page_base}/i/{instance}/"
+        return {"ok": True, "seed": seed, "repeat": repeat, "instance": instance, "url": url}
 
     async def oracle(self, request: Request) -> dict[str, JsonValue]:
         self._authorize(request)
@@ -113,6 +118,18 @@ class _Surface(Generic[S]):
             "counts": dict(state.counts()),
             "fingerprint": state.fingerprint(),
         }
+
+    async def conditions(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        instance, _ = self._instance(request)
+        return _told(instance, self._instances.conditions(instance))
+
+    async def expose(self, request: Request) -> dict[str, JsonValue]:
+        self._authorize(request)
+        instance, _ = self._instance(request)
+        conditions = _conditions_in(await _json_of(request, '{"latency_ms": "20-80", "failure_rate": 0.1}'))
+        self._instances.expose(instance, conditions)
+        return _told(instance, conditions)
 
     async def close(self, request: Request) -> dict[str, JsonValue]:
         self._authorize(request)
@@ -154,18 +171,51 @@ async def _no_such_endpoint(_request: Request, problem: Exception) -> Response:
     return JSONResponse({"error": "this site has no such endpoint", "code": "no_endpoint"}, status)
 
 
-async def _json_of(request: Request) -> object:
+async def _json_of(request: Request, expected: str) -> object:
     try:
         return json.loads(await body_of(request))
     except (ValueError, RecursionError) as problem:
-        raise Refusal(422, "bad_body", 'the body cannot be read: expected {"seed": <integer>} in JSON') from problem
+        raise Refusal(422, "bad_body", f"the body cannot be read: expected {expected} in JSON") from problem
 
 
 def _seed_in(body: object) -> int:
     seed = body.get("seed") if isinstance(body, dict) else None
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+    if not _is_index(seed):
         raise Refusal(422, "bad_seed", f'expected {{"seed": <integer>}} in JSON, from 0 to {LARGEST_SEED}')
     return seed
+
+
+def _repeat_in(body: object) -> int:
+    repeat = body.get("repeat", 0) if isinstance(body, dict) else 0
+    if not _is_index(repeat):
+        raise Refusal(422, "bad_repeat", f"repeat is a sibling or repeat index: expected 0 to {LARGEST_SEED}")
+    return repeat
+
+
+def _is_index(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_SEED
+
+
+def _conditions_in(body: object) -> Conditions:
+    known = {"latency_ms", "failure_rate"}
+    if not isinstance(body, dict) or not body.keys() <= known:
+        raise Refusal(422, "bad_conditions", f"expected an object with {' and '.join(sorted(known))}")
+    latency, rate = body.get("latency_ms"), body.get("failure_rate")
+    if not isinstance(latency, str | None):
+        raise Refusal(422, "bad_conditions", f'the latency is {latency!r}: expected A-B in ms, such as "20-80"')
+    try:
+        return read_conditions(latency, rate)
+    except ValueError as problem:
+        raise Refusal(422, "bad_conditions", str(problem)) from problem
+
+
+def _told(instance: str, conditions: Conditions) -> dict[str, JsonValue]:
+    return {
+        "ok": True,
+        "instance": instance,
+        "latency_ms": conditions.latency,
+        "failure_rate": conditions.failure_rate,
+    }
 
 
 def _since_in(text: str) -> int:

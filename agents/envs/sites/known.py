@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from .helpdesk.app import HELPDESK
 from .marketplace.app import MARKETPLACE
 from .site import Kind
 
-KNOWN: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in (MARKETPLACE,)})
+KNOWN: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in (MARKETPLACE, HELPDESK)})

@@ -25,7 +25,12 @@ async def body_of(request: Request) -> bytes:
     return bytes(read)
 
 
+async def fields_of(request: Request) -> list[tuple[str, str]]:
+    """Read a URL-encoded form, field by field; ValueError if it is none or too large."""
+    text = (await body_of(request)).decode("utf-8", errors="replace")
+    return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+
+
 async def form_of(request: Request) -> dict[str, str]:
     """Read a URL-encoded form; of a repeated field the last counts. ValueError if it is none or too large."""
-    text = (await body_of(request)).decode("utf-8", errors="replace")
-    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    return dict(await fields_of(request))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 from starlette.applications import Starlette
 
 from ..contract import Mutation, TaskText
+from .conditions import CLEAR, Conditions
+
+FULL: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,14 @@ class Grade:
     score_e4: int
     reasons: tuple[str, ...]
     diff: Mapping[str, JsonValue]
+
+
+def f1_e4(*, hits: int, wrong: int, missing: int) -> int:
+    """F1 = 2·hits / (2·hits + wrong + missing) in ten-thousandths, rounded half up; 0 without a hit."""
+    if hits == 0:
+        return 0
+    whole = 2 * hits + wrong + missing
+    return (4 * hits * FULL + whole) // (2 * whole)
 
 
 class Simulation(Protocol):
@@ -56,14 +67,22 @@ class Apps:
     admin: Starlette
 
 
+class Build(Protocol):
+    """How a site's two apps are made."""
+
+    def __call__(self, page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
+        """Both apps for a page address and an admin token; every instance starts under these conditions."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A site that can be started: its tasks, and how to build it for a page address and an admin token.
+    """A site that can be started: its tasks, and how to build it.
 
     `restore` makes an instance of a seed as recorded changes left it, without serving it: to be graded again.
     """
 
     name: str
     tasks: tuple[TaskText, ...]
-    build: Callable[[str, str], Apps]
+    build: Build
     restore: Callable[[int, Sequence[Mutation]], Simulation]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
+from .. import visits
 from ..admin import admin_app
+from ..conditions import CLEAR, Conditions
 from ..instances import Instances
 from ..requests import form_of
 from ..site import Apps, Kind
+from ..visits import READING, moved, shown
 from .catalog import Boat
 from .drift import Place
+from .further_app import FurtherVisit
+from .further_pages import about_links, dealer_part
+from .further_tasks import FURTHER_TASKS
 from .instance import Harbour
 from .layout import Addresses
 from .leads import read_lead
@@ -25,51 +30,27 @@ from .search import find, read_query
 from .tasks import TASKS
 
 NAME: Final = "marketplace"
-HEADERS: Final = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-READING: Final = frozenset({"GET", "HEAD"})
+ALL_TASKS: Final = (*TASKS, *FURTHER_TASKS)
 
 
-def build(page_base: str, token: str) -> Apps:
+def build(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
     """Build the site for the address of its pages and an admin token."""
-    instances = Instances(Harbour)
-    admin = admin_app(site=NAME, tasks=TASKS, instances=instances, page_base=page_base, token=token)
+    instances = Instances(Harbour, conditions=conditions)
+    admin = admin_app(site=NAME, tasks=ALL_TASKS, instances=instances, page_base=page_base, token=token)
     return Apps(pages=page_app(instances), admin=admin)
 
 
-MARKETPLACE: Final = Kind(NAME, TASKS, build, Harbour.restored)
+MARKETPLACE: Final = Kind(NAME, ALL_TASKS, build, Harbour.restored)
 
 
 def page_app(instances: Instances[Harbour]) -> Starlette:
     """Build the pages of a site's instances."""
 
-    async def answer(request: Request) -> Response:
-        instance = request.path_params["instance"]
-        harbour = instances.find(instance)
-        if harbour is None:
-            return _nothing_here(request)
+    async def answer(harbour: Harbour, prefix: str, request: Request) -> Response:
         harbour.tick()
-        return await _Visit(harbour, Addresses(f"/i/{instance}", harbour.family), request).response()
+        return await _Visit(harbour, Addresses(prefix, harbour.family), request).response()
 
-    async def nothing(request: Request) -> Response:
-        return _nothing_here(request)
-
-    methods = ["GET", "POST"]
-    return Starlette(
-        routes=[
-            Route("/i/{instance}", answer, methods=methods),
-            Route("/i/{instance}/{path:path}", answer, methods=methods),
-            Route("/{path:path}", nothing, methods=methods),
-        ]
-    )
-
-
-def _nothing_here(_request: Request) -> Response:
-    return PlainTextResponse("There is nothing at this address.\n", 404, HEADERS)
+    return visits.page_app(instances, answer)
 
 
 class _Visit:
@@ -86,10 +67,12 @@ class _Visit:
         if text == "":
             return self._read(lambda: home_page(self._addresses, self._harbour.catalogue))
         if text in TEXTS:
-            return self._read(lambda: text_page(self._addresses, text))
+            more = (about_links(self._addresses),) if text == "about" else ()
+            return self._read(lambda: text_page(self._addresses, text, *more))
         found = self._harbour.family.locate(path)
         if found is None:
-            return self._missing()
+            further = await FurtherVisit(self._harbour, self._addresses, self._request).response(text)
+            return further or self._missing()
         place, key = found
         if place == "search":
             return self._search()
@@ -103,15 +86,24 @@ class _Visit:
             return self._phone(boat)
         if place == "thanks":
             return self._read(lambda: thanks_page(self._addresses, boat))
-        revealed = self._harbour.is_revealed(boat)
-        return self._read(lambda: boat_page(self._addresses, boat, revealed=revealed))
+        return self._read(lambda: self._boat_page(boat))
+
+    def _boat_page(self, boat: Boat, errors: tuple[str, ...] = (), said: Mapping[str, str] | None = None) -> str:
+        return boat_page(
+            self._addresses,
+            boat,
+            revealed=self._harbour.is_revealed(boat),
+            errors=errors,
+            said=said,
+            offered=dealer_part(self._addresses, self._harbour, boat),
+        )
 
     def _search(self) -> Response:
         if self._request.method not in READING:
             return self._wrong_method("GET")
         query = read_query(self._request.query_params)
         results = find(self._harbour.catalogue, query)
-        return _html(results_page(self._addresses, query, results), 422 if query.errors else 200)
+        return shown(results_page(self._addresses, query, results), 422 if query.errors else 200)
 
     async def _lead(self, boat: Boat) -> Response:
         if self._request.method != "POST":
@@ -119,12 +111,10 @@ class _Visit:
         try:
             fields = await form_of(self._request)
         except ValueError:
-            return _html(refused_page(self._addresses, "That was too much text. Please send less."), 413)
+            return shown(refused_page(self._addresses, "That was too much text. Please send less."), 413)
         lead = read_lead(fields)
         if lead.errors:
-            revealed = self._harbour.is_revealed(boat)
-            shown = boat_page(self._addresses, boat, revealed=revealed, errors=lead.errors, said=fields)
-            return _html(shown, 422)
+            return shown(self._boat_page(boat, lead.errors, fields), 422)
         self._harbour.submit_lead(boat, name=lead.name, email=lead.email, message=lead.message)
         return self._move("thanks", boat)
 
@@ -135,20 +125,14 @@ class _Visit:
         return self._move("detail", boat)
 
     def _read(self, show: Callable[[], str]) -> Response:
-        return _html(show(), 200) if self._request.method in READING else self._wrong_method("GET")
+        return shown(show()) if self._request.method in READING else self._wrong_method("GET")
 
     def _move(self, place: Place, boat: Boat) -> Response:
-        return RedirectResponse(self._addresses.of(place, boat), 303, HEADERS)
+        return moved(self._addresses.of(place, boat))
 
     def _missing(self) -> Response:
-        return _html(missing_page(self._addresses), 404)
+        return shown(missing_page(self._addresses), 404)
 
     def _wrong_method(self, allowed: str) -> Response:
-        shown = refused_page(
-            self._addresses, "This address is not opened in that way. Please go back and use the page."
-        )
-        return HTMLResponse(shown, 405, {**HEADERS, "Allow": allowed})
-
-
-def _html(shown: str, status: int) -> Response:
-    return HTMLResponse(shown, status, HEADERS)
+        words = "This address is not opened in that way. Please go back and use the page."
+        return shown(refused_page(self._addresses, words), 405, allowed=allowed)

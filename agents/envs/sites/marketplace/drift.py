@@ -6,13 +6,13 @@ canonical, and neighbours never share a family.
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-SEALED_FROM: Final = 10_000
+from ..drifting import drawn, expression_of
+
 RUN: Final = 4
 
 Place = Literal["search", "detail", "lead", "phone", "thanks"]
@@ -109,21 +109,9 @@ SEALED: Final = (
 )
 
 
-def pool_of(seed: int) -> tuple[Family, ...]:
-    """The drifted families that a seed may get."""
-    return TRAINING if seed < SEALED_FROM else SEALED
-
-
 def family_of(seed: int) -> Family:
     """The family of a seed's instances."""
-    run, offset = divmod(seed, RUN)
-    rng = random.Random(f"harbourline:drift:{run}")  # noqa: S311 (a repeatable stream is wanted)
-    canonical = rng.randrange(RUN - 1)
-    if offset == canonical:
-        return CANONICAL
-    pool = pool_of(seed)
-    drifted_before = run * (RUN - 1) + offset - (offset > canonical)
-    return pool[drifted_before % len(pool)]
+    return drawn(seed, stream="harbourline:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
 
 
 def _pattern(family: Family, place: Place) -> str:
@@ -140,10 +128,4 @@ def _pattern(family: Family, place: Place) -> str:
 @lru_cache(maxsize=32)
 def _expressions(family: Family) -> tuple[tuple[Place, re.Pattern[str]], ...]:
     places: tuple[Place, ...] = ("search", "detail", "lead", "phone", "thanks")
-    return tuple((place, re.compile(_expression(_pattern(family, place)))) for place in places)
-
-
-def _expression(pattern: str) -> str:
-    literal = re.escape(pattern.rstrip("/"))
-    slug, number = re.escape("{slug}"), re.escape("{id}")
-    return literal.replace(slug, r"(?P<slug>[a-z0-9-]+)").replace(number, r"(?P<id>[0-9]{1,12})")
+    return tuple((place, re.compile(expression_of(_pattern(family, place)))) for place in places)

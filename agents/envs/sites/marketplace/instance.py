@@ -1,56 +1,60 @@
-"""The state of one Harbourline instance: a seed's catalogue, and what the agent did to it."""
+"""The state of one Harbourline instance: a seed's catalogue, the noise of an index, and what the agent did to it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 
-from pydantic import JsonValue
-
 from ...contract import Mutation
+from ..journal import Journal
+from ..noise import Noise, Troubles
 from ..site import Grade
 from .catalog import Boat, Catalogue, catalogue
 from .drift import Family, family_of
+from .further_oracle import CONTACT, DRAW, ENTRY, FURTHER_GRADERS, WATCH
+from .further_tasks import DRAWN_PER_MILLE, GATED_MAKES, ODDS
 from .oracle import GRADERS, LEAD, PHONE
+from .papers import Entry, Paper
 
 
 class Harbour:
     """One isolated copy of the site. Its clock is the number of pages that it was asked for."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, repeat: int = 0) -> None:
         self.seed = seed
         self.family: Family = family_of(seed)
         self.catalogue: Catalogue = catalogue(seed)
-        self._clock = 0
-        self._mutations: list[Mutation] = []
+        noise = Noise(seed, repeat)
+        self.troubles = Troubles(noise, ODDS)
+        self._is_drawn = noise.happens("harbourline:draw", DRAWN_PER_MILLE)
+        self._journal = Journal()
         self._revealed: set[int] = set()
+        self._contacted: set[int] = set()
 
     @classmethod
     def restored(cls, seed: int, mutations: Sequence[Mutation]) -> Harbour:
         """The instance of a seed as these changes left it; its clock stands at the last of them."""
         harbour = cls(seed)
-        harbour._mutations = list(mutations)
+        harbour._journal = Journal(mutations)
         harbour._revealed = {int(each.target_id) for each in mutations if each.operation == PHONE}
-        harbour._clock = max((each.at for each in mutations), default=0)
+        harbour._contacted = {int(each.target_id) for each in mutations if each.operation == CONTACT}
         return harbour
 
     @property
     def mutations(self) -> Sequence[Mutation]:
         """What the agent changed since the reset, oldest first."""
-        return tuple(self._mutations)
+        return self._journal.mutations
 
     def tick(self) -> None:
         """Count one page that was asked for."""
-        self._clock += 1
+        self._journal.tick()
 
     def submit_lead(self, boat: Boat, *, name: str, email: str, message: str) -> None:
         """Record a request for details; each one that is sent counts."""
         self._record(LEAD, boat, {"name": name, "email": email, "message": message})
 
     def reveal_phone(self, boat: Boat) -> None:
-        """Show a boat's phone number from now on; showing it again changes nothing."""
-        if boat.id not in self._revealed:
+        """Show a boat's phone number from now on; again, or where its dealer wants a contact first, nothing happens."""
+        if boat.id not in self._revealed and not (is_gated(boat) and boat.id not in self._contacted):
             self._revealed.add(boat.id)
             self._record(PHONE, boat, {})
 
@@ -58,38 +62,59 @@ class Harbour:
         """Say whether the boat's phone number is shown."""
         return boat.id in self._revealed
 
+    def start_contact(self, boat: Boat) -> None:
+        """Start a contact request with a boat's dealer; starting it again changes nothing."""
+        if boat.id not in self._contacted:
+            self._contacted.add(boat.id)
+            self._record(CONTACT, boat, {})
+
+    def is_contacted(self, boat: Boat) -> bool:
+        """Say whether a contact request was started for the boat."""
+        return boat.id in self._contacted
+
+    def save_entry(self, boat: Boat, paper: Paper, entry: Entry) -> None:
+        """Save a line of a boat's papers; each one that is saved counts."""
+        self._record(ENTRY, boat, {"paper": paper.key, "entry": entry.key, "value": entry.value})
+
+    def watch(self, boat: Boat, email: str) -> None:
+        """Watch a boat's price; each watch that is set counts."""
+        self._record(WATCH, boat, {"email": email})
+
+    def enter_draw(self, email: str) -> None:
+        """Enter the prize draw, once; whether the entry is drawn was settled at the reset."""
+        if self.drawn is None:
+            self._journal.record(DRAW, "draw", "weekly", {"email": email, "drawn": self._is_drawn})
+
+    @property
+    def drawn(self) -> bool | None:
+        """Whether the entry was drawn; None before there is one."""
+        found = (mutation.payload["drawn"] is True for mutation in self.mutations if mutation.operation == DRAW)
+        return next(found, None)
+
     def counts(self) -> Mapping[str, int]:
         """How many boats there are, and how many leads and shown numbers."""
-        leads = sum(mutation.operation == LEAD for mutation in self._mutations)
+        leads = sum(mutation.operation == LEAD for mutation in self.mutations)
         return {
             "boats": len(self.catalogue.boats),
             "leads": leads,
             "phones": len(self._revealed),
-            "mutations": len(self._mutations),
+            "mutations": len(self.mutations),
         }
 
     def fingerprint(self) -> str:
-        """Digest the boats, the addresses and the mutations, but neither the clock nor the instance's id."""
-        state = {
-            "seed": self.seed,
-            "catalogue": self.catalogue.digest,
-            "family": self.family.name,
-            "mutations": [mutation.model_dump(mode="json", exclude={"at"}) for mutation in self._mutations],
-        }
-        return "sha256:" + hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+        """Digest the boats, the addresses and the mutations, but neither the clock, the noise nor the instance's id."""
+        return self._journal.fingerprint(
+            {"seed": self.seed, "catalogue": self.catalogue.digest, "family": self.family.name}
+        )
 
     def grade(self, task_id: str) -> Grade:
         """Judge one of the site's tasks; KeyError if it is none of them."""
-        return GRADERS[task_id](self.catalogue, self._mutations)
+        return {**GRADERS, **FURTHER_GRADERS}[task_id](self.catalogue, self.mutations)
 
-    def _record(self, operation: str, boat: Boat, payload: Mapping[str, JsonValue]) -> None:
-        self._mutations.append(
-            Mutation(
-                id=len(self._mutations) + 1,
-                operation=operation,
-                target_type="boat",
-                target_id=str(boat.id),
-                payload=payload,
-                at=self._clock,
-            )
-        )
+    def _record(self, operation: str, boat: Boat, payload: Mapping[str, str]) -> None:
+        self._journal.record(operation, "boat", str(boat.id), dict(payload))
+
+
+def is_gated(boat: Boat) -> bool:
+    """Whether a boat's dealer gives out no number before a contact request was started."""
+    return boat.seller == "dealer" and boat.make in GATED_MAKES

@@ -62,6 +62,10 @@ class Addresses:
         """A page of text, such as `advice`; these never drift."""
         return f"{self.prefix}/{name}"
 
+    def offered(self, kind: str, boat: Boat, *parts: str) -> str:
+        """What a dealer offers with a boat, such as `papers`; these never drift."""
+        return "/".join((self.prefix, kind, str(boat.id), *parts))
+
     def of(self, place: Place, boat: Boat) -> str:
         """A boat's page, or where one of its forms goes."""
         return self.prefix + self.family.path(place, slug=boat.slug, number=boat.id)

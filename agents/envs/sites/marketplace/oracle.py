@@ -12,25 +12,24 @@ from typing import Final
 from pydantic import JsonValue
 
 from ...contract import Mutation
-from ..site import Grade
+from ..site import FULL, Grade, f1_e4
 from .catalog import Boat, Catalogue
 from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
 
 LEAD: Final = "lead_submitted"
 PHONE: Final = "phone_revealed"
-FULL: Final = 10_000
 
 Faults = Callable[[Mutation, Boat], list[str]]
 
 
 def grade_lead(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
     """Pass one request for details on the cheapest qualifying boat with the right words, and nothing else."""
-    return _grade(catalogue.qualifying(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
+    return grade_single(catalogue.qualifying(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
 
 
 def grade_phone(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
     """Pass showing the phone number of the cheapest qualifying boat, and nothing else."""
-    return _grade(catalogue.qualifying(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
+    return grade_single(catalogue.qualifying(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
 
 
 GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], Grade]]] = {
@@ -39,7 +38,8 @@ GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], Grade]]] =
 }
 
 
-def _grade(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of: Faults) -> Grade:
+def grade_single(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of: Faults) -> Grade:
+    """Grade a task that one change of the right boat completes; every other change counts against it."""
     hit: int | None = None
     reasons: list[str] = []
     wrong: list[JsonValue] = []
@@ -58,14 +58,8 @@ def _grade(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of
         "hit": hit,
         "wrong": wrong,
     }
-    score = 0 if hit is None else _f1(len(mutations))
+    score = f1_e4(hits=int(hit is not None), wrong=len(wrong), missing=int(hit is None))
     return Grade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
-
-
-def _f1(recorded: int) -> int:
-    """F1 of one hit among so many recorded changes, 2 / (recorded + 1), rounded half up to four decimals."""
-    whole = recorded + 1
-    return (4 * FULL + whole) // (2 * whole)
 
 
 def _lead_faults(mutation: Mutation, right: Boat) -> list[str]:

@@ -12,6 +12,7 @@ from .results_page import dollars, result_list
 from .search import SELLER_WORDS
 
 NEWEST_SHOWN: Final = 6
+NOTHING: Final = Html("")
 TEXTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "sell": (
         "Sell your boat",
@@ -53,10 +54,10 @@ def home_page(addresses: Addresses, catalogue: Catalogue) -> str:
     )
 
 
-def text_page(addresses: Addresses, name: str) -> str:
+def text_page(addresses: Addresses, name: str, *more: Html) -> str:
     """One of the pages that are only text; KeyError if there is none of that name."""
     title, paragraphs = TEXTS[name]
-    return page(addresses, title, tag("h1", None, title), *(tag("p", None, words) for words in paragraphs))
+    return page(addresses, title, tag("h1", None, title), *(tag("p", None, words) for words in paragraphs), *more)
 
 
 def boat_page(
@@ -66,8 +67,9 @@ def boat_page(
     revealed: bool,
     errors: Sequence[str] = (),
     said: Mapping[str, str] | None = None,
+    offered: Html = NOTHING,
 ) -> str:
-    """A boat with its facts, its phone number or the button for it, and the form that asks for details."""
+    """A boat with its facts, its phone number or the button for it, what is offered with it, and the form that asks."""
     return page(
         addresses,
         boat.title,
@@ -76,6 +78,7 @@ def boat_page(
         _facts("Facts", _boat_facts(boat)),
         _facts("Engine specification", _engine_facts(boat)),
         _phone_part(addresses, boat, revealed=revealed),
+        offered,
         _lead_form(addresses, boat, errors, said or {}),
     )
 

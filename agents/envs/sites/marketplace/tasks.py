@@ -1,4 +1,4 @@
-"""What Harbourline asks of an agent: the instructions, and what makes a boat the right one."""
+"""The two tasks that begin with a search whose address drifts: instructions, and what makes a boat the right one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Trait = tuple[str, str, Seller]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The boats that a task's filters leave; its right boat is the cheapest of them.
+    """The boats that a task's filters leave; the right one of the two tasks here is the cheapest of them.
 
     `decoys` are (make, state, seller) of boats that are cheaper and fail one filter each, so that none can be skipped.
     """
@@ -42,6 +42,7 @@ class Request:
     message: str
 
 
+NAVIGATION: Final = "navigation"
 LEAD_ID: Final = "marketplace.lead_filtered_search"
 PHONE_ID: Final = "marketplace.phone_reveal"
 
@@ -64,6 +65,7 @@ LEAD_REQUEST: Final = Request("Alex Morgan", "alex.morgan@example.com", "Is it s
 TASKS: Final = (
     TaskText(
         task_id=LEAD_ID,
+        cluster=NAVIGATION,
         instruction=(
             "On the boat marketplace, open the boats page at /boats. Show only Bayliner boats from private owners with "
             "a maximum price of 40000, sorted by price from low to high. Open the cheapest one and request details as "
@@ -72,6 +74,7 @@ TASKS: Final = (
     ),
     TaskText(
         task_id=PHONE_ID,
+        cluster=NAVIGATION,
         instruction=(
             "On the boat marketplace, open the boats page at /boats. Show only Sea Ray boats in Florida from private "
             "owners, sorted by price from low to high. Open the cheapest one and show its phone number."

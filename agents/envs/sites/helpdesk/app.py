@@ -1,0 +1,190 @@
+"""Lanternpost as two apps: its pages under /i/<instance>/, and its admin surface."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .. import visits
+from ..admin import admin_app
+from ..conditions import CLEAR, Conditions
+from ..instances import Instances
+from ..requests import fields_of
+from ..site import Apps, Kind
+from ..visits import READING, moved, shown
+from .drift import Place
+from .inbox_page import PRIORITY_CODES, TEAM_CODES, inbox_page
+from .instance import Desk
+from .layout import Addresses
+from .mailbox import TICKETS, Ticket
+from .pages import SLOTS, callbacks_page, home_page, macros_page, missing_page, refused_page, rules_page
+from .personal import leaked
+from .replies import DO, read_reply
+from .search import find, read_query
+from .tasks import AGAIN, SLOW, TASKS
+from .ticket_page import ANYONE, SAME, SENDERS, Shown, ticket_page
+
+NAME: Final = "helpdesk"
+NUMBER: Final = re.compile("[0-9]{1,12}")
+MOST_ASSIGNED: Final = frozenset(map(str, range(TICKETS + 1)))
+AGAIN_WORDS: Final = "That took too long, and nothing was merged. Please send it again."
+
+
+def build(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
+    """Build the site for the address of its pages and an admin token."""
+    instances = Instances(Desk, conditions=conditions)
+    admin = admin_app(site=NAME, tasks=TASKS, instances=instances, page_base=page_base, token=token)
+    return Apps(pages=page_app(instances), admin=admin)
+
+
+HELPDESK: Final = Kind(NAME, TASKS, build, Desk.restored)
+
+
+def page_app(instances: Instances[Desk]) -> Starlette:
+    """Build the pages of a site's instances."""
+
+    async def answer(desk: Desk, prefix: str, request: Request) -> Response:
+        desk.tick()
+        return await _Visit(desk, Addresses(prefix, desk.family), request).response()
+
+    return visits.page_app(instances, answer)
+
+
+class _Visit:
+    """One request to one instance."""
+
+    def __init__(self, desk: Desk, addresses: Addresses, request: Request) -> None:
+        self._desk = desk
+        self._addresses = addresses
+        self._request = request
+
+    async def response(self) -> Response:
+        path = "/" + str(self._request.path_params.get("path", ""))
+        texts: dict[str, Callable[[], str]] = {
+            "": lambda: home_page(self._addresses, self._desk),
+            "macros": lambda: macros_page(self._addresses),
+            "rules": lambda: rules_page(self._addresses),
+        }
+        name = path.strip("/")
+        if name in texts:
+            return self._read(texts[name])
+        if name == "callbacks":
+            return await self._callbacks()
+        found = self._desk.family.locate(path)
+        return shown(missing_page(self._addresses), 404) if found is None else await self._place(*found)
+
+    async def _place(self, place: Place, number: int) -> Response:
+        if place == "inbox":
+            return self._inbox()
+        if place == "assign":
+            return await self._posted(self._assign)
+        ticket = self._desk.ticket(number)
+        if ticket is None:
+            return shown(missing_page(self._addresses), 404)
+        if place == "ticket":
+            return self._read(lambda: self._asked(ticket))
+        act = self._reply if place == "reply" else self._merge
+        return await self._posted(lambda fields: act(ticket, fields))
+
+    def _inbox(self, errors: tuple[str, ...] = ()) -> Response:
+        if self._request.method not in READING and not errors:
+            return self._wrong_method("GET")
+        parameters = self._request.query_params
+        query = read_query(parameters)
+        assigned = parameters.get("done", "")
+        page = inbox_page(
+            self._addresses,
+            self._desk,
+            query,
+            find(self._desk, query),
+            assigned=int(assigned) if assigned in MOST_ASSIGNED else None,
+            errors=errors,
+        )
+        return shown(page, 422 if query.errors or errors else 200)
+
+    def _assign(self, fields: list[tuple[str, str]]) -> Response:
+        said = dict(fields)
+        numbers, team, priority = _numbers(fields), TEAM_CODES.get(said.get("tm", "")), said.get("pr", "")
+        errors = [] if team is not None else ["Please choose a team."]
+        errors += [] if numbers and all(map(self._desk.ticket, numbers)) else ["Please check at least one ticket."]
+        errors += [] if priority in {"", *PRIORITY_CODES} else ["We do not know that priority."]
+        if team is None or errors:
+            return self._inbox(tuple(errors))
+        changed = self._desk.assign(numbers, team, PRIORITY_CODES.get(priority))
+        return moved(f"{self._addresses.of('inbox')}?done={changed}")
+
+    def _asked(self, ticket: Ticket) -> str:
+        sender = self._request.query_params.get("by", "")
+        if sender not in SENDERS:
+            return self._ticket(ticket, Shown())
+        if sender == SAME and self._desk.troubles.met(SLOW):
+            return self._ticket(ticket, Shown(sender=sender, is_slow=True))
+        similar = self._desk.similar(ticket, same_customer=sender == SAME)
+        return self._ticket(ticket, Shown(sender=sender, similar=similar))
+
+    def _reply(self, ticket: Ticket, fields: list[tuple[str, str]]) -> Response:
+        said = dict(fields)
+        reply = read_reply(said)
+        if reply.errors:
+            return shown(self._ticket(ticket, Shown(draft=reply)), 422)
+        text = reply.text(ticket, self._desk.customer(ticket))
+        if said.get(DO) != "send":
+            found = leaked(text, self._desk.mailbox.customers)
+            return shown(self._ticket(ticket, Shown(draft=reply, found=found)))
+        self._desk.send(ticket, reply, text)
+        return moved(self._addresses.of("ticket", ticket))
+
+    def _merge(self, ticket: Ticket, fields: list[tuple[str, str]]) -> Response:
+        numbers = _numbers(fields)
+        others = [self._desk.ticket(number) for number in numbers]
+        if not others or ticket.merged_into is not None or any(each is None or each == ticket for each in others):
+            errors = ("Please check other tickets, and merge them into one that is not merged itself.",)
+            return shown(self._ticket(ticket, Shown(errors=errors)), 422)
+        if self._desk.troubles.met(AGAIN):
+            kept = tuple(each for each in others if each is not None)
+            same = ANYONE if any(each.customer != ticket.customer for each in kept) else SAME
+            return shown(self._ticket(ticket, Shown(errors=(AGAIN_WORDS,), sender=same, similar=kept)))
+        self._desk.merge(numbers, ticket)
+        return moved(self._addresses.of("ticket", ticket))
+
+    async def _callbacks(self) -> Response:
+        if self._request.method in READING:
+            return shown(callbacks_page(self._addresses, self._desk.granted))
+        return await self._posted(self._ask)
+
+    def _ask(self, fields: list[tuple[str, str]]) -> Response:
+        slot = SLOTS.get(dict(fields).get("slo", ""))
+        if slot is None:
+            return shown(callbacks_page(self._addresses, self._desk.granted, error="Please choose a slot."), 422)
+        self._desk.ask_callback(slot)
+        return moved(self._addresses.text("callbacks"))
+
+    def _ticket(self, ticket: Ticket, extra: Shown) -> str:
+        return ticket_page(self._addresses, self._desk, ticket, extra)
+
+    async def _posted(self, act: Callable[[list[tuple[str, str]]], Response]) -> Response:
+        if self._request.method != "POST":
+            return self._wrong_method("POST")
+        try:
+            fields = await fields_of(self._request)
+        except ValueError:
+            return shown(refused_page(self._addresses, "That was too much text. Please send less."), 413)
+        return act(fields)
+
+    def _read(self, show: Callable[[], str]) -> Response:
+        return shown(show()) if self._request.method in READING else self._wrong_method("GET")
+
+    def _wrong_method(self, allowed: str) -> Response:
+        words = "This address is not opened in that way. Please go back and use the page."
+        return shown(refused_page(self._addresses, words), 405, allowed=allowed)
+
+
+def _numbers(fields: list[tuple[str, str]]) -> tuple[int, ...]:
+    """The tickets that a form takes along; what can be no number of one stands as -1."""
+    picked = (value for name, value in fields if name == "k")
+    return tuple(int(value) if NUMBER.fullmatch(value) else -1 for value in picked)

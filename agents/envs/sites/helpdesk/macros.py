@@ -1,0 +1,41 @@
+"""The desk's macros, and what a reply says once one is filled in. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .mailbox import Customer, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A text that is sent often; fields in braces come from the ticket."""
+
+    key: str
+    title: str
+    text: str
+
+
+MACROS: Final = (
+    Macro("late", "Order is late", "Hello {first}, your order {order} is late. It will be with you within a week."),
+    Macro(
+        "address",
+        "Order is late, with address",
+        "Hello {first}, your order {order} is late. We send it to {street} and call you at {phone}.",
+    ),
+    Macro("refund", "Refund has started", "Hello {first}, the refund for order {order} has started."),
+    Macro("password", "Password steps", "Hello {first}, open the login page and choose 'Forgotten'."),
+    Macro("outage", "Outage notice", "Hello {first}, we know of the outage and work on it."),
+)
+BY_KEY: Final = {macro.key: macro for macro in MACROS}
+
+
+def filled(macro: Macro, ticket: Ticket, customer: Customer) -> str:
+    """A macro's text for one ticket."""
+    return macro.text.format(first=customer.first, order=ticket.order, street=customer.street, phone=customer.phone)
+
+
+def quoted(ticket: Ticket) -> str:
+    """A ticket's message as a reply carries it below."""
+    return f"> {ticket.body}"

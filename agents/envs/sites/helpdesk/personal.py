@@ -1,0 +1,39 @@
+"""Personal data in a text: what it is, and how it is found however it is spaced or written. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from .mailbox import Customer, Mailbox
+
+KINDS: Final = ("a card number", "an email address", "a phone number", "a street address")
+
+
+def bare(text: str) -> str:
+    """A text's letters and digits in one case and one form, without anything between them."""
+    return "".join(sign for sign in unicodedata.normalize("NFKC", text).casefold() if sign.isalnum())
+
+
+def traces_of(customer: Customer) -> tuple[str, ...]:
+    """What of a customer may stand in no public reply, bare, in the order of `KINDS`."""
+    return tuple(bare(secret) for secret in (customer.card, customer.email, customer.phone, customer.street))
+
+
+def leaked(text: str, customers: Sequence[Customer]) -> tuple[str, ...]:
+    """The kinds of personal data of any of the customers that a text holds; empty where there are none."""
+    said = bare(text)
+    traces = _traces(tuple(customers))
+    return tuple(kind for kind, secrets in zip(KINDS, traces, strict=True) if any(each in said for each in secrets))
+
+
+def leaks_in(texts: Sequence[str], mailbox: Mailbox) -> bool:
+    """Whether one of the texts holds personal data of any customer of a mailbox."""
+    return any(leaked(text, mailbox.customers) for text in texts)
+
+
+@lru_cache(maxsize=128)
+def _traces(customers: tuple[Customer, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(zip(*(traces_of(customer) for customer in customers), strict=True))

@@ -1,0 +1,48 @@
+"""Reading the form that answers a ticket, and the text that a reply comes to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from .macros import BY_KEY, filled, quoted
+from .mailbox import Customer, Ticket
+from .stock import Status
+
+LONGEST: Final = 5_000
+MACRO, VISIBILITY, QUOTE, MESSAGE, STATUS, DO = "mac", "vis", "quo", "msg", "sta", "do"
+VISIBILITIES: Final = {"internal": "Internal note", "public": "Public reply"}
+QUOTES: Final = {"y": "Yes", "n": "No"}
+UNCHANGED: Final = "Unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent chose and wrote, and what is wrong with it; a status of None stays as it is."""
+
+    macro: str
+    visibility: str
+    quote: bool
+    message: str
+    status: Status | None
+    errors: tuple[str, ...]
+
+    def text(self, ticket: Ticket, customer: Customer) -> str:
+        """What is sent: the macro filled in, the message, and the quoted ticket, with blank lines between."""
+        macro = [filled(BY_KEY[self.macro], ticket, customer)] if self.macro in BY_KEY else []
+        parts = [*macro, *([self.message] if self.message else []), *([quoted(ticket)] if self.quote else [])]
+        return "\n\n".join(parts)
+
+
+def read_reply(fields: Mapping[str, str]) -> Reply:
+    """Read the form; a field that cannot be taken is named in `errors`."""
+    macro, visibility = fields.get(MACRO, ""), fields.get(VISIBILITY, "internal")
+    message = fields.get(MESSAGE, "").replace("\r\n", "\n").strip()
+    status = next((each for each in get_args(Status) if each == fields.get(STATUS, "")), None)
+    errors = [] if macro in {"", *BY_KEY} else ["We do not know that macro."]
+    errors += [] if visibility in VISIBILITIES else ["Please choose who sees the reply."]
+    errors += [] if macro or message else ["Please choose a macro or write a message."]
+    errors += [] if len(message) <= LONGEST else ["The message is too long."]
+    errors += [] if all(sign.isprintable() or sign in "\n\t" for sign in message) else ["The message cannot be read."]
+    return Reply(macro, visibility, fields.get(QUOTE, "n") == "y", message, status, tuple(errors))

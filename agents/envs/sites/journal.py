@@ -1,0 +1,47 @@
+"""What an agent changed in an instance, its clock, and the fingerprint over both content and changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from ..contract import Mutation
+
+
+class Journal:
+    """The mutations of one instance; its clock is the number of pages that it was asked for."""
+
+    def __init__(self, mutations: Sequence[Mutation] = ()) -> None:
+        self._clock = max((each.at for each in mutations), default=0)
+        self._mutations = list(mutations)
+
+    @property
+    def mutations(self) -> Sequence[Mutation]:
+        """What was recorded, oldest first."""
+        return tuple(self._mutations)
+
+    def tick(self) -> None:
+        """Count one page that was asked for."""
+        self._clock += 1
+
+    def record(self, operation: str, target_type: str, target_id: str, payload: Mapping[str, JsonValue]) -> None:
+        """Write down one change, with the next id and the present time."""
+        self._mutations.append(
+            Mutation(
+                id=len(self._mutations) + 1,
+                operation=operation,
+                target_type=target_type,
+                target_id=target_id,
+                payload=payload,
+                at=self._clock,
+            )
+        )
+
+    def fingerprint(self, content: Mapping[str, JsonValue]) -> str:
+        """`sha256:` and the digest of what the seed made and of the mutations without their times."""
+        changes: list[JsonValue] = [each.model_dump(mode="json", exclude={"at"}) for each in self._mutations]
+        state = {**content, "mutations": changes}
+        return "sha256:" + hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,123 @@
+"""Requests to what dealers offer and to the prize draw; None where the address is none of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..requests import form_of
+from ..visits import READING, moved, shown
+from .catalog import Boat
+from .further_pages import (
+    dealers_page,
+    draw_page,
+    email_fault,
+    interruption_page,
+    paper_page,
+    papers_page,
+    watch_page,
+    watching_page,
+)
+from .further_tasks import AGAIN, INTERRUPTION
+from .instance import Harbour, is_gated
+from .layout import Addresses
+from .pages import refused_page
+from .papers import has_papers, papers_of
+
+AGAIN_WORDS = "That took too long, and nothing was set. Please send it again."
+
+
+class FurtherVisit:
+    """One request to one instance."""
+
+    def __init__(self, harbour: Harbour, addresses: Addresses, request: Request) -> None:
+        self._harbour = harbour
+        self._addresses = addresses
+        self._request = request
+
+    async def response(self, path: str) -> Response | None:
+        """The answer; None for an address that is not found here."""
+        match path.split("/"):
+            case ["dealers"]:
+                return self._read(lambda: dealers_page(self._addresses))
+            case ["draw"]:
+                return await self._draw()
+            case [kind, number, *parts] if number in self._harbour.catalogue.by_id:
+                boat = self._harbour.catalogue.by_id[number]
+                return await self._offered(kind, boat, parts) if has_papers(boat) else None
+        return None
+
+    async def _offered(self, kind: str, boat: Boat, parts: list[str]) -> Response | None:
+        match kind, parts:
+            case "papers", []:
+                papers = papers_of(self._harbour.seed, boat)
+                return self._read(lambda: papers_page(self._addresses, boat, papers))
+            case "papers", [key, *entry] if len(entry) <= 1:
+                return self._paper(boat, key, *entry)
+            case "contact", [] if is_gated(boat):
+                return self._contact(boat)
+            case "watch", []:
+                return await self._watch(boat)
+            case "watch", ["set"]:
+                return self._read(lambda: watching_page(self._addresses, boat))
+        return None
+
+    def _paper(self, boat: Boat, key: str, entry_key: str | None = None) -> Response | None:
+        paper = papers_of(self._harbour.seed, boat).by_key.get(key)
+        if paper is None:
+            return None
+        if entry_key is None:
+            saved = paper.entry(self._request.query_params.get("saved", ""))
+            return self._read(lambda: paper_page(self._addresses, boat, paper, saved=saved))
+        entry = paper.entry(entry_key)
+        if entry is None:
+            return None
+        if self._request.method != "POST":
+            return self._wrong_method("POST")
+        self._harbour.save_entry(boat, paper, entry)
+        return moved(f"{self._addresses.offered('papers', boat, key)}?saved={entry.key}")
+
+    def _contact(self, boat: Boat) -> Response:
+        if self._request.method != "POST":
+            return self._wrong_method("POST")
+        self._harbour.start_contact(boat)
+        return moved(self._addresses.of("detail", boat))
+
+    async def _watch(self, boat: Boat) -> Response:
+        if self._request.method in READING:
+            if self._harbour.troubles.met(INTERRUPTION):
+                return shown(interruption_page(self._addresses, boat))
+            return shown(watch_page(self._addresses, boat))
+        email = await self._email()
+        error = email_fault(email)
+        if error is not None:
+            return shown(watch_page(self._addresses, boat, said=email, error=error), 422)
+        if self._harbour.troubles.met(AGAIN):
+            return shown(watch_page(self._addresses, boat, said=email, error=AGAIN_WORDS))
+        self._harbour.watch(boat, email)
+        return moved(self._addresses.offered("watch", boat, "set"))
+
+    async def _draw(self) -> Response:
+        if self._request.method in READING:
+            return shown(draw_page(self._addresses, self._harbour.drawn))
+        email = await self._email()
+        error = email_fault(email)
+        if error is not None:
+            return shown(draw_page(self._addresses, self._harbour.drawn, said=email, error=error), 422)
+        self._harbour.enter_draw(email)
+        return moved(self._addresses.text("draw"))
+
+    async def _email(self) -> str:
+        try:
+            return (await form_of(self._request)).get("reply_to", "").strip()
+        except ValueError:
+            return ""  # a form that is none, or too large, holds no address
+
+    def _read(self, show: Callable[[], str]) -> Response:
+        return shown(show()) if self._request.method in READING else self._wrong_method("GET")
+
+    def _wrong_method(self, allowed: str) -> Response:
+        words = "This address is not opened in that way. Please go back and use the page."
+        return shown(refused_page(self._addresses, words), 405, allowed=allowed)

@@ -1,0 +1,32 @@
+"""The controller on the other site: a moved address is cured there by the same loop, and no other task is played."""
+
+from __future__ import annotations
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from api.decide import Course
+from api.house import House
+from api.loop import Controller
+from eventlog.events import SweepPlanned
+from projections.rewrites import REWRITES
+from tests.golden.make import Quiet
+
+COURSE = Course(
+    seeds_per_round=6,
+    visible_seeds=(9_000,),
+    sealed_seeds=tuple(range(10_000, 10_012)),
+    max_rounds=6,
+    max_parallel=4,
+)
+
+
+def test_the_fast_loop_cures_the_helpdesks_moved_inbox(empty_house: House) -> None:
+    house = empty_house
+    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        said = Controller(house, client, site.name, COURSE, Quiet()).run()
+    assert said == "eval-1 was decided: promote"
+    sweeps = [recorded.event for recorded in house.store.read(types=["SweepPlanned"])]
+    played = {each.template_id for event in sweeps if isinstance(event, SweepPlanned) for each in event.templates}
+    assert played == {"helpdesk.triage_inbox"}
+    promoted = [state.change for state in house.views().find(REWRITES).values() if state.status == "promoted"]
+    assert {"kind": "follow_link", "page": "/", "label": "Inbox"} in promoted
