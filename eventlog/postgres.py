@@ -78,6 +78,7 @@ class PostgresStore:
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
+            self.engine.dispose()  # the others of the pool were lost with it
         return self._tried(requests)
 
     def _tried(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
