@@ -95,7 +95,7 @@ def main(
 def _effort(*, quick: bool, events: int, large: int) -> Effort:
     if quick:
         return Effort(Sizes(20_000, 10_000, 1_000, 40_000), 3, 1, 0.1, 5, 40)
-    return Effort(Sizes(events, min(events, 100_000), 5_000, large), 5, 3, 1, 20, 400)
+    return Effort(Sizes(events, min(events, 100_000), 2_000, large), 5, 3, 1, 20, 400)
 
 
 def _told(arm: str) -> Status:
@@ -107,7 +107,7 @@ def _on_a_large_log(server: Server, effort: Effort, chosen: set[str], results: R
     server.project(PROJECT)
     peaks: list[dict[str, float]] = []
     if "rebuild" in chosen and sizes.large == sizes.events:
-        peaks.append(_peak(server, sizes.events // 5))
+        peaks.append(_peak(server, sizes.events // 2))
     fill(server.app_url, PROJECT, sizes.events)
     if "rebuild" in chosen:
         with _told("rebuild"):
