@@ -63,6 +63,7 @@ def fresh(empty_database: Database, tmp_path: Path) -> Iterator[Iterator[Project
         project.close()
 
 
+@pytest.mark.timeout(420)  # a failure is made small first, for up to 300 s
 @pytest.mark.parametrize(("positions", "keys"), [(20_000, 10_000), (3, 1)])
 def test_both_stores_agree_whatever_is_done_in_whatever_order(
     fresh: Iterator[Project], monkeypatch: pytest.MonkeyPatch, positions: int, keys: int
@@ -85,5 +86,5 @@ def test_both_stores_agree_whatever_is_done_in_whatever_order(
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=[*HealthCheck]),
+        settings=settings(max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=[*HealthCheck]),
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
-from threading import Barrier
+from time import sleep
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
+from sqlalchemy import text
 
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Committed, Conflict, Outcome, Position, Repeated
@@ -15,6 +16,8 @@ from tests.golden.test_golden_samples import sample
 
 from .history import GROUPS, NAMES, pointed, rewrite_event, run_events, started
 from .stores import Stores
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))")
 
 
 class Appending(Stores):
@@ -71,9 +74,9 @@ class Appending(Stores):
         outdated = Append(again.stream, again.events, "machine", expect=10_000)
         self.both([again, misused, outdated, again])
 
-    @rule(first=NAMES, second=NAMES, amount=st.sampled_from([1, 25]), is_one_store=st.booleans())
-    def two_threads_append_at_once(self, first: str, second: str, amount: int, is_one_store: bool) -> None:
-        """Each its own, both the same with one key, both where one version is expected: the list does it in order."""
+    @rule(names=st.lists(NAMES, min_size=3, max_size=3), amount=st.sampled_from([1, 25]), is_one_store=st.booleans())
+    def three_threads_append_at_once(self, names: list[str], amount: int, is_one_store: bool) -> None:
+        """Each its own, all the same with one key, all where one version is expected: the list does it in order."""
         shared = Append("rewrite/c", (sample("RewriteWon", rewrite="c", run="b", control_runs=()),), "machine")
         version = self.version("champion")
         asked = [
@@ -82,27 +85,32 @@ class Appending(Stores):
                 shared,
                 Append("champion", (pointed(size, "gate"),), "machine", version),
             ]
-            for name, size in ((first, amount), (second, 1))
+            for name, size in zip(names, (amount, 1, 2), strict=True)
         ]
-        tables = [self.table, self.table if is_one_store else PostgresStore(self.engine)]
-        ready = Barrier(2)
-
-        def append(place: int) -> list[Outcome]:
-            ready.wait(10)
-            return list(tables[place].append(asked[place]))
-
-        with ThreadPoolExecutor(2) as pool:
-            outcomes = list(pool.map(append, range(2)))
-        order = sorted(range(2), key=lambda place: positions(outcomes[place][0]))
+        outcomes = self.waiting_together(asked, is_one_store=is_one_store)
+        order = sorted(range(3), key=lambda place: first_position(outcomes[place][0]))
         for place in order:
-            first_row = Position(positions(outcomes[place][0]) - 1)
-            self.at = next(self.table.stored(after=first_row)).at
+            begins = Position(first_position(outcomes[place][0]) - 1)
+            self.at = next(self.table.stored(after=begins)).at
             assert list(self.list.append(asked[place])) == outcomes[place]
         kinds = [[type(outcome) for outcome in outcomes[place]] for place in order]
-        assert kinds == [[Committed] * 3, [Committed, Repeated, Conflict]]
+        assert kinds == [[Committed] * 3, *[[Committed, Repeated, Conflict]] * 2]
+
+    def waiting_together(self, asked: list[list[Append]], *, is_one_store: bool) -> list[list[Outcome]]:
+        """The outcomes of threads that all wait before the first of them is let in, so that one store merges them."""
+        tables = [self.table, self.table, self.table if is_one_store else PostgresStore(self.engine)]
+        groups = {id(table.group): table.group for table in tables}.values()
+        expected = sum(group.counts.received for group in groups) + sum(map(len, asked))
+        with ThreadPoolExecutor(len(asked)) as pool:
+            with self.engine.begin() as connection:
+                connection.execute(_LOCK)
+                waiting = [pool.submit(table.append, own) for table, own in zip(tables, asked, strict=True)]
+                while sum(group.counts.received for group in groups) < expected:
+                    sleep(0.001)
+            return [list(future.result(30)) for future in waiting]
 
 
-def positions(outcome: Outcome) -> Position:
+def first_position(outcome: Outcome) -> Position:
     """The first position that a committed request took."""
     assert isinstance(outcome, Committed)
     return outcome.first
