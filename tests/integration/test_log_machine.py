@@ -92,5 +92,5 @@ def test_both_stores_agree_whatever_is_done_in_whatever_order(
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=[*HealthCheck]),
+        settings=settings(max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=[*HealthCheck]),
     )
