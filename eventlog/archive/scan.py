@@ -18,10 +18,10 @@ from .read import opened
 def scan(folder: Path, family: str, *, after: Position = START, upto: Position | None = None) -> pl.LazyFrame:
     """The events of a family at positions (after, upto], in order: the envelope and the typed columns of `columns_of`.
 
-    `folder` is a project's: `<archive>/<project>`. Nothing is read before the frame is collected; a filter on
-    `position` or `type` skips row groups. Columns are those of this vocabulary: a file that was written under another
-    one, or holds events of an older schema version, is typed again from its payloads (upcast) as it is read. Raises
-    ArchiveMissing, SegmentDamaged.
+    `folder` is a project's: `<archive>/<project>`. Rows are read when the frame is collected, and a filter on
+    `position` or `type` skips row groups; before, once in a process, each file's bytes are compared with its SHA-256.
+    Columns are those of this vocabulary: a file that was written under another one, or holds events of an older schema
+    version, is typed again from its payloads (upcast) as it is read. Raises ArchiveMissing, SegmentDamaged.
     """
     last = 2**62 if upto is None else upto
     columns = list(schema_of_family(family))
