@@ -20,3 +20,12 @@ class UnknownProjection(FlywheelError):
 
 class BackwardDifference(FlywheelError):
     """Position {actual}, to start from, comes after position {expected}, to end at: expected the earlier one first. Swap them."""
+
+
+class FrameDiffers(FlywheelError):
+    """The frame {frame} is of version {actual} where its parts are made: expected {expected}.
+    Install the same flywheel on every machine that makes parts."""
+
+
+class EngineUnusable(FlywheelError):
+    """Frames cannot be made on {engine}: {actual}. Expected {expected}; without an engine they are made in this process."""

@@ -31,6 +31,7 @@ from . import (
     failures,
     gate,
     log,
+    outcomes,
     replay,
     rewrites,
     run,
@@ -59,6 +60,7 @@ app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
 app.command("diff")(diff.diff)
 app.command("what-if")(whatif.what_if)
+app.command("outcomes")(outcomes.outcomes)
 app.command("doctor")(doctor.doctor)
 log.app.command("archive")(archive.archive_command)
 app.command("erase")(erase.erase)

@@ -58,6 +58,7 @@ LISTS = [
     ("runs", "list"),
     ("rewrites", "list"),
     ("failures", "list"),
+    ("outcomes",),
     ("dataset", "list"),
     ("benchmark", "list"),
     ("gate", "list"),
