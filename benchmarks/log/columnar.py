@@ -1,22 +1,16 @@
-"""Frames from archived segments, without the database, against the ordinary loop of the same run."""
+"""Frames from archived segments against the ordinary loop of the same run, and against frames from the live table."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
-import polars as pl
-
 from benchmarks.report import Target, at_least, at_most, medians
-from eventlog.archive.columns import column_name, family_of
-from eventlog.archive.scan import scan
 from eventlog.archive.write import archive
 from eventlog.postgres import PostgresStore
-from eventlog.store import Position
-from projections.frame import ENVELOPE, Events, digest_part, part_of
-from projections.framing import part_between
+from projections.frame import digest_part
+from projections.framing import make_parts, parts_by_row
 from projections.outcomes import FRAMES
 
 from .server import Server
@@ -28,20 +22,24 @@ TARGETS: dict[str, Target] = {RATIO: at_least(30), "frames: that differ from the
 def frames(server: Server, project: str, repeats: int, loop: float) -> dict[str, float]:
     """Figures of all frames over the whole log. `loop` is the events a second of the ordinary loop."""
     engine, owner = server.engine(project), server.owner(project)
-    store = PostgresStore(engine)
-    head = store.head()
     with tempfile.TemporaryDirectory(prefix="flywheel-bench-") as place:
+        store = PostgresStore(engine, Path(place))
+        head = store.head()
         began = time.perf_counter()
         archive(owner, Path(place), head)
         written_s = time.perf_counter() - began
-        folder = Path(place) / project
-        rate = medians({"": lambda: _made(folder, head)}, repeats)[""]
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        from_archive = {frame.name: digest_part(part_of(frame, archived(folder, frame.reads))) for frame in FRAMES}
-    began = time.perf_counter()
-    parts = [part_between(engine, store, frame, 0, head) for frame in FRAMES]
-    live_s = time.perf_counter() - began
-    differ = sum(digest_part(part) != from_archive[frame.name] for frame, part in zip(FRAMES, parts, strict=True))
+
+        def archived() -> int:
+            for frame, part in zip(FRAMES, make_parts(engine, store, FRAMES, 0, head).parts, strict=True):
+                frame.read(part.lazy()).collect()
+            return head
+
+        rate = medians({"": archived}, repeats)[""]
+        size = sum(file.stat().st_size for file in Path(place).rglob("*") if file.is_file())
+        from_archive = [digest_part(part) for part in make_parts(engine, store, FRAMES, 0, head).parts]
+        began = time.perf_counter()
+        from_rows = [digest_part(part) for part in parts_by_row(engine, PostgresStore(engine), FRAMES, 0, head)]
+        live_s = time.perf_counter() - began
     for each in (engine, owner):
         each.dispose()
     return {
@@ -51,22 +49,7 @@ def frames(server: Server, project: str, repeats: int, loop: float) -> dict[str,
         "frames, all from the live table, events/s": head / live_s,
         RATIO: rate / loop,
         "frames: from the archive / from the live table": rate * live_s / head,
-        "frames: that differ from the log's": float(differ),
-    }
-
-
-def _made(folder: Path, head: Position) -> int:
-    for frame in FRAMES:
-        part = part_of(frame, archived(folder, frame.reads))
-        frame.read(part.lazy()).collect()
-    return head
-
-
-def archived(folder: Path, reads: Mapping[str, Mapping[str, pl.DataType]]) -> Events:
-    """What a frame reads of each event type, from the segments of a project's folder."""
-    return {
-        kind: scan(folder, family_of(kind))
-        .filter(pl.col("type") == kind)
-        .select(*ENVELOPE, *(pl.col(column_name(tuple(path.split(".")))).alias(path) for path in fields))
-        for kind, fields in reads.items()
+        "frames: that differ from the log's": float(
+            sum(ours != theirs for ours, theirs in zip(from_archive, from_rows, strict=True))
+        ),
     }

@@ -16,7 +16,7 @@ from projections import ALL
 from projections.compare import compare
 from projections.errors import NotThereYet
 from projections.frame import Frame, digest_part, events_of, part_of
-from projections.framing import compare_frames, part_between
+from projections.framing import compare_frames, make_parts
 from projections.outcomes import FRAMES
 from projections.projection import AnyFold, Change, digest_changes, living
 from projections.projector import Projector
@@ -92,7 +92,7 @@ class Reading(Stores):
         events = self.list.read(upto=upto, types=tuple(frame.reads))
         rows = [row_of(event, tuple(frame.reads[event.event.type])) for event in events]
         expected = part_of(frame, events_of(frame.reads, rows))
-        part = part_between(self.engine, self.table, frame, START, upto)
+        part = make_parts(self.engine, self.table, (frame,), START, upto).parts[0]
         assert digest_part(part) == digest_part(expected)
         assert self.frames.read(frame, upto).equals(frame.read(expected.lazy()).collect())
         found = compare_frames(self.engine, self.table, upto, [frame])
