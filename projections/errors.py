@@ -20,3 +20,8 @@ class UnknownProjection(FlywheelError):
 
 class BackwardDifference(FlywheelError):
     """Position {actual}, to start from, comes after position {expected}, to end at: expected the earlier one first. Swap them."""
+
+
+class RebuildLost(FlywheelError):
+    """The rebuild lost its place: {actual}. Expected the session that keeps other rebuilds away to last until the end.
+    The live tables stay as they were; run the rebuild again."""
