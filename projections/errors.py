@@ -29,3 +29,8 @@ class FrameDiffers(FlywheelError):
 
 class EngineUnusable(FlywheelError):
     """Frames cannot be made on {engine}: {actual}. Expected {expected}; without an engine they are made in this process."""
+
+
+class RebuildLost(FlywheelError):
+    """The rebuild lost its place: {actual}. Expected the session that keeps other rebuilds away to last until the end.
+    The live tables stay as they were; run the rebuild again."""

@@ -44,6 +44,8 @@ def replay(
 
     A rebuild reads the log once for all projections and then switches; until then readers see the old tables.
     """
+    if rebuild and to is not None:
+        raise typer.BadParameter("--rebuild makes tables up to the head, never only up to --to; run them one by one")
     over = engine_of(frames_on)
     folds, frames = chosen(projection or [])
     with opened() as house:
@@ -54,7 +56,7 @@ def replay(
     if as_json:
         emit_json([_plain(row) for row in found])
     else:
-        _show(found, views, removed)
+        _show(found, removed)
     for bookmark in parked:
         ERR.print(
             f"{bookmark.projection} was not switched: at position {bookmark.position} it stopped on"
@@ -114,7 +116,7 @@ def _compared(
     return found
 
 
-def _show(found: list[Compared], views: PostgresViews, removed: tuple[Bookmark, ...]) -> None:
+def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
     for one in removed:
         say(f"Removed the table of {one.projection} version {one.version}, which no code here reads.")
     rows = [
@@ -128,7 +130,9 @@ def _show(found: list[Compared], views: PostgresViews, removed: tuple[Bookmark, 
         say("Look first whether the log itself is sound: flywheel log verify")
         say(f"If it is, the tables are wrong, and are made again by: flywheel replay --rebuild {names}")
     else:
-        say(f"Every projection is identical at position {views.upto}.")
+        positions = {row.upto for row in found}
+        where = f"position {positions.pop()}" if len(positions) == 1 else "the positions shown"
+        say(f"Every projection is identical at {where}.")
 
 
 def _said(row: Compared) -> str:

@@ -139,7 +139,12 @@ def test_the_log_verifies_and_every_projection_is_identical(flywheel: Flywheel) 
     code, out, _ = flywheel("replay", "--verify")
     assert code == 0
     assert "Every projection is identical" in out
-    assert flywheel("replay", "--verify", "--to", "100")[0] == 0
+    code, out, _ = flywheel("replay", "--verify", "--to", "100")
+    assert (code, "Every projection is identical at the positions shown." in out) == (0, True)
+    code, out, _ = flywheel("replay", "--to", "100", "--projection", "costs")
+    assert (code, "Every projection is identical at position 100." in out) == (0, True)
+    code, _, err = flywheel("replay", "--rebuild", "--to", "5")
+    assert (code, "--to" in err) == (64, True)
     assert flywheel("replay", "--rebuild", "--verify", "--projection", "rewrites")[0] == 0
 
 
