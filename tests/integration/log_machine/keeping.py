@@ -30,22 +30,26 @@ class Keeping(Stores):
     """Rules that change where things are kept, and never what the log says."""
 
     @precondition(lambda self: self.list.head() > 0)
-    @rule(data=st.data(), pieces=st.integers(1, 4), is_dropped=st.booleans())
-    def positions_are_archived(self, data: st.DataObject, pieces: int, is_dropped: bool) -> None:
-        upto = data.draw(st.integers(1, self.list.head()))
+    @rule(data=st.data(), pieces=st.integers(1, 4))
+    def positions_are_archived(self, data: st.DataObject, pieces: int) -> None:
+        self.archive(data.draw(st.integers(1, self.list.head())), pieces)
+
+    @precondition(lambda self: self.list.head() > 1)
+    @rule(data=st.data(), pieces=st.integers(1, 4))
+    def what_is_archived_is_dropped(self, data: st.DataObject, pieces: int) -> None:
+        """Up to anywhere, mostly inside a segment, which then stays whole."""
+        if not self.ends or self.ends[-1] == self.dropped:
+            self.archive(self.list.head() - 1, pieces)
+        self.drop(data.draw(st.integers(0, self.list.head())))
+
+    def archive(self, upto: int, pieces: int) -> None:
+        """Archive what is not archived yet in so many segments, or a few less."""
         before = self.ends[-1] if self.ends else 0
         size = max(1, -(-(upto - before) // pieces))
         ends = [min(end, upto) for end in range(before + size, upto + size, size)]
         expected = Archived(before + 1, upto, upto - before, len(ends)) if ends else Archived(0, 0, 0, 0)
         assert archive(self.project.owner, self.project.archive, Position(upto), size=size) == expected
         self.ends += ends
-        if is_dropped:
-            self.drop(upto)
-
-    @precondition(lambda self: bool(self.ends))
-    @rule(data=st.data())
-    def what_was_archived_is_dropped(self, data: st.DataObject) -> None:
-        self.drop(data.draw(st.integers(0, self.list.head())))
 
     def drop(self, upto: int) -> None:
         """Drop whole segments; the newest event stays, whatever is asked for."""
