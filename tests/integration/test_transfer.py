@@ -61,7 +61,7 @@ def refusing(server: Database, run_sql: Callable[[str], None], templates: dict[s
     opened = open_engine(server.named(name).owner_url)
     yield opened
     opened.dispose()
-    run_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
+    run_sql(f'DROP DATABASE "{name}"')
 
 
 def assert_nothing_was_written(engine: Engine) -> None:
