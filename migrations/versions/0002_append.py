@@ -7,7 +7,7 @@ down_revision = "0001"
 
 GUARD = """
 CREATE OR REPLACE FUNCTION guard_insert() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     before   bigint;
     finish   bigint;
@@ -54,10 +54,15 @@ BEGIN
         RAISE EXCEPTION 'the chain breaks at position %', wrong
             USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
     END IF;
-    SELECT found.stream INTO misled FROM (
-        SELECT DISTINCT stream, version - row_number() OVER (PARTITION BY stream ORDER BY position) AS base FROM inserted
-    ) found
-    WHERE base <> coalesce((SELECT max(s.version) FROM stream_versions s WHERE s.stream = found.stream), 0) LIMIT 1;
+    IF amount = 1 THEN
+        SELECT i.stream INTO misled FROM inserted i
+        WHERE i.version <> 1 + coalesce((SELECT max(s.version) FROM stream_versions s WHERE s.stream = i.stream), 0);
+    ELSE
+        SELECT found.stream INTO misled
+        FROM (SELECT stream, min(version) AS low, max(version) AS high, count(*) AS number FROM inserted GROUP BY stream) found
+        WHERE high - low + 1 <> number
+            OR low <> 1 + coalesce((SELECT max(s.version) FROM stream_versions s WHERE s.stream = found.stream), 0) LIMIT 1;
+    END IF;
     IF FOUND THEN
         RAISE EXCEPTION 'the versions of stream % do not follow its last one', misled
             USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
@@ -204,7 +209,7 @@ KEYED = """
 -- Keys are kept before the events of COPY are there: at the commit the last of them must have its event.
 CREATE FUNCTION keys_have_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    IF NEW.last_position > coalesce((SELECT max(position) FROM events), 0) THEN
+    IF NOT EXISTS (SELECT FROM events WHERE position = NEW.last_position) THEN
         RAISE EXCEPTION 'the append key % names position %, which no event took', NEW.key, NEW.last_position
             USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
     END IF;
