@@ -116,7 +116,7 @@ CREATE FUNCTION judge_appends(
     streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
     OUT head bigint, OUT previous bytea, OUT moment timestamptz, OUT partition text,
     OUT outcomes text[], OUT firsts bigint[], OUT lasts bigint[], OUT versions bigint[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     afters  bigint[];
     holders integer[];
@@ -186,7 +186,7 @@ CREATE FUNCTION append_events(
     actors text[], causes bigint[],
     owners integer[], ordinals integer[], types text[], schema_versions integer[], payloads text[], digests bytea[])
 RETURNS TABLE (outcome text, first_position bigint, last_position bigint, stream_version bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     j record;
 BEGIN
@@ -207,7 +207,7 @@ END $$;
 
 KEYED = """
 -- Keys are kept before the events of COPY are there: at the commit the last of them must have its event.
-CREATE FUNCTION keys_have_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION keys_have_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM events WHERE position = NEW.last_position) THEN
         RAISE EXCEPTION 'the append key % names position %, which no event took', NEW.key, NEW.last_position
