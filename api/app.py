@@ -18,6 +18,7 @@ from .routes import (
     failures,
     health,
     metrics,
+    outcomes,
     problems,
     rewrites,
     runs,
@@ -44,6 +45,7 @@ _TAGS = [
     {"name": "health", "description": "Whether the service and its database answer."},
     {"name": "events", "description": "The log: read it in order, append to it."},
     {"name": "runs", "description": "One execution of a task, how it ended and what it earned."},
+    {"name": "outcomes", "description": "How the runs of each sweep went, counted."},
     {"name": "rewrites", "description": "Changes to plans that recovery proposed, and their record."},
     {"name": "benchmarks", "description": "Frozen tasks and seeds that arms are judged on."},
     {"name": "verdicts", "description": "What the gate decided, and by which numbers."},
@@ -59,6 +61,7 @@ _TAGS = [
 _RESOURCES = (
     events,
     runs,
+    outcomes,
     rewrites,
     benchmarks,
     verdicts,

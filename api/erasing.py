@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eventlog.blobs import BlobStore
 from eventlog.chain import canonical
 from eventlog.events import SubjectErased
+from eventlog.keys import subject_tag
 from eventlog.store import Append, Conflict, EventStore, Position
 from projections.taint import Tainted, erasure, runs_of_subject
 from projections.views import Views
@@ -32,6 +33,14 @@ def seen(house: House, views: Views, subject: str) -> Seen:
     """What the log knows of a subject, as of what `views` show."""
     runs, before = runs_of_subject(views, subject), erasure(views, subject)
     return Seen(runs, learned_from(house, views, runs), None if before is None else before.since)
+
+
+def is_known(house: House, found: Seen, subject: str) -> bool:
+    """Whether a run or a blob is the subject's, or it was erased before. Looks through the blobs where no run is."""
+    if found.runs or found.since is not None:
+        return True
+    tag = subject_tag(subject)
+    return any(item.subject == tag for item in house.blobs.listing())
 
 
 def facts(subject: str, reason: str) -> SubjectErased:

@@ -83,6 +83,11 @@ class DatasetErased(BlobErased):
     be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
 
 
+class UnknownSubject(FlywheelError):
+    """Nothing was erased: no run and no blob in this project is of the subject {actual!r}; expected the pseudonym that its runs were
+    started with. Check its spelling, or say --yes so that it is destroyed for good all the same."""
+
+
 class NoReason(FlywheelError):
     """No reason was given: expected a few words on why {what}; they are recorded with it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
@@ -17,6 +18,7 @@ from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import newest
+from projections.framing import FrameViews
 from projections.projector import Projector
 from projections.views import PostgresViews, at_least
 
@@ -37,6 +39,11 @@ class House:
     def views(self, as_of: Position | None = None) -> PostgresViews:
         """Reads at a position, default the head, after folding that far. Raises NotThereYet, ProjectionParked."""
         return at_least(self.projector, self.engine, self.store, as_of=as_of)
+
+    @cached_property
+    def frames(self) -> FrameViews:
+        """Reads of frames; they remember what was read last."""
+        return FrameViews(self.engine, self.store)
 
     def close(self) -> None:
         """Give the connections back."""

@@ -26,7 +26,7 @@ class Settings(BaseSettings):
         default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
     )
     keys: Path | None = Field(
-        default=None, description="where subjects' keys are kept; unset: keys/<project> in the home folder"
+        default=None, description="where keys are kept, one folder a project; unset: `keys` in the home"
     )
     blobs: str | None = Field(
         default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
@@ -55,8 +55,8 @@ class Settings(BaseSettings):
 
     @property
     def key_folder(self) -> Path:
-        """Where the keys of this project's subjects are kept."""
-        return self.home / "keys" / self.project if self.keys is None else self.keys
+        """Where this project's keys are kept: those of its subjects and the one that signs."""
+        return (self.home / "keys" if self.keys is None else self.keys) / self.project
 
     @property
     def is_embedded(self) -> bool:

@@ -28,14 +28,8 @@ from eventlog.verification import Opening, chain_at, reading
 from .embedded.record import sync_folder, write_private
 from .errors import BadKeyFile, NothingToSign, NoTrustedKey
 from .house import House, application_url
-from .settings import Settings
 
 PRIVATE, PUBLIC, LAST = "signing.key", "signing.pub", "last-signature.json"
-
-
-def keys_folder(settings: Settings) -> Path:
-    """The folder of this project's keys."""
-    return settings.keys or settings.home / "keys" / settings.project
 
 
 def opening(house: House) -> Opening:
@@ -54,7 +48,7 @@ def to_sign(house: House) -> tuple[Standing, Position]:
     Raises NothingToSign, NotASignature, and ForeignLog, LogTruncated or LogRewritten where the log does not extend what
     was signed last.
     """
-    last = keys_folder(house.settings) / LAST
+    last = house.settings.key_folder / LAST
     now = standing(house, house.store.head())
     if now.head == START:
         raise NothingToSign
@@ -67,7 +61,7 @@ def to_sign(house: House) -> tuple[Standing, Position]:
 
 def sign_head(house: House, now: Standing, at: datetime) -> Signed:
     """The head that `to_sign` gave, signed and kept as what was signed last. Raises BadKeyFile, OSError."""
-    folder = keys_folder(house.settings)
+    folder = house.settings.key_folder
     signed = sign(now, at, private_key(folder))
     write_private(folder / LAST, text_of(signed))
     return signed
@@ -79,7 +73,7 @@ def check_signed(house: House, file: Path, public_key: Path | None, head: Positi
     Raises NotASignature, NoTrustedKey, BadKeyFile, ForeignKey, SignatureBroken, ForeignLog, LogTruncated, LogRewritten.
     """
     signed = read_signed(file)
-    check_signature(signed, trusted_key(public_key or keys_folder(house.settings) / PUBLIC))
+    check_signature(signed, trusted_key(public_key or house.settings.key_folder / PUBLIC))
     check_standing(signed, standing(house, head))
     return signed
 

@@ -73,4 +73,4 @@ def _on_connect(schema: str) -> Any:
 def first_line(error: Exception) -> str:
     """What the database said, without statement and parameters."""
     cause = getattr(error, "orig", None) or error
-    return str(cause).strip().splitlines()[0]
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

@@ -88,12 +88,39 @@ class GroupCommit:
             sum(len(event.payload) for request in requests for event in request.events),
         )
         if not self._join(ticket):
-            ticket.turn.wait()
+            self._wait(ticket)
         if not ticket.is_done:
             self._lead(ticket)
         if ticket.error is not None:
             raise ticket.error
         return ticket.outcomes or ()
+
+    def _wait(self, ticket: _Ticket) -> None:
+        """Wait for the outcome or for the lead. Whoever is interrupted here leaves the queue, or passes the lead on."""
+        is_over = False
+        try:
+            ticket.turn.wait()
+            is_over = True
+        finally:
+            if not is_over:
+                self._leave(ticket)
+
+    def _leave(self, ticket: _Ticket) -> None:
+        with self._lock:
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+                self._waiting -= ticket.events
+                self._add(rejected=len(ticket.requests))
+            has_lead = ticket.turn.is_set() and not ticket.is_done
+        if has_lead:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            if self._queue:
+                self._queue[0].turn.set()
+            else:
+                self._is_led = False
 
     def refuse(self) -> None:
         """Count a request that was refused before it came this far."""
@@ -119,11 +146,7 @@ class GroupCommit:
             while not ticket.is_done:
                 self._settle(self._batch())
         finally:
-            with self._lock:
-                if self._queue:
-                    self._queue[0].turn.set()
-                else:
-                    self._is_led = False
+            self._pass_on()
 
     def _batch(self) -> list[_Ticket]:
         batch: list[_Ticket] = []

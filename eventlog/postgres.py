@@ -7,23 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 from typing import Any, cast
 
 import psycopg
 from sqlalchemy import Connection, Engine, Row, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from .appending import commit
 from .archive.read import archived, position_at
 from .archive.segments import live_from, segments
 from .codec import EncodedAppend, decode, encode_append
-from .database import schema_of
-from .errors import LogFull
+from .database import first_line, schema_of
+from .errors import LogFull, LogUnavailable
 from .grouping import MOST_WAITING, GroupCommit
 from .store import START, Append, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 1000
 _POLL_S = 0.5
+_PAUSES_S = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 7)
+"""Before each further try to reach a database that was lost: half a minute, then it is given up."""
+_LOST = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError)
 
 _SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
     e.payload::text AS payload, e.digest, e.chain FROM """
@@ -78,6 +82,7 @@ class PostgresStore:
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
+            self.engine.dispose()  # the others of the pool were lost with it
         return self._tried(requests)
 
     def _tried(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
@@ -167,17 +172,39 @@ class PostgresStore:
         return dict(found)
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
-        """See EventStore.subscribe. NOTIFY wakes it; polling stands behind, so a lost notice costs half a second."""
-        last = after
+        """See EventStore.subscribe. NOTIFY wakes it; polling stands behind, so a lost notice costs half a second.
+
+        A connection that is lost is made again, and the batches go on behind the last one. Raises LogUnavailable where
+        the database stays away for half a minute.
+        """
+        last, pauses = after, iter(_PAUSES_S)
+        while True:
+            try:
+                for batch in self._heard(last, until):
+                    pauses = iter(_PAUSES_S)
+                    if batch:
+                        last = batch[-1].position
+                        yield batch
+            except _LOST as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise LogUnavailable(actual=first_line(error)) from error
+                sleep(pause)
+            else:
+                return
+
+    def _heard(self, last: Position, until: Until) -> Iterator[Sequence[Recorded]]:
+        """The batches while one connection listens; an empty one at each look that finds nothing new."""
         with _listener(self.engine) as listener:
             while True:
                 batch = list(self.read(after=last, upto=Position(min(self.head(), last + _BATCH))))
+                last = batch[-1].position if batch else last
+                yield batch
                 if batch:
-                    last = batch[-1].position
-                    yield batch
-                elif until(last):
+                    continue
+                if until(last):
                     return
-                elif self.head() <= last:
+                if self.head() <= last:
                     for _ in listener.notifies(timeout=_POLL_S, stop_after=1):
                         pass
 

@@ -10,6 +10,7 @@ import base64
 import errno
 import gzip
 import json
+import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ from sqlalchemy.exc import DataError, IntegrityError
 from .blobs import Blob, Inventory, PostgresBlobs, postgres
 from .blobs.envelope import Envelope, Sealer, from_plain, plain
 from .chain import GENESIS, verified
+from .database import first_line
 from .errors import BlobDamaged, LogNotEmpty, NotALog
 from .postgres import PostgresStore
 from .store import START, Position, Stored
@@ -58,13 +60,10 @@ def export_log(
     with them. The rest is every page an agent read, so only the file's owner may read it. Raises OSError,
     ArchiveMissing, SegmentDamaged.
     """
-    if file.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
+    partial = _begun(file)
     store, kept = PostgresStore(engine, archive=archive), PostgresBlobs(engine) if blobs is None else blobs
     upto = store.head()
     addresses = kept.digests()
-    partial = file.with_name(file.name + ".partial")
-    partial.touch(mode=0o600)
     with _open(partial, "wt", compressed=file.suffix == ".gz") as out:
         out.write(_line({"format": FORMAT, "head": upto, "blobs": len(addresses)}))
         for row in store.stored(upto=upto):
@@ -74,8 +73,46 @@ def export_log(
             out.write(_line(key))
         for found in kept.kept(addresses):
             out.write(_line(plain(found)))
+    _flush(partial)
     partial.replace(file)
+    _flush(file.parent)
     return upto
+
+
+def refuse_unwritable(file: Path) -> None:
+    """Raise the OSError with which an export to this file would begin."""
+    _begun(file).unlink()
+
+
+def _begun(file: Path) -> Path:
+    """An empty file beside the one asked for, made now and for its owner alone. Raises OSError."""
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
+    partial = file.with_name(file.name + ".partial")
+    try:
+        partial.unlink(missing_ok=True)
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
+    return partial
+
+
+def _flush(path: Path) -> None:
+    """Make the bytes of a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def events_in(file: Path) -> int:
+    """How many events an exported log holds, as its header says. Raises NotALog, OSError."""
+    with _open(file, "rt", compressed=file.suffix == ".gz") as lines:
+        head = _header(file, _entries(file, lines)).get("head")
+    if not isinstance(head, int) or head < START:
+        raise NotALog(file=file, actual=f"the head {head!r}", expected="a number of events")
+    return head
 
 
 def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: Inventory | None = None) -> int:
@@ -87,9 +124,7 @@ def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: I
     """
     with _open(file, "rt", compressed=file.suffix == ".gz") as lines, engine.begin() as connection:
         entries = _entries(file, lines)
-        header = next(entries, {})
-        if header.get("format") not in {FORMAT, PLAIN_BLOBS}:
-            raise NotALog(file=file, actual=header.get("format"), expected=FORMAT)
+        header = _header(file, entries)
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))"))
         actual = connection.execute(text("SELECT max(position) FROM events")).scalar()
         if actual is not None:
@@ -98,10 +133,13 @@ def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: I
         found = Counter[str]()
         for batch in _batches(entries):
             try:
-                found += _insert(connection, batch, keep, after=Position(found["events"]))
+                done = _insert(connection, batch, keep, after=Position(found["events"]))
             except _SHAPELESS as error:
-                raise NotALog(file=file, actual=f"an entry out of shape: {error}", expected=FORMAT) from error
-            for _ in batch:
+                raise NotALog(
+                    file=file, actual=f"an entry out of shape: {first_line(error)}", expected=FORMAT
+                ) from error
+            found += done
+            for _ in range(done["events"]):
                 progress()
         expected = {"events": header.get("head"), "keyed events": header.get("head"), "blobs": header.get("blobs")}
         for what, amount in expected.items():
@@ -206,6 +244,13 @@ def _entries(file: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield entry
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise NotALog(file=file, actual=str(error), expected="lines of JSON") from error
+
+
+def _header(file: Path, entries: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    header = next(entries, {})
+    if header.get("format") not in {FORMAT, PLAIN_BLOBS}:
+        raise NotALog(file=file, actual=header.get("format"), expected=FORMAT)
+    return header
 
 
 def _batches(entries: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

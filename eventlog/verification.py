@@ -75,7 +75,8 @@ def verify_log(
 
     Checks each event's digest, the gapless order and the chain, that `stream_versions` says what the events say, that
     `append_keys` covers each position once, and that the guards stand. Raises BrokenChain with the lowest damaged
-    position, GuardDown, VerifierLost. `progress` is called with a number of events.
+    position, SegmentDamaged or ArchiveMissing where archived positions cannot be had as they were written, GuardDown,
+    VerifierLost. `progress` is called with a number of events.
     """
     found = GENESIS if after == START else b""
     damage: list[BrokenChain] = []

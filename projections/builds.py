@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from eventlog.database import schema_of
 from eventlog.store import Position
 
 from . import ALL
+from .errors import RebuildLost
 from .projection import AnyFold
 
 LIVE = "(SELECT build FROM builds WHERE projection = %s AND version = %s AND is_live)"
@@ -98,9 +99,11 @@ def lock_live(connection: Connection, builds: Iterable[Build], target: int) -> l
     return [Build(*row) for row in found]
 
 
-def move(connection: Connection, builds: Iterable[int], position: int) -> None:
-    """Say that builds have read up to a position."""
-    connection.exec_driver_sql("UPDATE builds SET position = %s WHERE build = ANY(%s)", (position, list(builds)))
+def move(connection: Connection, builds: Collection[int], position: int) -> None:
+    """Say that builds have read up to a position. Raises RebuildLost where one of them is gone."""
+    statement = "UPDATE builds SET position = %s WHERE build = ANY(%s)"
+    if connection.exec_driver_sql(statement, (position, list(builds))).rowcount != len(builds):
+        raise RebuildLost(actual="another rebuild removed the table that it was making")
 
 
 def park(connection: Connection, build: int, reason: str) -> None:
@@ -121,30 +124,49 @@ def begin(connection: Connection, folds: Sequence[AnyFold]) -> list[Build]:
 
 
 def switch(connection: Connection, fresh: Iterable[Build]) -> None:
-    """Make builds live in place of those that were, which are left behind as no longer live."""
+    """Make builds live in place of those that were, which are left behind. Raises RebuildLost where one is gone."""
     for build in fresh:
         connection.exec_driver_sql(
             "UPDATE builds SET is_live = false WHERE projection = %s AND version = %s AND is_live",
             (build.projection, build.version),
         )
-        connection.exec_driver_sql("UPDATE builds SET is_live = true WHERE build = %s", (build.build,))
+        made = connection.exec_driver_sql("UPDATE builds SET is_live = true WHERE build = %s", (build.build,))
+        if made.rowcount != 1:
+            raise RebuildLost(actual=f"the new table of {build.projection} is gone")
 
 
-def drop(connection: Connection, builds: Sequence[int]) -> None:
-    """Remove builds and their rows."""
-    if builds:
-        connection.exec_driver_sql("DELETE FROM fold_rows WHERE build = ANY(%s)", (list(builds),))
-        connection.exec_driver_sql("DELETE FROM builds WHERE build = ANY(%s)", (list(builds),))
+def clear(connection: Connection, folds: Sequence[AnyFold]) -> None:
+    """Remove builds of these folds that are not live (another took their place, or they were never finished).
 
-
-def left_behind(connection: Connection, folds: Sequence[AnyFold]) -> list[int]:
-    """Builds of these folds that are not live: another one took their place, or they were never finished."""
-    found = connection.exec_driver_sql(
-        """SELECT build FROM builds b JOIN unnest(%s::text[], %s::integer[]) AS w (p, v)
-        ON b.projection = w.p AND b.version = w.v WHERE NOT b.is_live""",
+    One that is made live meanwhile stays. Rows of any fold that have no build go too.
+    """
+    connection.exec_driver_sql(
+        """DELETE FROM builds b USING unnest(%s::text[], %s::integer[]) AS w (p, v)
+        WHERE b.projection = w.p AND b.version = w.v AND NOT b.is_live""",
         _named(folds),
     )
-    return list(found.scalars())
+    _sweep(connection.engine)
+
+
+_SWEEP = """WITH RECURSIVE seen (build) AS (
+        (SELECT build FROM fold_rows ORDER BY build LIMIT 1)
+        UNION ALL
+        SELECT (SELECT r.build FROM fold_rows r WHERE r.build > s.build ORDER BY r.build LIMIT 1)
+        FROM seen s WHERE s.build IS NOT NULL)
+    DELETE FROM fold_rows WHERE build IN (
+        SELECT s.build FROM seen s WHERE s.build IS NOT NULL
+        AND NOT EXISTS (SELECT FROM builds b WHERE b.build = s.build))"""
+
+
+def _sweep(engine: Engine) -> None:
+    """Remove the rows that have no build. One at a time, as two that remove the same rows could deadlock.
+
+    A build is removed before its rows: whoever writes rows moves the build in the same transaction, so none come after.
+    """
+    with engine.begin() as connection:
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+        connection.exec_driver_sql(lock, (f"{schema_of(engine)}/sweep",))
+        connection.exec_driver_sql(_SWEEP)
 
 
 def unknown(connection: Connection, folds: Sequence[AnyFold]) -> list[Bookmark]:
@@ -162,8 +184,8 @@ def drop_unknown(connection: Connection, found: Iterable[Bookmark]) -> None:
     """Remove every build of these projections and versions, with its rows."""
     for one in found:
         name = (one.projection, one.version)
-        query = "SELECT build FROM builds WHERE projection = %s AND version = %s"
-        drop(connection, list(connection.exec_driver_sql(query, name).scalars()))
+        connection.exec_driver_sql("DELETE FROM builds WHERE projection = %s AND version = %s", name)
+    _sweep(connection.engine)
 
 
 def claim(connection: Connection, folds: Sequence[AnyFold]) -> None:

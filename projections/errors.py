@@ -20,3 +20,17 @@ class UnknownProjection(FlywheelError):
 
 class BackwardDifference(FlywheelError):
     """Position {actual}, to start from, comes after position {expected}, to end at: expected the earlier one first. Swap them."""
+
+
+class FrameDiffers(FlywheelError):
+    """The frame {frame} is of version {actual} where its parts are made: expected {expected}.
+    Install the same flywheel on every machine that makes parts."""
+
+
+class EngineUnusable(FlywheelError):
+    """Frames cannot be made on {engine}: {actual}. Expected {expected}; without an engine they are made in this process."""
+
+
+class RebuildLost(FlywheelError):
+    """The rebuild lost its place: {actual}. Expected the session that keeps other rebuilds away to last until the end.
+    The live tables stay as they were; run the rebuild again."""

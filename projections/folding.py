@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 from operator import length_hint
 from typing import Any
 
@@ -21,6 +23,9 @@ from .table import Kept, Memory, Recalled, kept, recall, write
 from .withdrawal import fresh_states
 
 Keyed = list[tuple[str, Row]]
+
+_TOGETHER = 50
+"""Withdrawals that share one reading of the log; each names up to 200 runs."""
 
 
 @dataclass(slots=True)
@@ -117,30 +122,48 @@ def _fold(log: Log, part: Part, withdrawn: Set[str]) -> None:
         changes.extend(advance(part.fold, part.memory.states, rows))
 
     def take_out(rows: Iterator[Row]) -> None:
-        changes.extend(_taken_out(log, part, next(rows), gone, changes))
+        changes.extend(_taken_out(log, part, list(rows), frozenset(gone), changes))
 
-    for marker in [row for row in part.rows if row.type == WITHDRAWAL]:
-        before = [item for item in rest if item[1].position < marker.position]
+    for markers in _neighbours(part):
+        before = [item for item in rest if item[1].position < markers[0].position]
         _attempt(part, before, fold)
-        gone.update(marker.records("runs"))
-        _attempt(part, (marker,), take_out)
+        _attempt(part, markers, take_out)
+        gone.update(*(marker.records("runs") for marker in markers))
         rest = standing(part.fold, rest[len(before) :], gone)
     _attempt(part, rest, fold)
     _attempt(part, (), lambda _: _keep(part, changes))
 
 
+def _neighbours(part: Part) -> Iterator[list[Row]]:
+    """The withdrawals that reach a part, those together that have no event of the fold between them, up to a bound."""
+    if part.fold.rests_on is None:
+        return
+    events = [row.position for _, row in part.keyed]
+    markers = (row for row in part.rows if row.type == WITHDRAWAL)
+    for _, found in groupby(markers, key=lambda marker: bisect_left(events, marker.position)):
+        while some := list(islice(found, _TOGETHER)):
+            yield some
+
+
 def _taken_out(
-    log: Log, part: Part, marker: Row, gone: Set[str], changes: Sequence[Change[Any]]
+    log: Log, part: Part, markers: Sequence[Row], withdrawn: Set[str], changes: Sequence[Change[Any]]
 ) -> Iterator[Change[Any]]:
-    """What a withdrawal changes: the keys that it touches are folded again from the log."""
+    """What withdrawals change: the keys that they touch are folded again from the log."""
     log.settle()
     memory, build = part.memory, part.build.build
     pending = {key: row.position for key, row in reversed(part.keyed)}
-    fresh, touched = fresh_states(log.connection, log.store, part.fold, build, marker, gone, pending)
+    gone = [withdrawn]
+    for marker in markers:
+        gone.append(gone[-1] | set(marker.records("runs")))
+    found = fresh_states(
+        log.connection, log.store, part.fold, build, list(zip(markers, gone[1:], strict=True)), pending
+    )
     known = memory.states.keys() | memory.began.keys() | {change.key for change in changes}
     if not memory.is_whole:
+        touched = set().union(*(keys for _, keys in found))
         memory.take(part.fold, recall(log.connection, {build: sorted(touched - known)})[build])
-    return withdraw(memory.states, touched, fresh, marker.position)
+    for marker, (fresh, keys) in zip(markers, found, strict=True):
+        yield from withdraw(memory.states, keys, fresh, marker.position)
 
 
 def _keep(part: Part, changes: Sequence[Change[Any]]) -> None:

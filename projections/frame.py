@@ -13,15 +13,21 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from eventlog.archive.columns import column_name
 from eventlog.chain import canonical
 
 from .rows import Row
 
 Events = Mapping[str, pl.LazyFrame]
-"""For each event type its events: `position`, `version`, `stream`, `at` (UTC), declared fields by dotted path."""
+"""For each event type its events: `position`, `version`, `stream`, `at` (UTC), declared fields named by `column_of`."""
 
 Reads = Mapping[str, Mapping[str, pl.DataType]]
 """The fields wanted of each event type, and what they hold."""
+
+Tiers = tuple[tuple[pl.DataFrame, ...], ...]
+"""Parts on their way to one: those of a tier come of about equally many parts."""
+
+_MERGED_AT_ONCE = 16
 
 ENVELOPE: Mapping[str, pl.DataType] = {
     "position": pl.Int64(),
@@ -55,6 +61,24 @@ def merged(frame: Frame, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return _shaped(frame, frame.merge(pl.concat([empty, *(part.lazy() for part in parts)]))).collect()
 
 
+def added(frame: Frame, tiers: Tiers, part: pl.DataFrame) -> Tiers:
+    """One more part. A full tier becomes one part of the next: no row is merged more often than there are tiers."""
+    first, rest = (*tiers[0], part) if tiers else (part,), tiers[1:]
+    if len(first) < _MERGED_AT_ONCE:
+        return (first, *rest)
+    return ((), *added(frame, rest, merged(frame, first)))
+
+
+def settled(frame: Frame, tiers: Tiers) -> pl.DataFrame:
+    """The one part that all tiers make."""
+    return merged(frame, (part for tier in tiers for part in tier))
+
+
+def column_of(path: str) -> str:
+    """The column of a declared field: its dotted path, `payload.` before it where an event's envelope has that name."""
+    return column_name(tuple(path.split(".")))
+
+
 def _shaped(frame: Frame, part: pl.LazyFrame) -> pl.LazyFrame:
     return part.select(pl.col(name).cast(kind) for name, kind in frame.part.items())
 
@@ -75,8 +99,9 @@ def _columns(rows: Sequence[Row], fields: Mapping[str, pl.DataType]) -> pl.LazyF
         "stream": [row.stream for row in rows],
         "at": [row.moment for row in rows],
     }
-    values = {path: [row.field(path) for row in rows] for path in fields}
-    made = pl.LazyFrame({**envelope, **values}, schema={**ENVELOPE, "at": pl.Int64(), **fields})
+    values = {column_of(path): [row.field(path) for row in rows] for path in fields}
+    kinds = {column_of(path): kind for path, kind in fields.items()}
+    made = pl.LazyFrame({**envelope, **values}, schema={**ENVELOPE, "at": pl.Int64(), **kinds})
     return made.with_columns(pl.from_epoch("at", time_unit="us").dt.replace_time_zone("UTC"))
 
 

@@ -98,6 +98,28 @@ def _read_outcomes(part: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
+Cell = tuple[str | None, str | None, bool | None]
+"""Where a row of outcomes stands: sweep, template, whether runs carried a candidate; None: not known of them."""
+
+
+def selected(
+    rows: pl.DataFrame, *, sweep: str | None = None, template: str | None = None, after: Cell | None = None
+) -> pl.DataFrame:
+    """Some of the rows of outcomes, in their order."""
+    for name, wanted in (("sweep", sweep), ("template", template)):
+        rows = rows if wanted is None else rows.filter(pl.col(name) == wanted)
+    if after is None:
+        return rows
+    place = _place(after)
+    cells = rows.select("sweep", "template", "is_treated").iter_rows()
+    return rows.filter(pl.Series([_place(cell) > place for cell in cells], dtype=_FLAG))
+
+
+def _place(cell: Cell) -> tuple[tuple[bool, str | bool], ...]:
+    """What rows are sorted by: what is not known comes first."""
+    return tuple((value is not None, "" if value is None else value) for value in cell)
+
+
 OUTCOMES = Frame(
     name="outcomes",
     version=1,

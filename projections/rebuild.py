@@ -9,12 +9,13 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from eventlog.database import first_line
 from eventlog.store import EventStore, Position
 
 from .builds import (
@@ -22,15 +23,15 @@ from .builds import (
     Build,
     begin,
     claim,
-    drop,
+    clear,
     drop_unknown,
-    left_behind,
     live_builds,
     lock,
     release,
     switch,
     unknown,
 )
+from .errors import RebuildLost
 from .folding import Log, Part, fold_page, is_lost, put, remember
 from .projection import AnyFold
 from .reader import PAGE, Columns, columns, page
@@ -46,19 +47,16 @@ def make(
 ) -> tuple[tuple[Bookmark, ...], dict[str, tuple[int, Memory]]]:
     """New builds of these folds up to the head, made live; how far each came, and what is remembered of them.
 
-    One that parks is not made live. `most` states are remembered of each.
+    One that parks is not made live. `most` states are remembered of each. Raises RebuildLost.
     """
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
-        claim(guard, folds)
-        try:
-            drop(guard, left_behind(guard, folds))
-            line = _Line(engine, store, begin(guard, folds), {fold.name: fold for fold in folds}, most)
-            with _uncollected():
-                line.run(progress)
-            parts = line.finish()
-            drop(guard, left_behind(guard, folds))
-        finally:
-            release(guard, folds)
+    with _claimed(engine, folds) as guard:
+        clear(guard, folds)
+        line = _Line(engine, store, begin(guard, folds), {fold.name: fold for fold in folds}, most)
+        with _uncollected():
+            line.run(progress, lambda: guard.exec_driver_sql("SELECT 1"))
+        parts = line.finish()
+        with suppress(OperationalError, InterfaceError):  # they are live: what stays behind, the next rebuild removes
+            clear(guard, folds)
     found = sorted((_bookmark(part) for part in parts), key=lambda one: one.projection)
     return tuple(found), {p.fold.name: (p.build.build, p.memory) for p in parts if not p.reason}
 
@@ -68,15 +66,36 @@ def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
 
     Gives the live ones that were removed. Code that still reads them builds them again, from the start.
     """
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
-        claim(guard, folds)
-        try:
-            drop(guard, left_behind(guard, folds))
-            found = unknown(guard, folds)
-            drop_unknown(guard, found)
-        finally:
-            release(guard, folds)
+    with _claimed(engine, folds) as guard:
+        clear(guard, folds)
+        found = unknown(guard, folds)
+        drop_unknown(guard, found)
     return tuple(found)
+
+
+@contextmanager
+def _claimed(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connection]:
+    """The session that alone makes builds of these folds. Raises RebuildLost where it turns out to be gone."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
+        try:
+            claim(guard, folds)
+            yield guard
+        except DBAPIError as error:
+            if guard.invalidated:
+                raise RebuildLost(actual=first_line(error)) from error
+            raise
+        finally:
+            _let_go(guard, folds)
+
+
+def _let_go(guard: Connection, folds: Sequence[AnyFold]) -> None:
+    """Release what a session holds; one that cannot is ended, so that no lock goes back to the pool with it."""
+    if guard.invalidated:
+        return
+    try:
+        release(guard, folds)
+    except DBAPIError:
+        guard.invalidate()
 
 
 def _bookmark(part: Part) -> Bookmark:
@@ -109,8 +128,8 @@ class _Line:
         self._withdrawn: frozenset[str] = frozenset()
         self._writing: Future[None] | None = None
 
-    def run(self, progress: Callable[[int], object] | None) -> None:
-        """Fold up to the head, which may move on meanwhile."""
+    def run(self, progress: Callable[[int], object] | None, ping: Callable[[], object]) -> None:
+        """Fold up to the head, which may move on meanwhile; `ping` at each page raises where the place is lost."""
         with ExitStack() as stack:
             reading, writing = (stack.enter_context(self._engine.connect()) for _ in range(2))
             reading = reading.execution_options(isolation_level="AUTOCOMMIT")
@@ -123,6 +142,7 @@ class _Line:
                     self._writing = writer.submit(_write, writing, parts, finish)
                     if progress is not None:
                         progress(finish)
+                    ping()
             self._settle()
 
     def _fold(self, log: Log, rows: list[Row], finish: int) -> list[Part]:
@@ -148,6 +168,8 @@ class _Line:
             builds, _ = live_builds(connection, [part.fold for part in self._going])
             fresh = {part.build.build for part in self._going}
             locked = lock(connection, [*builds, *(part.build for part in self._going)])
+            if gone := fresh - {build.build for build in locked}:
+                raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was making")
             target = max((build.position for build in locked if build.build not in fresh), default=0)
             while self._going and self._position < target:
                 upto = min(self._position + PAGE, target)

@@ -27,10 +27,8 @@ _NEWEST = f"""SELECT n.key, n.since, r.state FROM
     (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
     CROSS JOIN LATERAL (SELECT state FROM fold_rows r
         WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
-_OF_STREAMS = f"""SELECT n.key, n.since, r.state FROM
-    (SELECT key, since FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}) n
-    CROSS JOIN LATERAL (SELECT CASE WHEN n.since <= %s THEN state END AS state FROM fold_rows r
-        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_OF_STREAMS = f"""SELECT key, since, CASE WHEN since <= %s THEN state END AS state
+    FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}"""  # noqa: S608 a constant
 _LINES = """SELECT string_agg(line, E'\n') FROM (
     SELECT concat('[', to_json(key), ',', since, ',', coalesce(state, 'null'), ']') AS line,
         (row_number() OVER ()) / 5000 AS part FROM ({found}) found) lines GROUP BY part"""
@@ -142,8 +140,7 @@ class PostgresViews:
             yield Change(key, since, None if state is None else fold.parse(state))
 
     def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
-        named = (fold.name, fold.version)
-        asked = (*named, self.upto, *values, self.upto, *named)
+        asked = (self.upto, fold.name, fold.version, self.upto, *values)
         with self._connected(fold) as connection:
             found = _many(connection, fold, _OF_STREAMS.format(where=where), asked)
             yield from (change for change in found if change.since <= self.upto)

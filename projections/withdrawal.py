@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,7 +12,7 @@ from sqlalchemy import Connection
 from eventlog.events import RunsWithdrawn
 from eventlog.store import EventStore, Position, Recorded
 
-from .projection import WITHDRAWAL, AnyFold, Change, Fold, keyed, latest, refolded, replayed, rests
+from .projection import WITHDRAWAL, AnyFold, Change, Fold, advance, keyed, latest, replayed, rests
 from .reader import PAGE, columns, page, resting, rows_of_streams, withdrawals
 from .rows import Row, row_class
 
@@ -26,28 +27,37 @@ def withdrawn_runs(events: Iterable[Recorded]) -> frozenset[str]:
     return frozenset(run for item in events if isinstance(item.event, RunsWithdrawn) for run in item.event.runs)
 
 
+Fresh = tuple[dict[str, Any], set[str]]
+"""The states of the keys that a withdrawal touches, folded without what was withdrawn, and those keys."""
+
+
 def fresh_states(
     connection: Connection,
     store: EventStore,
     fold: AnyFold,
     build: int,
-    marker: Row,
-    withdrawn: Set[str],
+    markers: Sequence[tuple[Row, Set[str]]],
     pending: Mapping[str, int],
-) -> tuple[dict[str, Any], set[str]]:
-    """The states of the keys that a withdrawal touches, folded without `withdrawn`, and those keys.
+) -> list[Fresh]:
+    """What each of some withdrawals, in order, comes to; the log is read once for all of them.
 
-    `marker` is the withdrawal, `withdrawn` has its runs and all before; `pending` are the keys with events that are not
-    in the table yet, and the first position of each.
+    Each comes with the runs that it and all before it withdraw; `pending` are the keys with events that are not in the
+    table yet, and the first position of each.
     """
-    newly, upto = frozenset(marker.records("runs")), marker.position
-    found = keyed(fold, resting(connection, store, fold, newly, upto))
-    touched = {key for key, row in found if rests(fold, row, newly)}
-    if not touched:
-        return {}, touched
-    rows = _rows_of_keys(connection, store, fold, build, touched, upto, pending)
-    own = ((key, row) for key, row in rows if key in touched and not rests(fold, row, withdrawn))
-    return refolded(fold, own), touched
+    upto = markers[-1][0].position
+    named = [frozenset(marker.records("runs")) for marker, _ in markers]
+    found = list(keyed(fold, resting(connection, store, fold, frozenset().union(*named), upto)))
+    touched = [
+        {key for key, row in found if row.position <= marker.position and rests(fold, row, newly)}
+        for (marker, _), newly in zip(markers, named, strict=True)
+    ]
+    fresh: list[dict[str, Any]] = [{} for _ in markers]
+    if every := set().union(*touched):
+        for key, row in _rows_of_keys(connection, store, fold, build, every, upto, pending):
+            for (marker, withdrawn), keys, states in zip(markers, touched, fresh, strict=True):
+                if key in keys and row.position <= marker.position and not rests(fold, row, withdrawn):
+                    deque(advance(fold, states, ((key, row),)), maxlen=0)
+    return list(zip(fresh, touched, strict=True))
 
 
 def _rows_of_keys(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from eventlog.blobs import Listed
-from eventlog.blobs.contract import GRACE
+from eventlog.blobs.contract import GRACE, is_address
 from eventlog.blobs.inventory import Survey, survey
 from eventlog.blobs.inventory import sweep as sweep_blobs
 from eventlog.blobs.inventory import verify as verify_blobs
@@ -31,6 +31,8 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List blobs by address: what they are, their bytes plain and stored, and how often they are referred to."""
+    if after and not is_address(after):
+        raise typer.BadParameter(f"--after {after!r} is no address; expected 64 lower-case hexadecimal digits")
     with opened() as house, bar("counting references", None) as advance:
         found = survey(house.store, house.blobs, advance)
     wanted = found.orphans() if orphans else found.listed.values()

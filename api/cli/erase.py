@@ -9,8 +9,9 @@ import typer
 from gate.figures import counted
 
 from .. import erasing
+from ..errors import UnknownSubject
 from ..house import owned_blobs
-from .output import AsJson, confirmed, emit_json, opened, say
+from .output import ERR, AsJson, confirmed, emit_json, opened, say
 from .taint import plain, show_learned
 
 ACTOR = "operator"
@@ -27,6 +28,7 @@ def erase(
 
     The log itself does not change: it verifies as before. What needs the bytes answers erased from here on. What was
     learned from the subject's runs stays until `flywheel runs withdraw` takes it out. Running it again is harmless.
+    Where no run and no blob is the subject's, a script has to say --yes: the name may be mistyped.
     """
     event = erasing.facts(subject, reason)
     with opened() as house:
@@ -35,6 +37,8 @@ def erase(
             _show(subject, seen)
         destroyed, since = None, seen.since
         if not dry_run:
+            if not (yes or ERR.is_terminal or erasing.is_known(house, seen, subject)):
+                raise UnknownSubject(actual=subject)
             confirmed(f"Destroy everything that is kept of {subject!r}, for good?", yes=yes)
             with owned_blobs(house.settings) as blobs:
                 destroyed, since = erasing.erase(house.store, blobs, event, ACTOR)

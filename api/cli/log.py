@@ -14,14 +14,14 @@ from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
 from eventlog.signature import Signed, fingerprint
 from eventlog.store import Position, Recorded
-from eventlog.transfer import export_log, import_log
+from eventlog.transfer import events_in, export_log, import_log, refuse_unwritable
 from eventlog.verification import verify_log
 
 from ..errors import BeyondHead
 from ..house import House, blobs_of, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
-from ..signing import PUBLIC, check_signed, keys_folder, opening, sign_head, text_of, to_sign, write_signed
+from ..signing import PUBLIC, check_signed, opening, sign_head, text_of, to_sign, write_signed
 from ..summary import head_chain
 from .db import migrated
 from .output import ERR, AsJson, bar, emit_json, listing, opened, say
@@ -148,7 +148,7 @@ def sign(
         now, after = to_sign(house)
         _verified(house, after, now.head, workers, "verifying what is new")
         found = sign_head(house, now, datetime.now(UTC))
-        kept = keys_folder(house.settings) / PUBLIC
+        kept = house.settings.key_folder / PUBLIC
     if out is not None:
         write_signed(found, out)
     if out is None or as_json:
@@ -167,6 +167,7 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to write; a .gz ending compresses.")], as_json: AsJson = False
 ) -> None:
     """Write the whole log and its blobs, without any keys, to a file for your eyes alone that `log import` reads."""
+    refuse_unwritable(file)
     with opened() as house, bar("exporting", house.store.head()) as advance:
         count = export_log(house.engine, file, advance, blobs=house.blobs, archive=house.store.archive)
     emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
@@ -183,7 +184,7 @@ def import_(
     engine = open_engine(owner_url(settings), settings.project)
     try:
         blobs = blobs_of(settings, engine) if settings.blobs else None
-        with bar("importing", None) as advance:
+        with bar("importing", events_in(file)) as advance:
             count = import_log(engine, file, advance, blobs=blobs)
     finally:
         engine.dispose()

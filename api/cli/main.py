@@ -32,6 +32,7 @@ from . import (
     gate,
     judging,
     log,
+    outcomes,
     replay,
     rewrites,
     run,
@@ -60,6 +61,7 @@ app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
 app.command("diff")(diff.diff)
 app.command("what-if")(whatif.what_if)
+app.command("outcomes")(outcomes.outcomes)
 app.command("doctor")(doctor.doctor)
 log.app.command("archive")(archive.archive_command)
 runs.app.command()(judging.grade)

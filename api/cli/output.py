@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -114,6 +114,16 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=ERR) as progress:
         task = progress.add_task(title, total=total)
         yield lambda steps=1: progress.advance(task, steps)
+
+
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """A spinner and the time that went by, for work without steps; where nobody watches, one line at the end."""
+    columns = (TextColumn("{task.description}"), SpinnerColumn(finished_text=""), TimeElapsedColumn())
+    with Progress(*columns, console=ERR) as progress:
+        task = progress.add_task(title, total=1)
+        yield
+        progress.advance(task)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+import os
 from typing import Annotated
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from projections import ALL
 from projections.builds import Bookmark
 from projections.compare import Compared, compare
+from projections.engines import MapOver, here, on_processes, on_ray
 from projections.errors import UnknownProjection
 from projections.frame import Frame
 from projections.framing import compare_frames
@@ -22,6 +23,8 @@ from ..house import House
 from ..reading import read_position
 from .output import ERR, AsJson, bar, emit_json, gauge, opened, say, table
 
+_MOST_PROCESSES = 256
+
 
 def replay(
     verify: Annotated[bool, typer.Option("--verify", help="Fail unless every projection is identical.")] = False,
@@ -29,25 +32,31 @@ def replay(
     prune: Annotated[bool, typer.Option("--prune", help="Remove tables that no code here reads any more.")] = False,
     to: Annotated[str | None, typer.Option(metavar="POSITION|TIME", help="Up to here. Default: the head.")] = None,
     projection: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
+    frames_on: Annotated[
+        str, typer.Option(metavar="here|processes[:N]|ray[:HOST:PORT]", help="Where archived segments become frames.")
+    ] = "here",
     as_json: AsJson = False,
 ) -> None:
     """Fold every projection from the log beside the live one and compare their digests.
 
     A projection keyed by run keeps no earlier state: its table is compared at the position that it is at, also with
-    --to. A frame has no table: made in one go, it is compared with parts that were merged.
+    --to. A frame has no table: made of the archive's columns, segment by segment, it is compared with one made of rows.
 
     A rebuild reads the log once for all projections and then switches; until then readers see the old tables.
     """
+    if rebuild and to is not None:
+        raise typer.BadParameter("--rebuild makes tables up to the head, never only up to --to; run them one by one")
+    over = engine_of(frames_on)
     folds, frames = chosen(projection or [])
     with opened() as house:
         parked = _rebuilt(house, folds) if rebuild and folds else []
         removed = pruned_builds(house.engine, ALL) if prune else ()
         views = house.views(read_position(house.store, to))
-        found = _compared(views, folds, frames)
+        found = _compared(house, views, folds, frames, over)
     if as_json:
         emit_json([_plain(row) for row in found])
     else:
-        _show(found, views, removed)
+        _show(found, removed)
     for bookmark in parked:
         ERR.print(
             f"{bookmark.projection} was not switched: at position {bookmark.position} it stopped on"
@@ -76,16 +85,38 @@ def _rebuilt(house: House, folds: tuple[AnyFold, ...]) -> list[Bookmark]:
     return [bookmark for bookmark in found if bookmark.parked_at is not None]
 
 
-def _compared(views: PostgresViews, folds: tuple[AnyFold, ...], frames: tuple[Frame, ...]) -> list[Compared]:
+def engine_of(given: str) -> MapOver:
+    """What makes the parts of frames. `processes` are as many as there are cores, `ray` is a cluster for this once.
+
+    Raises BadParameter.
+    """
+    name, _, rest = given.partition(":")
+    if name == "here" and not rest:
+        return here
+    if name == "processes" and (rest == "" or (rest.isascii() and rest.isdigit() and 0 < int(rest) <= _MOST_PROCESSES)):
+        return on_processes(int(rest or os.cpu_count() or 1))
+    if name == "ray":
+        return on_ray(rest or None)
+    expected = f"here, processes, processes:1 to processes:{_MOST_PROCESSES}, ray or ray:HOST:PORT"
+    raise typer.BadParameter(f"--frames-on is {given!r}: expected {expected}")
+
+
+def _compared(
+    house: House, views: PostgresViews, folds: tuple[AnyFold, ...], frames: tuple[Frame, ...], over: MapOver
+) -> list[Compared]:
     found = []
-    with bar("replaying", len(folds) + len(frames)) as advance:
-        for row in chain(compare(views, folds), compare_frames(views.engine, views.store, views.upto, frames)):
-            found.append(row)
-            advance()
+    if folds:
+        with bar("replaying", len(folds)) as advance:
+            for row in compare(views, folds):
+                found.append(row)
+                advance()
+    if frames:
+        with gauge("frames", views.upto) as advance_to:
+            found += compare_frames(views.engine, house.store, views.upto, frames, over=over, progress=advance_to)
     return found
 
 
-def _show(found: list[Compared], views: PostgresViews, removed: tuple[Bookmark, ...]) -> None:
+def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
     for one in removed:
         say(f"Removed the table of {one.projection} version {one.version}, which no code here reads.")
     rows = [
@@ -99,7 +130,9 @@ def _show(found: list[Compared], views: PostgresViews, removed: tuple[Bookmark, 
         say("Look first whether the log itself is sound: flywheel log verify")
         say(f"If it is, the tables are wrong, and are made again by: flywheel replay --rebuild {names}")
     else:
-        say(f"Every projection is identical at position {views.upto}.")
+        positions = {row.upto for row in found}
+        where = f"position {positions.pop()}" if len(positions) == 1 else "the positions shown"
+        say(f"Every projection is identical at {where}.")
 
 
 def _said(row: Compared) -> str:

@@ -18,7 +18,7 @@ from ..reading import read_position
 from ..whatif.compose import if_reward, if_rule
 from ..whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
 from ..whatif.report import DatasetWouldBe, RewardWouldBe, RewriteWouldBe, Unplayed, VerdictWouldBe, WhatIf
-from .output import AsJson, bar, emit_json, opened, say
+from .output import AsJson, emit_json, opened, say, waiting
 
 MOST_NAMED = 5
 SHORT = 12
@@ -45,7 +45,7 @@ def what_if(
         if print_rule or print_reward:
             _print_in_force(house, upto, is_rule=print_rule, as_json=as_json)
             return
-        with bar("folding history again", None):
+        with waiting("folding history again"):
             if asked_rule is not None:
                 found = if_rule(house.store, house.blobs, house.views, asked_rule, upto)
             elif asked_reward is not None:

@@ -47,7 +47,7 @@ def settle(passwords: Passwords, layout: Layout, deadline: float) -> None:
         for statement in (
             "ALTER DATABASE {database} OWNER TO {owner}",
             "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-            "REVOKE CONNECT ON DATABASE {database} FROM PUBLIC",
+            "REVOKE CONNECT, TEMPORARY ON DATABASE {database} FROM PUBLIC",
             "GRANT CONNECT ON DATABASE {database} TO {admin}, {owner}, {app}",
         ):
             admin.execute(sql.SQL(statement).format(**names))

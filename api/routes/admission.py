@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anyio import CapacityLimiter
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventlog.errors import LogBusy
@@ -10,6 +12,19 @@ from ..house import House
 from .problems import refusal
 
 APPENDS = ("POST", "/v1/events")
+THREADS = 64
+"""Appends that may wait in the store at once: what group commit can merge."""
+
+_LIMITER = "appending"
+
+
+def appending(request: Request) -> CapacityLimiter:
+    """The threads of the application that appends wait on; no other request needs one of them."""
+    state = request.app.state
+    if not hasattr(state, _LIMITER):
+        setattr(state, _LIMITER, CapacityLimiter(THREADS))
+    limiter: CapacityLimiter = getattr(state, _LIMITER)
+    return limiter
 
 
 class Admission:

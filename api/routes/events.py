@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field, ValidationError
 
@@ -13,8 +14,10 @@ from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import EXACT, Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
 
+from ..house import House
 from . import outside
 from .access import Caller
+from .admission import appending
 from .errors import AppendConflict, AppendKeyReused, Unprocessable
 from .problems import Problem, faults
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
@@ -106,11 +109,16 @@ Key = Annotated[
         429: {"model": Problem, "description": "Too many appends wait; try again with the same key."},
     },
 )
-def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
+async def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
     """Runs of your own agents (`ext-...`), their rewards, and prices, validated strictly against the vocabulary.
 
     `key` makes a retry harmless; it is the token's own. `expect` refuses a stale decision.
     """
+    # on threads of their own, so that reads go on while appends wait for one another
+    return await to_thread.run_sync(_appended, request, house, name, body, key, limiter=appending(request))
+
+
+def _appended(request: Request, house: House, name: str, body: bytes, key: str | None) -> Response:
     try:
         asked = AppendBody.model_validate_json(body)
     except ValidationError as error:

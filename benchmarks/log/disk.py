@@ -1,33 +1,20 @@
-"""Bytes on disk: the benchmark of the blobs, run as a program, its figures beside these."""
+"""Bytes on disk for prompts, as the benchmark of the blobs counts them, in a project of its own."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import subprocess
-import sys
-from typing import Any
+from benchmarks import blobs
+from benchmarks.report import Target, at_least
 
-from benchmarks.report import Target
+from .server import Server
 
-_MODULE = "benchmarks.blobs"
-_MISSING = "there is no benchmark of the blobs yet"
+TARGETS: dict[str, Target] = {"disk: prompts whole as text / linked messages": at_least(blobs.TARGET)}
 
 
-def bytes_on_disk() -> tuple[dict[str, float], dict[str, Target], dict[str, str]]:
-    """Figures and targets as that program gave them; and what was left out."""
-    if importlib.util.find_spec(_MODULE) is None:
-        return {}, {}, {"bytes on disk": _MISSING}
-    done = subprocess.run([sys.executable, "-m", _MODULE], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return {}, {}, {"bytes on disk": f"it ended with {done.returncode}: {done.stderr.strip()[-200:]}"}
-    found = json.loads(done.stdout.splitlines()[-1])
-    prefix = "bytes on disk: "
-    figures = {prefix + name: float(value) for name, value in found["figures"].items()}
-    return figures, {prefix + name: _target(bound) for name, bound in found["targets"].items()}, {}
-
-
-def _target(bound: Any) -> Target:
-    if "at_most" in bound:
-        return Target(bound["at_most"], is_ceiling=True)
-    return Target(bound["at_least"])
+def bytes_on_disk(server: Server, runs: int) -> dict[str, float]:
+    """Bytes and ratios of the prompts of so many runs of ten calls each."""
+    server.project("disk")
+    engine, owner = server.engine("disk"), server.owner("disk")
+    found = blobs.bytes_on_disk(engine, owner, runs=runs)
+    for each in (engine, owner):
+        each.dispose()
+    return {f"disk: {name}": value for name, value in found.items()}

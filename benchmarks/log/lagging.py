@@ -13,9 +13,11 @@ from benchmarks.made import batches
 from benchmarks.report import Target, at_least, at_most, percentile
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
+from projections import builds
 from projections.projector import Projector
 
 from .appending import prepared, put
+from .rebuilding import caught_up
 from .server import Server
 
 RATE = 2000
@@ -37,9 +39,8 @@ def lags(server: Server, project: str, seconds: float) -> dict[str, float]:
     """Percentiles over all events of a steady load. The project's projections are caught up first."""
     engine = server.engine(project)
     store = PostgresStore(engine)
-    Projector(engine).catch_up()
+    caught_up(engine)
     start, commits = store.head(), round(seconds * RATE / BATCH)
-    engine.dispose()
     ours, theirs = _CONTEXT.Pipe()
     follower = _CONTEXT.Process(target=follow, args=(server, project, start + commits * BATCH, theirs))
     follower.start()
@@ -51,6 +52,10 @@ def lags(server: Server, project: str, seconds: float) -> dict[str, float]:
     reached: list[Moment] = ours.recv()
     for process in (writer, follower):
         process.join()
+    behind = [lag.projection for lag in builds.lags(engine) if lag.events or lag.is_parked]
+    engine.dispose()
+    if behind:
+        raise ValueError(f"{', '.join(behind)} did not reach the head: expected every projection there")
     return _figures(acknowledged, reached)
 
 

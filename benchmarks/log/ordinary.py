@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -13,12 +13,12 @@ from eventlog.chain import microseconds
 from eventlog.store import Position
 from projections import ALL
 from projections.projection import AnyFold, Change, apply, digest_of, latest, plain
+from projections.reader import columns
 from projections.rows import Row, at_path, row_class
 
 _PAGE = 2000
-_EVENTS = (
-    "SELECT position, stream, version, at, actor, cause, type, schema_version, payload FROM events ORDER BY position"
-)
+_EVENTS = """SELECT position, stream, version, at, actor, cause, type, schema_version, payload
+    FROM events WHERE position <= %s ORDER BY position"""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS loop_history (projection text, key text, since bigint, state jsonb,
     PRIMARY KEY (projection, key, since));
@@ -33,33 +33,44 @@ _UPSERT = (
 )
 
 
-def transport(server: Server, project: str) -> int:
-    """Bring every event over as a dict and do nothing with it: how many."""
-    with server.plain(project) as connection, connection.transaction(), connection.cursor(name="loop") as cursor:
-        cursor.itersize = _PAGE
-        return sum(1 for _ in cursor.execute(_EVENTS))
+def read(server: Server, project: str, events: int) -> int:
+    """Bring the first events over as dicts and do nothing with them: how many."""
+    return sum(len(page) for page in _pages(server, project, events))
 
 
-def rebuild(server: Server, project: str, folds: Sequence[AnyFold] = ALL) -> int:
-    """Fold every event into all folds and write the rows: how many events."""
-    events, states = 0, {fold.name: dict[str, Any]() for fold in folds}
-    reading = {kind: [fold for fold in folds if kind in fold.reads] for fold in folds for kind in fold.reads}
-    wanted = {kind: sorted({path for fold in some for path in fold.reads[kind]}) for kind, some in reading.items()}
-    with server.plain(project) as source, server.plain(project) as target:
+def fold(server: Server, project: str, events: int) -> int:
+    """Fold the first events into all folds, in memory only: how many."""
+    return sum(amount for amount, _ in _folded(server, project, events))
+
+
+def rebuild(server: Server, project: str, events: int) -> int:
+    """Fold the first events into all folds and write the rows, a transaction for each page: how many."""
+    done = 0
+    with server.plain(project) as target:
         target.execute(_TABLES)
-        with source.transaction(), target.transaction(), source.cursor(name="loop") as cursor:
-            cursor.itersize = _PAGE
-            cursor.execute(_EVENTS)
-            while page := cursor.fetchmany(_PAGE):
-                rows = [_row(record, wanted.get(record[6], ())) for record in page]
-                for fold in folds:
-                    _write(target, fold, list(apply(fold, states[fold.name], _read(fold, rows, reading))))
-                events += len(page)
-    return events
+        for amount, found in _folded(server, project, events):
+            with target.transaction(), target.cursor() as cursor:
+                for own, changes in found:
+                    _write(cursor, own, changes)
+            done += amount
+    return done
 
 
-def _read(fold: AnyFold, rows: Sequence[Row], reading: Mapping[str, list[AnyFold]]) -> list[Row]:
-    return [row for row in rows if fold in reading.get(row.type, ())]
+def _pages(server: Server, project: str, events: int) -> Iterator[list[tuple[Any, ...]]]:
+    with server.plain(project) as source, source.transaction(), source.cursor(name="loop") as cursor:
+        cursor.itersize = _PAGE
+        cursor.execute(_EVENTS, (events,))
+        while page := cursor.fetchmany(_PAGE):
+            yield page
+
+
+def _folded(server: Server, project: str, events: int) -> Iterator[tuple[int, list[tuple[AnyFold, list[Change[Any]]]]]]:
+    """For each page how many events it holds, and the changes of each fold."""
+    states: dict[str, dict[str, Any]] = {own.name: {} for own in ALL}
+    wanted = columns(ALL).paths
+    for page in _pages(server, project, events):
+        rows = [_row(record, wanted.get(record[6], ())) for record in page]
+        yield len(page), [(own, list(apply(own, states[own.name], rows))) for own in ALL]
 
 
 def _row(record: tuple[Any, ...], paths: Sequence[str]) -> Row:
@@ -69,18 +80,17 @@ def _row(record: tuple[Any, ...], paths: Sequence[str]) -> Row:
     return made(Position(position), version, stream, microseconds(at), actor, *fields)
 
 
-def _write(target: psycopg.Connection[Any], fold: AnyFold, changes: Sequence[Change[Any]]) -> None:
+def _write(cursor: psycopg.Cursor[Any], own: AnyFold, changes: Sequence[Change[Any]]) -> None:
     if not changes:
         return
-    kept = changes if fold.stream_of is None else list(latest(changes).values())
-    rows = [(fold.name, change.key, change.since, Jsonb(plain(change.state))) for change in kept]
-    with target.cursor() as cursor:
-        cursor.executemany(_INSERT if fold.stream_of is None else _UPSERT, rows)
+    kept = changes if own.stream_of is None else list(latest(changes).values())
+    rows = [(own.name, change.key, change.since, Jsonb(plain(change.state))) for change in kept]
+    cursor.executemany(_INSERT if own.stream_of is None else _UPSERT, rows)
 
 
-def digest(server: Server, project: str, fold: AnyFold) -> str:
-    """The digest of what the loop wrote for a fold."""
-    table = "loop_history" if fold.stream_of is None else "loop_latest"
+def digest(server: Server, project: str, own: AnyFold) -> str:
+    """The digest of what `rebuild` wrote for a fold."""
+    table = "loop_history" if own.stream_of is None else "loop_latest"
     with server.plain(project) as connection:
-        rows = connection.execute(f"SELECT key, since, state FROM {table} WHERE projection = %s", [fold.name])  # noqa: S608 one of two names
+        rows = connection.execute(f"SELECT key, since, state FROM {table} WHERE projection = %s", [own.name])  # noqa: S608 one of two names
         return digest_of(rows)

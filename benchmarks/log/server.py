@@ -27,13 +27,17 @@ class Server:
 
     def project(self, name: str) -> None:
         """Make an empty, migrated project."""
-        owner = open_engine(self.owner_url, name)
+        owner = self.owner(name)
         migrate(owner, app_role=make_url(self.app_url).username)
         owner.dispose()
 
     def engine(self, project: str, *, pool_size: int = 8) -> Engine:
         """The application's engine on a project."""
         return open_engine(self.app_url, project, pool_size=pool_size)
+
+    def owner(self, project: str) -> Engine:
+        """The schema owner's engine on a project."""
+        return open_engine(self.owner_url, project)
 
     def plain(self, project: str) -> psycopg.Connection[Any]:
         """The owner's own connection, in autocommit, on a project's schema."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +84,25 @@ def rows(
     upto: int | None = None,
     types: Collection[str] | None = None,
 ) -> Iterator[Stored]:
-    """The rows of a segment in order, positions in (after, upto], of all types or of some."""
+    """The rows of a segment in order, positions in (after, upto], of all types or of some.
+
+    Raises ArchiveMissing, SegmentDamaged.
+    """
     start = max(after, manifest.first - 1)
     finish = manifest.last if upto is None else min(upto, manifest.last)
     files = manifest.holding(Position(start), Position(finish), types)
     span = manifest.last - manifest.first + 1
     step = max(_PAGE, _PAGE * span // max(1, sum(file.rows for file in files)))
+    is_whole, count = (start, finish) == (manifest.first - 1, manifest.last), 0
     while start < finish and files:
         end = min(start + step, finish)
-        yield from _page(folder, manifest, files, start, end, None if types is None else _of(types))
+        for row in _page(folder, manifest, files, start, end, None if types is None else _of(types)):
+            count += 1
+            yield row
         start = end
+    if is_whole and types is not None:
+        said = sum(amount for file in files for kind, amount in file.types.items() if kind in types)
+        _refuse_count(manifest, f"the number of its events of {', '.join(sorted(types))}", count, said)
 
 
 Chosen = Callable[[], pl.Expr] | Sequence[int] | None
@@ -123,11 +134,18 @@ def _page(
         if file.last > after and file.first <= upto
     ]
     found = collected(manifest, pl.concat(parts).sort("position")) if parts else pl.DataFrame()
-    if expected is not None and len(found) != expected:
-        what = f"the number of events from {after + 1} to {upto}"
-        raise SegmentDamaged(segment=manifest.folder, what=what, actual=len(found), expected=expected)
+    if parts and not found["position"].is_unique().all():
+        what = f"the order of its positions from {after + 1} to {upto}"
+        raise SegmentDamaged(segment=manifest.folder, what=what, actual="one of them twice", expected="each once")
+    if expected is not None:
+        _refuse_count(manifest, f"the number of events from {after + 1} to {upto}", len(found), expected)
     for row in found.iter_rows():
         yield _stored(row)
+
+
+def _refuse_count(manifest: Manifest, what: str, actual: int, expected: int) -> None:
+    if actual != expected:
+        raise SegmentDamaged(segment=manifest.folder, what=what, actual=actual, expected=expected)
 
 
 def _stored(row: tuple[Any, ...]) -> Stored:
@@ -139,22 +157,44 @@ def _stored(row: tuple[Any, ...]) -> Stored:
 
 
 def opened(folder: Path | None, manifest: Manifest, file: SegmentFile) -> pl.LazyFrame:
-    """A file of a segment, not read yet. Raises ArchiveMissing, SegmentDamaged where it is not as long as it was."""
+    """A file of a segment, its rows not read yet.
+
+    Its bytes are compared with the manifest's SHA-256 the first time that this process meets it, and again whenever its
+    size or time of change is another. Raises ArchiveMissing, SegmentDamaged.
+    """
     facts = {"first": manifest.first, "last": manifest.last}
     if folder is None:
         raise ArchiveMissing(**facts, folder="the archive", actual="and this reader was given no folder")
     path = folder / manifest.folder / file.name
     try:
-        size = path.stat().st_size
+        found = path.stat()
     except OSError as error:
         raise ArchiveMissing(
             **facts, folder=path.parent, actual=f"where {file.name} is not to be had ({error.strerror})"
         ) from error
-    if size != file.bytes:
+    if found.st_size != file.bytes:
         raise SegmentDamaged(
-            segment=path.parent, what=f"{file.name}", actual=f"{size} bytes", expected=f"{file.bytes} bytes"
+            segment=path.parent, what=f"{file.name}", actual=f"{found.st_size} bytes", expected=f"{file.bytes} bytes"
         )
+    digest = _digest_once(path, found.st_size, found.st_mtime_ns)
+    if digest != file.sha256:
+        what = f"the SHA-256 of {file.name}"
+        raise SegmentDamaged(segment=path.parent, what=what, actual=digest, expected=file.sha256)
     return pl.scan_parquet(path, glob=False)
+
+
+@lru_cache(maxsize=2**16)
+def _digest_once(path: Path, size: int, changed: int) -> str:  # noqa: ARG001 part of what it is remembered by
+    return file_digest(path)
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes in hexadecimal. Raises SegmentDamaged where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SegmentDamaged(segment=path.parent, what=path.name, actual=error.strerror, expected="a file") from error
 
 
 def collected(manifest: Manifest, frame: pl.LazyFrame) -> pl.DataFrame:

@@ -11,29 +11,37 @@ from ..events import EVENT_TYPES
 from ..store import START, Position, Stored
 from ..upcast import upcast
 from .columns import DTYPES, ENVELOPE, cells, columns_of, schema_of_family
-from .manifest import SegmentFile, read_manifest, segment_folders
+from .manifest import Manifest, SegmentFile, read_manifest, segment_folders
 from .read import opened
 
 
 def scan(folder: Path, family: str, *, after: Position = START, upto: Position | None = None) -> pl.LazyFrame:
     """The events of a family at positions (after, upto], in order: the envelope and the typed columns of `columns_of`.
 
-    `folder` is a project's: `<archive>/<project>`. Nothing is read before the frame is collected; a filter on
-    `position` or `type` skips row groups. Columns are those of this vocabulary: a file that was written under another
-    one, or holds events of an older schema version, is typed again from its payloads (upcast) as it is read. Raises
-    ArchiveMissing, SegmentDamaged.
+    `folder` is a project's: `<archive>/<project>`. Rows are read when the frame is collected, and a filter on
+    `position` or `type` skips row groups; before, once in a process, each file's bytes are compared with its SHA-256.
+    Columns are those of this vocabulary: a file that was written under another one, or holds events of an older schema
+    version, is typed again from its payloads (upcast) as it is read. Raises ArchiveMissing, SegmentDamaged.
     """
-    last = 2**62 if upto is None else upto
-    columns = list(schema_of_family(family))
+    manifests = (read_manifest(place) for place in segment_folders(folder))
+    parts = [scan_segment(folder, manifest, family, after=after, upto=upto) for manifest in manifests]
+    return pl.concat([pl.LazyFrame(schema=schema_of_family(family)), *parts])
+
+
+def scan_segment(
+    folder: Path | None, manifest: Manifest, family: str, *, after: Position = START, upto: Position | None = None
+) -> pl.LazyFrame:
+    """The same of one segment, which `manifest` describes."""
+    last = Position(2**62) if upto is None else upto
     parts = [pl.LazyFrame(schema=schema_of_family(family))]
-    for place in segment_folders(folder):
-        manifest = read_manifest(place)
-        for file in manifest.holding(after, Position(last)):
-            if file.family == family:
-                part = opened(folder, manifest, file)
-                inside = after < file.first and file.last <= last
-                part = part if inside else part.filter(pl.col("position").is_between(after + 1, last))
-                parts.append(part.select(columns) if _is_current(file) else _typed_again(part, family))
+    for file in manifest.holding(after, last):
+        if file.family == family:
+            part = opened(folder, manifest, file)
+            inside = after < file.first and file.last <= last
+            part = part if inside else part.filter(pl.col("position").is_between(after + 1, last))
+            parts.append(
+                part.select(list(schema_of_family(family))) if _is_current(file) else _typed_again(part, family)
+            )
     return pl.concat(parts)
 
 

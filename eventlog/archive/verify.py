@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from ..store import Position, Stored
 from .errors import ArchiveMissing, SegmentDamaged
 from .manifest import NAME, Manifest, read_manifest
 from .merkle import root
-from .read import rows
+from .read import file_digest, rows
 
 _LONG = 200
 
@@ -68,12 +67,3 @@ def _same(place: Path, what: str, actual: object, expected: object) -> None:
 def _short(value: object) -> str:
     said = " ".join(str(value).split())
     return said if len(said) <= _LONG else f"{said[:_LONG]}…"
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes in hexadecimal. Raises SegmentDamaged where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SegmentDamaged(segment=path.parent, what=path.name, actual=error.strerror, expected="a file") from error

@@ -22,9 +22,9 @@ from .columns import columns_of, family_of, frame, payload_of
 from .errors import ArchiveUnwritable, SegmentForeign
 from .manifest import NAME, Manifest, SegmentFile, read_manifest, segment_folders
 from .merkle import root
-from .read import ROW_GROUP
+from .read import ROW_GROUP, file_digest
 from .segments import archived_upto, check_owner, keep, lock
-from .verify import file_digest, verify_segment
+from .verify import verify_segment
 
 SIZE = 100_000
 MOST = 1_000_000

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 FRESH = timedelta(minutes=10)
 """How old a blob may be and still be left alone when it is put again; an older one is dated anew, so that no sweep
-takes
-it before the event that names it is appended."""
+takes it before the event that names it is appended."""
 
 GRACE = timedelta(hours=1)
 """The least age at which an unnamed blob may be removed: beyond FRESH and what lies between a put and its event."""

@@ -118,19 +118,27 @@ class ObjectBlobs:
         self._each(self._put, envelopes)
 
     def remove(self, addresses: Iterable[str], *, older_than: timedelta) -> int:
-        """See Inventory.remove. Whoever may delete objects may remove blobs."""
+        """See Inventory.remove. Whoever may delete objects may remove blobs.
+
+        Each blob's age is asked for again just before it is deleted, so that one put again since the listing stays. A
+        window is left: object stores delete no object on a condition that all of them know, so a blob older than
+        `older_than` that is put again between that question and the deletion, one request apart, is lost.
+        """
         before, metas = self.now() - older_than, self._metas()
         old = [name for name in sorted(set(addresses)) if name in metas and metas[name]["last_modified"] < before]
-        return sum(self._each(self._delete, old))
+        return sum(self._each(lambda address: self._delete(address, before), old))
 
     def _put(self, envelope: Envelope) -> None:
         if envelope.subject is not None:
             self._write(_mark(envelope.subject, envelope.address), b"")
         if self._write(_path(envelope.address), pack(envelope), mode="create"):
             return
-        with _named(self.url):
-            if self.store.head(_path(envelope.address))["last_modified"] < self.now() - FRESH:
-                self._write(_path(envelope.address), self._read(envelope.address))
+        try:
+            with _named(self.url):
+                if self.store.head(_path(envelope.address))["last_modified"] < self.now() - FRESH:
+                    self._write(_path(envelope.address), self._read(envelope.address))
+        except (BlobMissing, FileNotFoundError):  # a sweep took it since
+            self._write(_path(envelope.address), pack(envelope))
 
     def _bury(self, address: str) -> int:
         """Make a blob a tombstone; how many there were. A mark whose blob was never written is none."""
@@ -142,9 +150,15 @@ class ObjectBlobs:
             self._write(_path(address), pack(replace(envelope, body=None)))
         return 1
 
-    def _delete(self, address: str) -> int:
-        envelope = self._envelope(address)
-        if envelope.body is None:
+    def _delete(self, address: str, before: datetime) -> int:
+        """Delete a blob unless it was erased, put again since `before`, or is gone; how many were deleted."""
+        try:
+            envelope = self._envelope(address)
+            with _named(self.url):
+                is_young = self.store.head(_path(address))["last_modified"] >= before
+        except (BlobMissing, FileNotFoundError):
+            return 0
+        if envelope.body is None or is_young:
             return 0
         with _named(self.url):
             self.store.delete(_path(address))

@@ -6,10 +6,11 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
@@ -24,6 +25,9 @@ from eventlog.database import open_engine
 from eventlog.errors import BlobErased, BlobMissing, KeysUnset, SubjectGone
 from eventlog.keys import Keys, MemoryKeys, NoKeys
 from tests.conftest import Database
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
 PAGE = Blob("text/html", b"<p>\x00\xff</p>")
 LONG = Blob("text/html", b"<p>the same words again and again</p>" * 200)
@@ -333,6 +337,42 @@ def test_only_what_is_older_is_removed_and_putting_it_again_makes_it_young(room:
     assert (PAGE.digest in room.blobs.digests()) is not room.dates_by_itself
     assert room.blobs.digests() >= {NOISE.digest}
     assert room.owned.remove([*addresses, "0" * 64], older_than=timedelta(days=400)) == 0
+
+
+class PutAfterListing:
+    """A store in which a blob is put again as soon as all are listed."""
+
+    def __init__(self, store: Any, again: Callable[[], object]) -> None:
+        self._store, self._again = store, again
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def list(self, prefix: str | None) -> Iterator[Any]:
+        yield from self._store.list(prefix)
+        self._again()
+
+
+def test_a_blob_that_is_put_again_while_a_sweep_goes_on_stays(tmp_path: Path) -> None:
+    room = in_folder(tmp_path)
+    assert isinstance(room.owned, ObjectBlobs)
+    (address, other) = room.blobs.put([PAGE, NOISE])
+    room.pass_two_days()
+    store = cast("ObjectStore", PutAfterListing(room.owned.store, lambda: room.blobs.put([PAGE])))
+    assert replace(room.owned, store=store).remove([address, other], older_than=DAY) == 1
+    assert room.blobs.digests() == {address}
+    assert room.blobs.get(address) == PAGE
+
+
+def test_two_sweeps_of_the_same_blobs_remove_each_once(tmp_path: Path) -> None:
+    room = in_folder(tmp_path)
+    assert isinstance(room.owned, ObjectBlobs)
+    addresses = room.blobs.put([PAGE, NOISE])
+    room.pass_two_days()
+    removed: list[int] = []
+    store = PutAfterListing(room.owned.store, lambda: removed.append(room.owned.remove(addresses, older_than=DAY)))
+    removed.append(replace(room.owned, store=cast("ObjectStore", store)).remove(addresses, older_than=DAY))
+    assert removed == [2, 0]
 
 
 def test_a_tombstone_is_never_removed(room: Room) -> None:

@@ -37,7 +37,7 @@ def reading(server: Database, run_sql: Callable[[str], None], templates: dict[st
     engine = open_engine(server.named(name).app_url)
     yield house_on(engine, server.named(name))
     engine.dispose()
-    run_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
+    run_sql(f'DROP DATABASE "{name}"')
 
 
 def tables(house: House, upto: int) -> PostgresViews:

@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 from eventlog.archive import scan as scanning
 from eventlog.archive.columns import ENVELOPE, FAMILIES, columns_of, family_of
 from eventlog.archive.errors import ArchiveMissing, SegmentDamaged
+from eventlog.archive.read import file_digest
 from eventlog.archive.scan import scan
 from eventlog.archive.write import archive
 from eventlog.events import EVENT_TYPES
@@ -119,6 +120,7 @@ def test_a_scan_types_again_what_another_vocabulary_wrote(folder: Path, monkeypa
         said = json.loads((place / "segment.json").read_text())
         (file,) = [file for file in said["files"] if file["family"] == "rewards"]
         file["bytes"] = path.stat().st_size
+        file["sha256"] = file_digest(path)
         file["columns"] = {**file["columns"], "cost": "text"}
         (place / "segment.json").write_text(json.dumps(said))
     assert scan(folder, "rewards").collect().equals(expected)

@@ -24,7 +24,8 @@ from eventlog.archive.errors import (
     SegmentDamaged,
     SegmentForeign,
 )
-from eventlog.archive.read import rows
+from eventlog.archive.manifest import Manifest
+from eventlog.archive.read import file_digest, rows
 from eventlog.archive.segments import live_from, segments
 from eventlog.archive.write import archive
 from eventlog.chain import GENESIS, verified
@@ -107,7 +108,7 @@ def test_a_missing_segment_is_named_and_nothing_is_dropped(engine: Engine, owner
     assert drop(owner_engine, folder, Position(199)) == 100
 
 
-@pytest.mark.parametrize("what", ["a file cut short", "no file", "a row less"])
+@pytest.mark.parametrize("what", ["a bit of a file", "a file cut short", "no file", "a row less"])
 def test_a_read_of_a_segment_that_was_damaged_later_is_refused(
     engine: Engine, owner_engine: Engine, folder: Path, what: str
 ) -> None:
@@ -119,14 +120,51 @@ def test_a_read_of_a_segment_that_was_damaged_later_is_refused(
     assert len(list(store.stored(upto=Position(100)))) == 100
 
 
+def told_anew(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest that calls the files of 101-200 right as they are now."""
+    paths = {file.name: segment(folder) / file.name for file in manifest.files}
+    said = {name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for name, path in paths.items()}
+    return manifest.model_copy(
+        update={"files": tuple(file.model_copy(update=said[file.name]) for file in manifest.files)}
+    )
+
+
+def test_one_wrong_bit_is_found_by_a_read_of_some_types_and_once_it_is_there_after_a_good_read(
+    engine: Engine, owner_engine: Engine, folder: Path
+) -> None:
+    drop(owner_engine, folder, UPTO)
+    store = PostgresStore(engine, archive=folder)
+    expected = [row.position for row in golden_rows() if row.type == "RunStarted"]
+    assert [row.position for row in store.stored(types=["RunStarted"])] == expected
+    flipped(segment(folder) / "runs.parquet")
+    with pytest.raises(SegmentDamaged, match=r"101-200 is damaged: the SHA-256 of runs\.parquet"):
+        list(store.stored(types=["RunStarted"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda frame: pl.concat([frame.slice(1), frame.slice(1, 1)]).sort("position"), "one of them twice"),
+        (lambda frame: frame.slice(1), "the number of its events of"),
+    ],
+)
+def test_positions_that_come_twice_or_not_at_all_are_found_by_a_read_of_some_types(
+    engine: Engine, folder: Path, change: Callable[[pl.DataFrame], pl.DataFrame], said: str
+) -> None:
+    manifest = next(segments(engine, Position(100)))
+    path = segment(folder) / "runs.parquet"
+    change(pl.read_parquet(path)).write_parquet(path)
+    types = [kind for file in manifest.files if file.name == path.name for kind in file.types]
+    with pytest.raises(SegmentDamaged, match=said):
+        list(rows(folder / "default", told_anew(folder, manifest), types=types))
+
+
 def test_a_payload_that_was_changed_in_a_file_of_the_right_length_breaks_the_chain(
     engine: Engine, owner_engine: Engine, folder: Path
 ) -> None:
     manifest = next(segments(engine, Position(100)))
     with_another_payload(segment(folder) / "rewards.parquet")
-    lengths = {file.name: (segment(folder) / file.name).stat().st_size for file in manifest.files}
-    files = tuple(file.model_copy(update={"bytes": lengths[file.name]}) for file in manifest.files)
-    found = rows(folder / "default", manifest.model_copy(update={"files": files}))
+    found = rows(folder / "default", told_anew(folder, manifest))
     with pytest.raises(BrokenChain, match="content digest"):
         list(verified(found, after=Position(100), previous=bytes.fromhex(manifest.previous)))
 

@@ -35,7 +35,7 @@ PAGE = Blob("text/plain", b"nobody names me")
 @pytest.fixture
 def blobs(engine: Engine, database: Database) -> Inventory:
     """The application's blobs beside the golden log."""
-    return PostgresBlobs(engine, FolderKeys(database.keys))
+    return PostgresBlobs(engine, FolderKeys(database.keys / "default"))
 
 
 def age(owner: Engine, *, hours: int = 48) -> None:
@@ -159,7 +159,7 @@ def test_the_application_destroys_a_key_and_leaves_the_bytes_to_the_owner(
 ) -> None:
     if database.app_role is None:
         pytest.skip("this server's application is its owner")
-    keys = FolderKeys(database.keys)
+    keys = FolderKeys(database.keys / "default")
     ours, owned = PostgresBlobs(engine, keys), PostgresBlobs(owner_engine, keys)
     (address,) = ours.put([PAGE], subject="person-1")
     with pytest.raises(BytesRemain, match="FLYWHEEL_OWNER_URL"):
@@ -224,4 +224,21 @@ def test_an_object_store_that_does_not_answer_is_named(monkeypatch: pytest.Monke
 
 def test_each_project_has_keys_of_its_own_in_its_home(tmp_path: Path) -> None:
     assert Settings(home=tmp_path, project="mine").key_folder == tmp_path / "keys" / "mine"
-    assert Settings(home=tmp_path, keys=tmp_path / "elsewhere").key_folder == tmp_path / "elsewhere"
+    assert Settings(home=tmp_path, keys=tmp_path / "elsewhere").key_folder == tmp_path / "elsewhere" / "default"
+
+
+def test_projects_that_share_a_place_for_keys_erase_each_for_itself(
+    flywheel: Flywheel, database: Database, blobs: Inventory
+) -> None:
+    (address,) = blobs.put([PAGE], subject="person-1")
+    elsewhere = Settings(project="other", keys=database.keys)
+    FolderKeys(elsewhere.key_folder).destroy("person-1")
+    assert blobs.get(address) == PAGE
+    assert flywheel("blobs", "verify")[0] == 0
+
+
+@pytest.mark.parametrize("after", ["zz", "0" * 63, "A" * 64, " "])
+def test_a_list_does_not_go_on_after_what_is_no_address(flywheel: Flywheel, after: str) -> None:
+    code, out, err = flywheel("blobs", "list", "--after", after)
+    assert (code, out) == (64, "")
+    assert "64 lower-case hexadecimal digits" in err

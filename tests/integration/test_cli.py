@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from api.cli.main import app, run_command
-from tests.conftest import Database
+from tests.conftest import GOLDEN, Database
 
 Flywheel = Callable[..., tuple[int, str, str]]
 
@@ -59,6 +59,7 @@ LISTS = [
     ("runs", "judges"),
     ("rewrites", "list"),
     ("failures", "list"),
+    ("outcomes",),
     ("dataset", "list"),
     ("benchmark", "list"),
     ("gate", "list"),
@@ -139,7 +140,12 @@ def test_the_log_verifies_and_every_projection_is_identical(flywheel: Flywheel) 
     code, out, _ = flywheel("replay", "--verify")
     assert code == 0
     assert "Every projection is identical" in out
-    assert flywheel("replay", "--verify", "--to", "100")[0] == 0
+    code, out, _ = flywheel("replay", "--verify", "--to", "100")
+    assert (code, "Every projection is identical at the positions shown." in out) == (0, True)
+    code, out, _ = flywheel("replay", "--to", "100", "--projection", "costs")
+    assert (code, "Every projection is identical at position 100." in out) == (0, True)
+    code, _, err = flywheel("replay", "--rebuild", "--to", "5")
+    assert (code, "--to" in err) == (64, True)
     assert flywheel("replay", "--rebuild", "--verify", "--projection", "rewrites")[0] == 0
 
 
@@ -171,6 +177,27 @@ def test_a_token_is_issued_once_and_revoked(flywheel: Flywheel) -> None:
     assert flywheel("token", "issue", "ci")[0] == 1
     assert flywheel("token", "revoke", "ci", "--reason", "test")[0] == 0
     assert shown(flywheel, "token", "list") == [{"token": "ci", "role": "admin", "revoked": True}]
+
+
+@pytest.mark.parametrize("where", ["none/log.gz", "."])
+def test_an_export_to_a_place_that_is_none_ends_before_it_begins(
+    where: str, flywheel: Flywheel, tmp_path: Path
+) -> None:
+    code, _, err = flywheel("log", "export", str(tmp_path / where))
+    assert code == 1
+    assert f"{tmp_path / where}: " in err
+    assert "exporting" not in err
+
+
+def test_an_import_shows_how_many_of_how_many(
+    flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch, clone: Callable[[str], Database]
+) -> None:
+    other = clone("empty")
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", other.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", other.owner_url)
+    code, _, err = flywheel("log", "import", str(GOLDEN))
+    assert code == 0
+    assert "652/652" in err
 
 
 def test_the_log_is_exported_and_imported_with_the_same_chain(

@@ -155,3 +155,18 @@ def test_a_segment_that_is_gone_is_named_by_what_reads_it(flywheel: Flywheel, tm
     assert "Positions 201 to 400 were dropped" in err
     assert "FLYWHEEL_ARCHIVE" in err
     assert flywheel("log", "tail", "-n", "20")[0] == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_verify_names_the_file_of_a_segment_that_is_damaged_and_the_way_out(
+    workers: str, flywheel: Flywheel, tmp_path: Path
+) -> None:
+    flywheel("log", "archive", "--before", "501", "--segment-size", "200", "--drop")
+    path = tmp_path / "archive" / "default" / "201-400" / "runs.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    code, _, err = flywheel("log", "verify", "--workers", workers)
+    assert code == 1
+    assert f"{path.parent} is damaged: the SHA-256 of runs.parquet" in err
+    assert "Restore its folder from a copy" in err

@@ -128,8 +128,10 @@ def test_what_if_appends_nothing_and_says_when_and_on_which_wins(flywheel: Flywh
     before = shown(flywheel, "log", "head")
     file = tmp_path / "rule.toml"
     file.write_text("wins_to_promote = 2\n")
-    code, out, _ = flywheel("what-if", "--rule", str(file))
+    code, out, err = flywheel("what-if", "--rule", str(file))
     assert code == 0
+    assert "folding history again" in err
+    assert "/" not in err
     assert "candidate at 10 → promoted at 385 → quarantined at 652" in out
     assert "in truth candidate at 10 → promoted at 386" in out
     file.write_text("wins_to_promote = 5\n")

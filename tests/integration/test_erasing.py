@@ -155,13 +155,27 @@ def test_a_process_killed_before_it_could_say_so_says_so_when_it_is_run_again(
 def test_nobody_is_erased_without_harm(flywheel: Flywheel, house: House) -> None:
     digest = shown(flywheel, "dataset", "list")[0]["dataset"]
     record(house)
-    code, out, _ = flywheel("erase", "--subject", "nobody", "--reason", "a slip")
+    code, out, _ = flywheel("erase", "--subject", "nobody", "--reason", "a slip", "--yes")
     assert code == 0
     assert "No run in the log names the subject 'nobody'" in out
     assert "0 blobs destroyed" in out
     assert shown(flywheel, "dataset", "verify", digest)["outcome"] == "equal"
     assert shown(flywheel, "runs", "show", "ext-1")["erased"] is None
     assert set(erasures(house.views())) == {"nobody"}
+
+
+def test_off_a_terminal_a_subject_that_nothing_names_is_erased_only_on_purpose(
+    flywheel: Flywheel, house: House
+) -> None:
+    record(house)
+    words = ("erase", "--subject", "anne", "--reason", "a slip")
+    code, _, err = flywheel(*words)
+    assert (code, "of the subject 'anne'" in err, "--yes" in err) == (1, True, True)
+    assert said_erased(house) == []
+    assert flywheel(*words, "--dry-run")[0] == 0
+    blobs_of(house).put([Blob("text/plain", b"of anne")], subject="anne")
+    assert shown(flywheel, *words)["blobs"] == 1
+    assert shown(flywheel, *words)["was_erased"]
 
 
 def test_another_subject_with_the_same_bytes_keeps_them(flywheel: Flywheel, house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -114,6 +115,33 @@ def test_a_leader_that_is_interrupted_leaves_nobody_waiting() -> None:
     assert group.counts.waiting == 0
 
 
+def test_a_caller_that_is_interrupted_while_it_waits_leaves_nobody_behind() -> None:
+    slow = Slow()
+    group = GroupCommit(slow)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(group.append, [request("first")])
+            slow.began.acquire()
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(KeyboardInterrupt):
+                group.append([request("leaving")])
+            last = pool.submit(group.append, [request("last")])
+            while group.counts.received < 3:
+                pass
+            slow.go.release(5)
+            assert [len(future.result(5)) for future in (first, last)] == [1, 1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert slow.batches == [["first"], ["last"]]
+    counts = group.counts
+    assert (counts.received, counts.committed, counts.rejected, counts.waiting) == (3, 2, 1, 0)
+
+
 def test_more_than_may_wait_is_refused_at_once_and_counted() -> None:
     slow = Slow()
     group = GroupCommit(slow, most_waiting=3)
@@ -152,6 +180,25 @@ def test_every_thread_gets_its_own_outcome_and_the_counts_add_up(empty_engine: E
     assert (counts.received, counts.committed, counts.repeated, counts.rejected) == (201, 51, 50, 100)
     assert counts.events == len(rows)
     assert counts.commits < counts.received
+
+
+def test_a_pool_of_connections_that_the_server_dropped_costs_no_append(empty_engine: Engine) -> None:
+    store = PostgresStore(empty_engine)
+    held = [empty_engine.connect() for _ in range(6)]
+    for connection in held:
+        connection.execute(text("SELECT 1"))
+        connection.rollback()
+        connection.close()
+    with empty_engine.connect() as connection:
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = current_user"
+            )
+        ).all()
+        connection.invalidate()
+    outcomes = [store.append([Append("s", (WON,), "test", expect=number)])[0] for number in range(4)]
+    assert all(isinstance(outcome, Committed) for outcome in outcomes)
 
 
 def test_a_connection_that_the_server_dropped_is_replaced_without_the_caller_noticing(empty_engine: Engine) -> None:

@@ -91,16 +91,55 @@ def test_the_application_writes_events_past_the_guard_of_their_table_alone_and_n
                 insert(connection, table, row)
 
 
-@pytest.mark.parametrize("days", [-1, 1])
-def test_a_raw_row_from_another_time_than_now_is_refused(owner_engine: Engine, days: int) -> None:
+def test_versions_that_do_not_follow_their_stream_are_refused(engine: Engine, owner_engine: Engine) -> None:
+    with engine.connect() as connection:
+        last = last_of(connection)
+    for version in (2, 99):
+        ahead = replace(successor(last), stream="elsewhere", version=version)
+        ahead = replace(ahead, chain=link(last.chain, ahead))
+        for opened in (engine, owner_engine):
+            with pytest.raises(DBAPIError, match="versions of stream elsewhere"), opened.begin() as connection:
+                insert(connection, "events", ahead)
+
+
+def test_a_key_whose_event_never_came_is_refused_at_the_commit(engine: Engine) -> None:
+    arrays = "ARRAY['s'], ARRAY[0], ARRAY[NULL]::bigint[], ARRAY['k'], ARRAY[0], ARRAY[''::bytea], ARRAY[1]"
+    judging = f"SELECT outcomes FROM judge_appends({arrays})"  # noqa: S608 ours
+    assert "which no event took" in refusal(engine, judging)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM append_keys WHERE key = 'k'")).scalar() == 0
+
+
+@pytest.mark.usefixtures("apart")
+def test_the_guard_writes_for_no_other_table_than_the_logs(engine: Engine, owner_engine: Engine) -> None:
+    forge = """CREATE TEMPORARY TABLE forged (LIKE events);
+        CREATE TRIGGER forged AFTER INSERT ON forged REFERENCING NEW TABLE AS inserted
+            FOR EACH STATEMENT EXECUTE FUNCTION guard_insert();
+        INSERT INTO forged SELECT * FROM events LIMIT 1"""
+    assert "permission denied for function guard_insert" in refusal(engine, forge)
+    assert "is no table of this log" in refusal(owner_engine, forge)
+
+
+@pytest.mark.usefixtures("apart")
+def test_the_application_may_not_write_another_time_than_now_and_the_owner_none_that_goes_back(
+    engine: Engine, owner_engine: Engine
+) -> None:
     with owner_engine.connect() as connection:
         last = last_of(connection)
         now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-    at = last.at - timedelta(days=1) if days < 0 else now + timedelta(days=1)
-    moved = replace(successor(last), at=at)
-    moved = replace(moved, chain=link(last.chain, moved))
-    with pytest.raises(DBAPIError, match="chain breaks"), owner_engine.begin() as connection:
-        insert(connection, "events", moved)
+    for opened, at in (
+        (engine, now + timedelta(days=1)),
+        (engine, last.at - timedelta(days=1)),
+        (owner_engine, last.at - timedelta(days=1)),
+    ):
+        moved = replace(successor(last), at=at)
+        moved = replace(moved, chain=link(last.chain, moved))
+        with pytest.raises(DBAPIError, match="chain breaks"), opened.begin() as connection:
+            insert(connection, "events", moved)
+    ahead = replace(successor(last), at=now + timedelta(days=1))
+    with owner_engine.connect() as connection:
+        insert(connection, "events", replace(ahead, chain=link(last.chain, ahead)))
+        connection.rollback()
 
 
 TAKING_AWAY = (

@@ -29,7 +29,7 @@ HEAD = len(golden_rows())
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of keys of this test's own."""
     monkeypatch.setenv("FLYWHEEL_KEYS", str(tmp_path / "keys"))
-    return tmp_path / "keys"
+    return tmp_path / "keys" / "default"
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_what_another_project_signed_is_foreign_even_for_the_same_log(
 def test_what_another_key_signed_is_not_trusted_until_that_key_is_named(
     flywheel: Flywheel, signed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    first = tmp_path / "keys" / PUBLIC
+    first = tmp_path / "keys" / "default" / PUBLIC
     monkeypatch.setenv("FLYWHEEL_KEYS", str(tmp_path / "others"))
     assert "no public key at" in told(flywheel, "log", "verify", "--signature", str(signed))
     assert flywheel("log", "sign")[0] == 0
@@ -174,7 +174,7 @@ def test_a_file_that_is_no_key_is_named(flywheel: Flywheel, signed: Path, tmp_pa
     file.write_text(content)
     said = told(flywheel, "log", "verify", "--signature", str(signed), "--public-key", str(file))
     assert f"The file {file} holds no Ed25519 key" in said
-    (tmp_path / "keys" / PRIVATE).write_text(content)
+    (tmp_path / "keys" / "default" / PRIVATE).write_text(content)
     assert "holds no Ed25519 key" in told(flywheel, "log", "sign")
 
 

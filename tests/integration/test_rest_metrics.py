@@ -84,5 +84,21 @@ def test_beyond_the_bound_an_append_is_refused_at_once_and_counted_and_may_come_
     assert counts.rejected == 1
 
 
+def test_reads_go_on_while_as_many_appends_wait_as_are_let_in(empty_house: House) -> None:
+    client = client_of(empty_house)
+    with ThreadPoolExecutor(60) as pool, empty_house.engine.connect() as connection:
+        connection.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))")
+        ).scalar()
+        waiting = [pool.submit(post, client, str(number)) for number in range(60)]
+        while empty_house.store.group.counts.waiting < 55:
+            pass
+        answers = [client.get(path).status_code for path in ("/healthz", "/metrics", "/v1/runs", "/v1/events")]
+        connection.rollback()
+        assert {future.result(20).status_code for future in waiting} == {201}
+    assert answers == [200] * 4
+    assert empty_house.store.group.counts.commits < 20
+
+
 def test_the_format_says_its_version(empty_house: House) -> None:
     assert client_of(empty_house).get("/metrics").headers["Content-Type"].startswith("text/plain; version=")

@@ -85,7 +85,7 @@ def prepared(server: Database, superuser_url: str, run_sql: Callable[[str], None
         applied(superuser, *options)
         yield Prepared(urls, superuser)
     finally:
-        run_sql(f'DROP DATABASE IF EXISTS "{PREFIX}" WITH (FORCE)')
+        run_sql(f'DROP DATABASE IF EXISTS "{PREFIX}"')
         admin = create_engine(superuser_url, isolation_level="AUTOCOMMIT")
         with admin.connect() as connection:
             for role in ROLES.values():

@@ -20,7 +20,7 @@ from eventlog.errors import BlobDamaged, BlobErased, BrokenChain, FlywheelError,
 from eventlog.keys import MemoryKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position, Repeated
-from eventlog.transfer import FORMAT, PLAIN_BLOBS, export_log, import_log
+from eventlog.transfer import FORMAT, PLAIN_BLOBS, events_in, export_log, import_log
 from projections import ALL
 from projections.projection import digest_changes
 from projections.projector import Projector
@@ -61,7 +61,7 @@ def refusing(server: Database, run_sql: Callable[[str], None], templates: dict[s
     opened = open_engine(server.named(name).owner_url)
     yield opened
     opened.dispose()
-    run_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
+    run_sql(f'DROP DATABASE "{name}"')
 
 
 def assert_nothing_was_written(engine: Engine) -> None:
@@ -275,6 +275,69 @@ def test_a_file_that_was_tampered_with_is_refused_by_name_and_nothing_of_it_is_k
     with pytest.raises(error):
         import_log(refusing, written(tmp_path, copied))
     assert_nothing_was_written(refusing)
+
+
+def test_a_value_that_the_database_refuses_is_told_without_its_statement(
+    refusing: Engine, entries: Entries, tmp_path: Path
+) -> None:
+    copied: Entries = json.loads(json.dumps(entries))
+    first(copied, "key")["key"] = None
+    with pytest.raises(NotALog) as caught:
+        import_log(refusing, written(tmp_path, copied))
+    assert "append_keys" in str(caught.value)
+    assert "INSERT" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_progress_is_called_once_for_each_event_and_the_header_says_how_many(
+    engine: Engine, target: Engine, tmp_path: Path
+) -> None:
+    file, out, back = tmp_path / "log.ndjson.gz", list[int](), list[int]()
+    export_log(engine, file, lambda: out.append(1))
+    import_log(target, file, lambda: back.append(1))
+    assert (len(out), len(back), events_in(file)) == (END, END, END)
+
+
+@pytest.mark.parametrize("head", [None, -1, "7", [1]])
+def test_a_header_without_a_number_of_events_is_refused_by_name(tmp_path: Path, head: object) -> None:
+    file = written(tmp_path, [{"format": FORMAT, "head": head}])
+    with pytest.raises(NotALog, match="a number of events"):
+        events_in(file)
+
+
+@pytest.mark.parametrize("name", ["log.ndjson", "log.ndjson.gz"])
+def test_an_export_is_private_also_where_a_readable_half_of_one_was_left(
+    empty_engine: Engine, tmp_path: Path, name: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("kept")
+    (tmp_path / f"{name}.partial").symlink_to(elsewhere)
+    export_log(empty_engine, tmp_path / name)
+    assert elsewhere.read_text() == "kept"
+    (tmp_path / f"{name}.partial").write_text("half")
+    (tmp_path / f"{name}.partial").chmod(0o644)
+    export_log(empty_engine, tmp_path / name)
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_export_is_on_the_disk_before_it_bears_its_name(
+    empty_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts: list[str] = []
+    sync, rename = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        acts.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    def renamed(self: Path, other: Path) -> Path:
+        acts.append("renamed")
+        return rename(self, other)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    export_log(empty_engine, tmp_path / "log")
+    assert acts == ["log.partial", "renamed", tmp_path.name]
 
 
 @pytest.mark.parametrize("line", ["[]", "7", "{", "", '"text"', "\x00"])

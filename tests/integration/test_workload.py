@@ -8,7 +8,6 @@ from sqlalchemy import Engine
 
 from benchmarks.workload import fill
 from eventlog.chain import GENESIS, verified
-from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
 from projections import ALL
@@ -22,9 +21,8 @@ from tests.golden.test_golden_samples import sample
 
 
 def test_a_workload_is_a_log_as_appends_would_have_made_it(empty_database: Database, empty_engine: Engine) -> None:
-    owner = open_engine(empty_database.owner_url)
-    amount = fill(owner, 6000, seed=3)
-    owner.dispose()
+    fill(empty_database.app_url, "default", 3000)
+    amount = fill(empty_database.app_url, "default", 6000)
     store = PostgresStore(empty_engine)
     assert store.head() == amount >= 6000
     assert sum(1 for _ in verified(store.stored(), after=START, previous=GENESIS)) == amount

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.intentions import Journal, call, is_pending, settled
-from benchmarks.made import EVENTS_A_RUN, appends_of_run, batches
+from benchmarks.made import CYCLE, EVENTS_A_CYCLE, EVENTS_A_RUN, appends_of_run, batches, encoded_of_run
 from benchmarks.report import at_least, at_most, percentile, report
+from eventlog.codec import encode_append
 from eventlog.store import Committed, Position, Repeated
 
 
@@ -24,6 +25,18 @@ def test_batches_hold_exactly_their_events_and_no_key_comes_twice(size: int) -> 
 def test_a_run_is_the_same_whenever_it_is_made() -> None:
     assert appends_of_run(7) == appends_of_run(7)
     assert sum(len(request.events) for request in appends_of_run(7)) == EVENTS_A_RUN
+
+
+def test_what_is_made_encoded_is_what_encoding_the_events_gives() -> None:
+    made = [encoded for number in range(CYCLE) for encoded in encoded_of_run(number)]
+    assert made == [encode_append(request) for number in range(CYCLE) for request in appends_of_run(number)]
+    assert sum(len(encoded.events) for encoded in made) == EVENTS_A_CYCLE
+    assert {encoded.events[0].type for encoded in made} >= {
+        "RunMissing",
+        "RewriteProposed",
+        "RewriteWon",
+        "RewriteLost",
+    }
 
 
 def test_floors_and_ceilings_are_missed_on_their_own_sides(capsys: pytest.CaptureFixture[str]) -> None:

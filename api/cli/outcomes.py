@@ -1,0 +1,62 @@
+"""`flywheel outcomes`: how the runs of each sweep went, counted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gate.figures import decimal, dollars
+from projections.errors import NotThereYet
+from projections.outcomes import OUTCOMES, selected
+
+from ..reading import read_position
+from .output import AsJson, AsOf, emit_json, opened, table
+
+_COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")
+
+
+def outcomes(
+    sweep: Annotated[str | None, typer.Option(help="Only this sweep or evaluation.")] = None,
+    template: Annotated[str | None, typer.Option(help="Only this template.")] = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count how runs went: by sweep, by template, with a candidate (treated) or without.
+
+    Passed is of graded. Steps, value and cost are sums; where some are not known, the sum says of how many runs it is.
+    What happened counts, also of runs that were withdrawn since.
+    """
+    with opened() as house:
+        wanted, head = read_position(house.store, as_of), house.store.head()
+        if wanted is not None and wanted > head:
+            raise NotThereYet(expected=wanted, actual=head)
+        found = house.frames.read(OUTCOMES, head if wanted is None else wanted)
+    rows = selected(found, sweep=sweep, template=template).to_dicts()
+    if as_json:
+        emit_json(rows)
+        return
+    is_filtered = sweep is not None or template is not None
+    empty = "no such runs" if is_filtered else "no runs yet; `flywheel run` makes some"
+    table(_COLUMNS, [[_cell(row, column) for column in _COLUMNS] for row in rows], empty=empty)
+
+
+def _cell(row: dict[str, Any], column: str) -> object:
+    """A cell for people."""
+    match column:
+        case "treated":
+            return {True: "yes", False: "", None: "?"}[row["is_treated"]]
+        case "value":
+            return _sum(decimal(row["value"]), row["valued"], row["graded"])
+        case "cost":
+            return _sum(dollars(row["cost"]), row["priced"], row["graded"])
+        case "sweep" | "template":
+            return "?" if row[column] is None else row[column]
+        case _:
+            return row[column]
+
+
+def _sum(total: str, known: int, graded: int) -> str:
+    if not known:
+        return ""
+    return total if known == graded else f"{total} of {known} runs"

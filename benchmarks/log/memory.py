@@ -1,0 +1,62 @@
+"""The memory that a rebuild of all folds takes, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.report import Target, at_most
+from eventlog.database import open_engine
+
+from .rebuilding import whole
+from .server import Server
+
+RATIO = "rebuild: peak memory, largest log / smallest"
+TARGETS: dict[str, Target] = {RATIO: at_most(1.25)}
+_ROOT = Path(__file__).parents[2]
+
+
+def measured(server: Server, project: str) -> dict[str, float]:
+    """The peak, the seconds and the events of one rebuild of the log as it stands; its tables are made live."""
+    command = [sys.executable, "-m", "benchmarks.log.memory", project]
+    done = subprocess.run(command, input=server.app_url, capture_output=True, text=True, check=False, cwd=_ROOT)
+    if done.returncode != 0:
+        raise RuntimeError(f"the rebuild ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def figures_of(found: Mapping[str, float]) -> dict[str, float]:
+    """As the table shows one rebuild."""
+    events = int(found["events"])
+    return {
+        f"rebuild: peak memory at {events:,} events, MB": found["peak_mb"],
+        f"rebuild: all folds at {events:,} events, s": found["seconds"],
+    }
+
+
+def main() -> None:
+    """Rebuild everything once in this process; print what it took."""
+    engine = open_engine(sys.stdin.read(), sys.argv[1])
+    began = time.perf_counter()
+    events = whole(engine)
+    print(json.dumps({"seconds": time.perf_counter() - began, "peak_mb": _peak_mb(), "events": events}))
+
+
+def _peak_mb() -> float:
+    """The most memory this program ever held: on Linux `ru_maxrss` counts what the parent held before the exec too."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return kilobytes / 1024
+
+
+if __name__ == "__main__":
+    main()
