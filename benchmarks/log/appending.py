@@ -29,6 +29,9 @@ from .server import Server
 COMMITS = {1: 600, 10: 300, 100: 80, 1000: 16}
 """Commits in one repeat, at each size."""
 
+MANY = "ours in the appends of runs"
+"""The same batch as the requests that runs make of it, each with a key, a stream and a version of its own."""
+
 THREADS = 32
 EACH = 40
 
@@ -81,15 +84,17 @@ def _at(
     size: int, commits: int, repeats: int, store: PostgresStore, bare: psycopg.Connection[Any], other: Peer | None
 ) -> dict[str, float]:
     arms: dict[str, Callable[[], tuple[int, float]]] = {
-        "ours": lambda: _ours(store, size, commits),
+        "ours": lambda: _ours(store, size, commits, joined=True),
+        MANY: lambda: _ours(store, size, commits),
         "COPY": lambda: _copy(bare, size, commits),
     }
     if other is not None:
         arms["eventsourcing"] = lambda: other.insert(plain(_flat(size, commits)), size)
     rates = median_rates(arms, repeats)
     figures = {f"append {name}, {size} a commit, events/s": rate for name, rate in rates.items()}
-    for name in [*arms][1:]:
+    for name in [*arms][2:]:
         figures[f"append ours / {name}, {size} a commit"] = rates["ours"] / rates[name]
+        figures[f"append {MANY} / {name}, {size} a commit"] = rates[MANY] / rates[name]
     return figures
 
 
@@ -97,12 +102,19 @@ def _flat(size: int, commits: int) -> list[Append]:
     return [request for batch in batches(size, commits, prefix=next(_prefixes)) for request in batch]
 
 
-def _ours(store: PostgresStore, size: int, commits: int) -> tuple[int, float]:
-    ready = [prepared(batch) for batch in batches(size, commits, prefix=next(_prefixes))]
+def _ours(store: PostgresStore, size: int, commits: int, *, joined: bool = False) -> tuple[int, float]:
+    found = batches(size, commits, prefix=next(_prefixes))
+    ready = [prepared((_joined(batch),) if joined else batch) for batch in found]
     began = time.perf_counter()
     for requests in ready:
         put(store, requests)
     return size * commits, time.perf_counter() - began
+
+
+def _joined(batch: Sequence[Append]) -> Append:
+    """The events of a batch as one request for one new stream."""
+    events = tuple(event for request in batch for event in request.events)
+    return Append(f"{batch[0].stream}/{batch[0].key}", events, batch[0].actor, expect=0, key=f"joined:{batch[0].key}")
 
 
 def _copy(bare: psycopg.Connection[Any], size: int, commits: int) -> tuple[int, float]:

@@ -133,13 +133,14 @@ def test_a_log_that_is_another_from_its_first_event_on_is_foreign(
 
 
 def test_what_another_project_signed_is_foreign_even_for_the_same_log(
-    flywheel: Flywheel, signed: Path, monkeypatch: pytest.MonkeyPatch
+    flywheel: Flywheel, signed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     exported = signed.with_name("log.ndjson")
     assert flywheel("log", "export", str(exported))[0] == 0
     monkeypatch.setenv("FLYWHEEL_PROJECT", "other")
     assert flywheel("log", "import", str(exported))[0] == 0
-    said = told(flywheel, "log", "verify", "--signature", str(signed))
+    key = str(tmp_path / "keys" / "default" / PUBLIC)
+    said = told(flywheel, "log", "verify", "--signature", str(signed), "--public-key", key)
     assert "the log of the project 'other': expected that of 'default'" in said
 
 
