@@ -16,7 +16,7 @@ from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
 from eventlog.store import START
 from migrations.migrate import migrate
-from projections import ALL, framing, projector, reader, rebuild, withdrawal
+from projections import ALL, projector, reader, rebuild, withdrawal
 from projections.projection import digest_changes, replay
 from projections.views import PostgresViews
 from tests.conftest import Database
@@ -84,7 +84,6 @@ def test_both_stores_agree_whatever_is_done_in_whatever_order(
     monkeypatch.setattr(write, "ROW_GROUP", positions)
     monkeypatch.setattr(appending, "_ROWS_A_PART", positions)
     monkeypatch.setattr(verification, "_LARGEST", positions)
-    monkeypatch.setattr(framing, "_MERGED_AT_ONCE", max(2, keys))
     monkeypatch.setattr(projector, "_MOST_KEYS", keys)
 
     class Machine(LogMachine):
