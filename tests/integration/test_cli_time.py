@@ -34,7 +34,20 @@ NO_STATE = frozenset(
 )
 """Commands that print JSON and read no state at one position, or are told it in another way."""
 
-CHANGES = ("run", "issue", "revoke", "point", "back", "serve", "export", "import", "erase", "withdraw", "sweep", "grade")
+CHANGES = (
+    "run",
+    "issue",
+    "revoke",
+    "point",
+    "back",
+    "serve",
+    "export",
+    "import",
+    "erase",
+    "withdraw",
+    "sweep",
+    "grade",
+)
 """The last words of commands that do something."""
 
 RUN = "marketplace-1__marketplace.lead_filtered_search__seed1__s0"
