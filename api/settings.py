@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -72,3 +73,8 @@ def read_settings() -> Settings:
         first = error.errors()[0]
         name = "FLYWHEEL_" + "_".join(str(part) for part in first["loc"]).upper()
         raise BadSetting(name=name, actual=first["input"], expected=first["msg"]) from error
+
+
+def keep_ray_quiet() -> None:
+    """Tell Ray, before its import, not to report its use to its makers; it takes that from the environment alone."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -84,8 +84,6 @@ def on_ray(address: str | None = None) -> MapOver:
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    # Ray reports its use to its makers unless it is told not to before it is imported.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray  # noqa: PLC0415 an extra
     except ImportError as error:

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection
 
-from eventlog.events import RunsWithdrawn
-from eventlog.store import EventStore, Position, Recorded
+from eventlog.store import EventStore, Position
 
 from .projection import WITHDRAWAL, AnyFold, Change, Fold, advance, keyed, latest, replayed, rests
 from .reader import PAGE, columns, page, resting, rows_of_streams, withdrawals
@@ -20,11 +19,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 Range = tuple[int, int]
 """After a position, up to a position."""
-
-
-def withdrawn_runs(events: Iterable[Recorded]) -> frozenset[str]:
-    """The runs that any of these events withdraws."""
-    return frozenset(run for item in events if isinstance(item.event, RunsWithdrawn) for run in item.event.runs)
 
 
 Fresh = tuple[dict[str, Any], set[str]]

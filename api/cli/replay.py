@@ -21,6 +21,7 @@ from projections.views import PostgresViews
 
 from ..house import House
 from ..reading import read_position
+from ..settings import keep_ray_quiet
 from .output import ERR, AsJson, bar, emit_json, gauge, opened, say, table
 
 _MOST_PROCESSES = 256
@@ -96,6 +97,7 @@ def engine_of(given: str) -> MapOver:
     if name == "processes" and (rest == "" or (rest.isascii() and rest.isdigit() and 0 < int(rest) <= _MOST_PROCESSES)):
         return on_processes(int(rest or os.cpu_count() or 1))
     if name == "ray":
+        keep_ray_quiet()
         return on_ray(rest or None)
     expected = f"here, processes, processes:1 to processes:{_MOST_PROCESSES}, ray or ray:HOST:PORT"
     raise typer.BadParameter(f"--frames-on is {given!r}: expected {expected}")

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
@@ -119,7 +120,7 @@ def _until_refused(
 def _tried(store: PostgresStore, request: Append, taken: dict[str, Outcome], met: Counter[str]) -> bool:
     try:
         taken[request.key] = store.append([request])[0]
-    except Exception as error:  # noqa: BLE001 what kind of error a full disk gives is what is asked here
+    except (SQLAlchemyError, FlywheelError, OSError) as error:
         met[type(getattr(error, "orig", error)).__name__] += 1
         print(type(error).__name__, str(error).splitlines()[:1], file=sys.stderr)
         return False

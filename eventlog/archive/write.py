@@ -94,9 +94,8 @@ def _next(
         partial.mkdir()
         manifest = _written(owner, partial, first, last, chain, progress)
         partial.rename(folder / manifest.folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # there only where it was not renamed
     _flush(folder)
     return manifest
 
