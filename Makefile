@@ -19,8 +19,10 @@ help: ## list the targets
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-.venv/.dev: .venv/.run requirements/dev.txt
+# Only the pages of miniwob are wanted, not the drivers it depends on.
+.venv/.dev: .venv/.run requirements/dev.txt requirements/miniwob.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/miniwob.txt
 	@touch $@
 
 setup: .venv/.dev ## virtual environment with everything the tests need
