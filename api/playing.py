@@ -9,8 +9,8 @@ from typing import Protocol
 from agents.envs.client import EnvClient
 from agents.learning.memory import pieces_from
 from agents.plans import Piece
-from agents.rollouts.play import Job
-from agents.rollouts.record import dispatch, rollout
+from agents.rollouts.play import Job, Means
+from agents.rollouts.record import dispatch, rollout, stopwatch
 from eventlog.events import Artifact
 
 from .decide import Course, prices
@@ -38,11 +38,11 @@ def play_jobs(
     house: House, client: EnvClient, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
 ) -> None:
     """Play every job, at the prices in force now."""
-    book = prices(house.views())
+    means = Means(client, prices(house.views()), course.rule, stopwatch)
     with reporter.phase(title, len(jobs)) as advance:
         for _ in dispatch(
             jobs,
-            lambda job: rollout(job, house.store, house.blobs, client, book, course.rule),
+            lambda job: rollout(job, house.store, house.blobs, means),
             max_parallel=course.max_parallel,
         ):
             advance()

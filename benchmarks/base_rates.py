@@ -19,7 +19,8 @@ from rich.table import Table
 from agents.envs.contract import INSTANCE_HEADER
 from agents.envs.pages import Session
 from agents.envs.provider import known_sites
-from agents.executors.plan import Execution, execute
+from agents.executors.executor import Execution
+from agents.executors.plan import execute
 from agents.plans import Plan
 from agents.rollouts.tasks import PLANS
 from gate.stats import wilson

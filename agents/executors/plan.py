@@ -4,65 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
+from typing import Final
 
-from eventlog.events import RunStatus, Step, StepOutcome
+from eventlog.events import RunStatus, Step
 
+from ..envs.contract import Instance
 from ..envs.pages import Absent, Page, Session
 from ..plans import Plan
+from .executor import Assignment, Execution, Taken, Verified, Watch, outcome_of, unwatched
 
-NAME = "plan"
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """One step as it went: its outcome, the status of the page it led to, and what that page said."""
-
-    index: int
-    step: Step
-    outcome: StepOutcome
-    http_status: int | None
-    text: str | None
+NAME: Final = "plan"
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
-    """A whole plan as it went; `page` is where it ended."""
+class PlanExecutor:
+    """The executor over HTTP; it draws nothing."""
 
-    taken: tuple[Taken, ...]
-    status: RunStatus
-    page: Page | None
+    name: str = NAME
+    offers_logprobs: bool = False
 
-    @property
-    def failed(self) -> Taken | None:
-        """The step that stopped it, if one did."""
-        return next((taken for taken in self.taken if taken.outcome != "ok"), None)
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor."""
+        with Session(instance.url) as session:
+            return execute(assignment.plan, session, max_steps=assignment.max_steps, watch=watch)
 
 
-def execute(plan: Plan, session: Session, *, max_steps: int) -> Execution:
+def execute(plan: Plan, session: Session, *, max_steps: int, watch: Watch = unwatched) -> Execution:
     """Walk the plan. Raises EnvironmentDown where the site does not answer: that is no outcome of the agent."""
     taken: list[Taken] = []
-    page: Page | None = None
-    for result, page in _walk(plan[:max_steps], session):
-        taken.append(result)
-        if result.outcome != "ok":
-            return Execution(tuple(taken), "halted", page)
-    return Execution(tuple(taken), "completed" if len(plan) <= max_steps else "out_of_budget", page)
+    verified: list[Verified] = []
+    for step in _walk(plan[:max_steps], session):
+        taken.append(step)
+        if (found := watch(step)) is not None:
+            verified.append(found)
+        if step.outcome != "ok":
+            return Execution(tuple(taken), "halted", verified=tuple(verified))
+    status: RunStatus = "completed" if len(plan) <= max_steps else "out_of_budget"
+    return Execution(tuple(taken), status, verified=tuple(verified))
 
 
-def _walk(plan: Plan, session: Session) -> Iterator[tuple[Taken, Page | None]]:
+def _walk(plan: Plan, session: Session) -> Iterator[Taken]:
     page: Page | None = None
     for index, step in enumerate(plan):
         try:
             moved = _act(step, page, session)
         except Absent as absent:
-            yield Taken(index, step, absent.problem, None, None), page
+            yield Taken(index, step, absent.problem, None, None)
             continue
         if moved is None:
-            yield Taken(index, step, "ok", None, None), page
+            yield Taken(index, step, "ok", None, None)
             continue
         page = moved
-        yield Taken(index, step, outcome_of(page.status), page.status, page.text()), page
+        yield Taken(index, step, outcome_of(page.status), page.status, page.text())
 
 
 def _act(step: Step, page: Page | None, session: Session) -> Page | None:
@@ -82,14 +75,3 @@ def _act(step: Step, page: Page | None, session: Session) -> Page | None:
         case "submit":
             return session.submit(page, label)
     return None
-
-
-def outcome_of(status: int) -> StepOutcome:
-    """How a page's status reads to an agent."""
-    if status < HTTPStatus.BAD_REQUEST:
-        return "ok"
-    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return "forbidden"
-    if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
-        return "invalid_form"
-    return "not_found" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"

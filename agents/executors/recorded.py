@@ -19,7 +19,8 @@ from eventlog.events import Step, StepTaken
 from ..envs.pages import LONGEST_TEXT, Page, Session, plain
 from ..learning.recovery import is_possible
 from ..plans import Plan
-from .plan import Execution, execute
+from .executor import Execution
+from .plan import execute
 
 ROOT = "http://recorded.invalid/"
 LINK, FORM = "@link/", "@form"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Literal, Protocol
 
-from eventlog.events import FrozenModel
+from eventlog.events import FrozenModel, Said, Sampling
 
 from ..envs.mutations import last_mutation_id
 from ..models.errors import ModelFailure
-from ..models.model import Image, Message, Model, Sampling
+from ..models.model import Image, Message, Model
 from ..models.structured import complete_as
 from ..rewards import expected_ops
 from ..rewards.steps import operation_of
@@ -23,9 +23,6 @@ from ..rewards.tables import OpsByStepKind
 PROMPT_VERSION: Final = "step-1"
 SAMPLING: Final = Sampling(temperature_micro=0, max_tokens=256)
 LONGEST_PAGE: Final = 4_000
-
-Said = Literal["passed", "failed", "unknown"]
-"""unknown: the one who was asked could not answer. It is no signal, and never counts as failed."""
 
 Delta = Sequence[Mapping[str, object]]
 

@@ -10,9 +10,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from eventlog.events import FrozenModel
+from eventlog.events import FrozenModel, Sampling
 
-from .model import MICRO, Completion, Image, Message, Model, Sampling
+from .model import MICRO, Completion, Image, Message, Model
 from .structured import complete_as
 
 PROMPT_VERSION: Final = "judge-1"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from eventlog.events import FrozenModel
+from eventlog.events import Sampling
 
 from .errors import NotOffered
 
@@ -39,18 +39,6 @@ class Message:
     def text(self) -> str:
         """The texts of it, a line each."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
-
-
-class Sampling(FrozenModel):
-    """How to draw. Nothing is left to a backend's default but the seed, where None asks for none."""
-
-    temperature_micro: Annotated[int, Field(ge=0, le=2 * MICRO)]
-    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
-    top_p_micro: Annotated[int, Field(ge=1, le=MICRO)] = MICRO
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    samples: Annotated[int, Field(ge=1, le=128)] = 1
-    wants_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

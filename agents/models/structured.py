@@ -7,8 +7,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from eventlog.events import Sampling
+
 from .errors import AnswerUnstructured
-from .model import Completion, Message, Model, Request, Sampling, Schema
+from .model import Completion, Message, Model, Request, Schema
 
 B = TypeVar("B", bound=BaseModel)
 _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)

@@ -6,10 +6,11 @@ What the run meant is decided elsewhere; here it becomes facts. A site that does
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from eventlog.blobs import Blob
+from eventlog.chain import digest
 from eventlog.events import (
     AnyEvent,
     ArmRun,
@@ -22,7 +23,6 @@ from eventlog.events import (
     RunMissing,
     RunStarted,
     Spec,
-    StepTaken,
     TaskSpec,
     Template,
     Usage,
@@ -34,13 +34,13 @@ from ..envs.contract import Graded, Instance, Mutation
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..envs.pages import Session
 from ..executors import plan as plan_executor
-from ..executors.plan import Execution, Taken
+from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
+from ..executors.plan import PlanExecutor
 from ..learning.recovery import propose
+from ..models.errors import ModelFailure
 from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
 from ..rewards import graded
-
-PAGE_TYPE = "text/plain; charset=utf-8"
-JSON_TYPE = "application/json"
+from .facts import JSON_TYPE, facts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,40 @@ class Job:
         """The template's plan with memory applied, and the candidate on trial."""
         return apply_overlay(self.template.plan_steps, self.pieces, forced=self.candidate)
 
+    def assignment(self, profile: bytes | None = None) -> Assignment:
+        """What its executor is given. A model draws by the instance's seed and the sibling's index."""
+        return Assignment(
+            instruction=self.template.instruction,
+            plan=self.overlaid().plan,
+            max_steps=self.template.max_steps,
+            seed=drawing_seed(self.spec),
+            temperature_micro=self.spec.temperature_micro or 0,
+            profile=profile,
+        )
+
+
+def drawing_seed(spec: Spec) -> int:
+    """What a model draws with in a run: other for each spec, the same whenever it is played (31 bits)."""
+    return int.from_bytes(digest([spec.sweep, spec.spec_id])[:4]) >> 1
+
+
+PLAN = PlanExecutor()
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a run is played with: an environment, the executor, who looks at its steps, prices, the rule of proposals.
+
+    `watching` makes the watch of one instance; `stopwatch` gives monotonic microseconds.
+    """
+
+    environment: EnvClient
+    book: PriceBook
+    rule: PromotionRule
+    stopwatch: Callable[[], int]
+    executor: Executor = PLAN
+    watching: Callable[[Instance], Watch] = lambda _instance: unwatched
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -75,7 +109,7 @@ class Played:
     proposals: tuple[RewriteProposed, ...]
 
 
-def started(job: Job) -> tuple[RunStarted, Blob]:
+def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
     """The first event of a run and the blob of the plan that it will execute."""
     overlaid = job.overlaid()
     blob = Blob(JSON_TYPE, plan_bytes(overlaid.plan))
@@ -92,7 +126,7 @@ def started(job: Job) -> tuple[RunStarted, Blob]:
         spec=job.spec,
         task_spec=task_spec,
         artifact=job.artifact,
-        executor=plan_executor.NAME,
+        executor=executor,
         plan=blob.digest,
         applied=overlaid.applied,
         arm=job.arm,
@@ -100,76 +134,65 @@ def started(job: Job) -> tuple[RunStarted, Blob]:
     return event, blob
 
 
-def play(job: Job, client: EnvClient, book: PriceBook, rule: PromotionRule, stopwatch: Callable[[], int]) -> Played:
-    """Execute and grade. `stopwatch` gives monotonic microseconds. Infrastructure failures become RunMissing."""
+def play(job: Job, means: Means) -> Played:
+    """Execute and grade. What fails but the agent becomes RunMissing."""
     try:
-        instance = client.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
+        instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
-            return _played(job, client, instance, book, rule, stopwatch)
+            return _played(job, means, instance)
         finally:
-            _close(client, instance)
-    except EnvironmentFailure as failure:
+            _close(means.environment, instance)
+    except (EnvironmentFailure, ModelFailure) as failure:
         missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=str(failure))
         return Played((missing,), (), ())
 
 
-def _played(
-    job: Job,
-    client: EnvClient,
-    instance: Instance,
-    book: PriceBook,
-    rule: PromotionRule,
-    stopwatch: Callable[[], int],
-) -> Played:
-    fingerprint = _sha(client.state(instance).fingerprint)
+def _played(job: Job, means: Means, instance: Instance) -> Played:
+    environment = means.environment
+    fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
-    plan = job.overlaid().plan
-    with Session(instance.url) as session:
-        began = stopwatch()
-        execution = plan_executor.execute(plan, session, max_steps=job.template.max_steps)
-        wall = stopwatch() - began
-        finish, end_state = _finished(job, client, instance, execution, wall)
-        judged = client.oracle(instance, job.template.oracle_task_id)
-        proposals = _proposals(job, execution, judged, rule, session)
+    began = means.stopwatch()
+    execution = means.executor.execute(job.assignment(), instance, means.watching(instance))
+    wall = means.stopwatch() - began
+    finish, end_state = _finished(job, environment, instance, execution, wall)
+    judged = environment.oracle(instance, job.template.oracle_task_id)
+    proposals = _proposals(job, execution, judged, means.rule, instance)
     reward = graded(
-        job.run, job.spec.group_id, judged.score_micro, judged.reasons, finish.usage, book, passed=judged.passed
+        job.run, job.spec.group_id, judged.score_micro, judged.reasons, finish.usage, means.book, passed=judged.passed
     )
-    pages = tuple(Blob(PAGE_TYPE, taken.text.encode()) for taken in execution.taken if taken.text is not None)
-    steps = tuple(_step(job.run, taken) for taken in execution.taken)
-    return Played((reset, *steps, finish, reward), (*pages, end_state), proposals)
-
-
-def _step(run: str, taken: Taken) -> StepTaken:
-    page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode()).digest
-    return StepTaken(
-        run=run,
-        index=taken.index,
-        action=taken.step.type,
-        intent=taken.step.intent,
-        outcome=taken.outcome,
-        http_status=taken.http_status,
-        observation=page,
-    )
+    facts = facts_of(job.run, execution)
+    return Played((reset, *facts.events, finish, reward), (*facts.blobs, end_state), proposals)
 
 
 def _finished(
-    job: Job, client: EnvClient, instance: Instance, execution: Execution, wall: int
+    job: Job, environment: EnvClient, instance: Instance, execution: Execution, wall: int
 ) -> tuple[RunFinished, Blob]:
-    mutations = client.mutations(instance)
+    mutations = environment.mutations(instance)
     end_state = Blob(JSON_TYPE, json.dumps([_plain(mutation) for mutation in mutations], sort_keys=True).encode())
     event = RunFinished(
         run=job.run,
         status=execution.status,
-        fingerprint=_sha(client.state(instance).fingerprint),
+        fingerprint=_sha(environment.state(instance).fingerprint),
         end_state=end_state.digest,
         mutations=len(mutations),
-        usage=Usage(actions=len(execution.taken), wall_microseconds=wall, input_tokens=0, output_tokens=0),
+        usage=Usage(
+            actions=len(execution.taken),
+            wall_microseconds=wall,
+            input_tokens=_total(call.completion.input_tokens for call in execution.called),
+            output_tokens=_total(call.completion.output_tokens for call in execution.called),
+        ),
     )
     return event, end_state
 
 
+def _total(tokens: Iterable[int | None]) -> int | None:
+    """The sum; unknown where one of them is, zero where no model was called."""
+    found = list(tokens)
+    return None if None in found else sum(count or 0 for count in found)
+
+
 def _proposals(
-    job: Job, execution: Execution, judged: Graded, rule: PromotionRule, session: Session
+    job: Job, execution: Execution, judged: Graded, rule: PromotionRule, instance: Instance
 ) -> tuple[RewriteProposed, ...]:
     failed = execution.failed
     if not job.learns or judged.passed or failed is None or job.candidate is not None:
@@ -179,7 +202,8 @@ def _proposals(
     place = job.template.plan_steps.index(failed.step)
     following = job.template.plan_steps[place + 1] if place + 1 < len(job.template.plan_steps) else None
     try:
-        found = propose(failed.step, following, session)
+        with Session(instance.url) as session:
+            found = propose(failed.step, following, session)
     except EnvironmentFailure:
         return ()  # the run is played and graded: what recovery meets afterwards takes nothing from it
     return tuple(proposal.event(job.run, rule) for proposal in found)
@@ -193,7 +217,7 @@ def _sha(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")
 
 
-def _cause(failure: EnvironmentFailure) -> MissingCause:
+def _cause(failure: EnvironmentFailure | ModelFailure) -> MissingCause:
     match failure:
         case EnvironmentDown():
             return "environment_down"
@@ -201,6 +225,8 @@ def _cause(failure: EnvironmentFailure) -> MissingCause:
             return "environment_refused"
         case ContractBroken():
             return "contract_broken"
+        case ModelFailure():
+            return "model_down"
         case _:
             return "platform_error"
 

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from eventlog.blobs import BlobStore
-from eventlog.events import PromotionRule, RunMissing
+from eventlog.events import RunMissing
 from eventlog.store import Append, EventStore, KeyReused, Position
-from projections.costs import PriceBook
 
-from ..envs.client import EnvClient
 from .errors import KeyTaken
-from .play import Job, Played, play, started
+from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
 MAX_PARALLEL = 4
@@ -29,19 +27,17 @@ def stopwatch() -> int:
     return time.monotonic_ns() // 1_000
 
 
-def rollout(
-    job: Job, store: EventStore, blobs: BlobStore, client: EnvClient, book: PriceBook, rule: PromotionRule
-) -> Played:
+def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means) -> Played:
     """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
 
     A run that was started with another plan, by other code, is missing: what it was started with can't be played.
     Raises KeyTaken where another stream holds the run's keys.
     """
-    start, plan = started(job)
+    start, plan = started(job, means.executor.name)
     blobs.put([plan])
     request = Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}")
     if _stands(store, request):
-        played = _tried(job, client, book, rule)
+        played = _tried(job, means)
     else:
         detail = "it was started with another plan than this code makes for it"
         missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
@@ -52,9 +48,9 @@ def rollout(
     return played
 
 
-def _tried(job: Job, client: EnvClient, book: PriceBook, rule: PromotionRule) -> Played:
+def _tried(job: Job, means: Means) -> Played:
     for _ in range(TRIES):
-        played = play(job, client, book, rule, stopwatch)
+        played = play(job, means)
         if played.events[-1].type != "RunMissing":
             break
     return played

@@ -22,6 +22,7 @@ from .gate import (
     VerdictReached,
 )
 from .memory import Artifact, Memory, MemoryQuarantined, PieceKind
+from .models import CheckName, ModelRole, Said, Sampling
 from .plans import Spec, Step, StepType, TaskSpec, Template
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
 from .rewards import JudgeOpined, RewardGraded, RewardTerms
@@ -42,12 +43,14 @@ from .runs import (
     ArmRun,
     InstanceReset,
     MissingCause,
+    ModelCalled,
     RunFinished,
     RunMissing,
     RunStarted,
     RunStatus,
     StepOutcome,
     StepTaken,
+    StepVerified,
     SweepPlanned,
     Usage,
 )
@@ -57,6 +60,8 @@ AnyEvent = (
     | RunStarted
     | InstanceReset
     | StepTaken
+    | ModelCalled
+    | StepVerified
     | RunFinished
     | RunMissing
     | RewardGraded
@@ -92,6 +97,7 @@ __all__ = [
     "BenchmarkTask",
     "ChampionPointed",
     "Change",
+    "CheckName",
     "DatasetFrozen",
     "Decision",
     "EvaluationOpened",
@@ -104,6 +110,8 @@ __all__ = [
     "Memory",
     "MemoryQuarantined",
     "MissingCause",
+    "ModelCalled",
+    "ModelRole",
     "PieceKind",
     "PriceBookSet",
     "PromotionRule",
@@ -122,12 +130,15 @@ __all__ = [
     "RunStarted",
     "RunStatus",
     "RunsWithdrawn",
+    "Said",
+    "Sampling",
     "SftQuery",
     "Spec",
     "Step",
     "StepOutcome",
     "StepTaken",
     "StepType",
+    "StepVerified",
     "SubjectErased",
     "SweepPlanned",
     "TaskSpec",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from .event import Count, FrozenModel, Name, Whole
 
-StepType = Literal["navigate", "click", "fill_field", "select_option", "submit"]
+StepType = Literal[
+    "navigate", "click", "fill_field", "select_option", "submit", "click_at", "press_key", "scroll", "finish"
+]
+"""What an agent can do. The last four are a policy's alone: no plan over HTTP holds them. click_at: `value` is `x,y` in
+pixels of the window. finish: the agent says that it is done, `value` is its answer."""
 
 
 class Step(FrozenModel):
@@ -46,7 +50,9 @@ class Template(FrozenModel):
 class Spec(FrozenModel):
     """One rollout to execute (the seeds' RolloutSpec). `template` is a template_id; the sweep makes re-runs distinct.
 
-    `candidate` names the one rewrite that a treated sibling carries beyond its artifact.
+    `candidate` names the one rewrite that a treated sibling carries beyond its artifact. Specs of one `state_key` are a
+    session: played in order, in one browser profile; without one a spec is independent. `temperature_micro` is what a
+    model draws with; an event without these two is written as it was before there were any.
     """
 
     spec_id: Name
@@ -56,6 +62,8 @@ class Spec(FrozenModel):
     sibling_index: Count
     sweep: Name
     candidate: Name | None = None
+    state_key: Annotated[Name | None, Field(exclude_if=lambda key: key is None)] = None
+    temperature_micro: Annotated[Count | None, Field(exclude_if=lambda micro: micro is None)] = None
 
 
 class TaskSpec(FrozenModel):

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Name, Whole
 from .memory import Artifact, PieceKind
+from .models import CheckName, ModelRole, Said, Sampling
 from .plans import Spec, StepType, TaskSpec, Template
 
 ArmName = Literal["champion", "challenger"]
@@ -19,7 +20,7 @@ StepOutcome = Literal[
 
 RunStatus = Literal["completed", "halted", "out_of_budget"]
 
-MissingCause = Literal["environment_down", "environment_refused", "contract_broken", "platform_error"]
+MissingCause = Literal["environment_down", "environment_refused", "contract_broken", "model_down", "platform_error"]
 
 
 class ArmRun(FrozenModel):
@@ -91,7 +92,7 @@ class InstanceReset(Event):
 
 
 class StepTaken(Event):
-    """One action and how it ended; the page it led to is a blob."""
+    """One action and how it ended; the page it led to is a blob, and so is the picture of it where there is one."""
 
     type: Literal["StepTaken"] = "StepTaken"
     run: Name
@@ -101,6 +102,42 @@ class StepTaken(Event):
     outcome: StepOutcome
     http_status: Count | None
     observation: BlobAddress | None
+    screenshot: Annotated[BlobAddress | None, Field(exclude_if=lambda screenshot: screenshot is None)] = None
+
+
+class ModelCalled(Event):
+    """One call of a model. `messages` is a chain of message blobs, `completion` its samples with ids and logprobs.
+
+    `step` is the step that it was asked for, None where it was asked before the first. `images` are the pictures in the
+    messages, which hold their addresses alone.
+    """
+
+    type: Literal["ModelCalled"] = "ModelCalled"
+    run: Name
+    index: Count
+    step: Count | None
+    role: ModelRole
+    model: Name
+    sampling: Sampling
+    messages: BlobAddress
+    images: tuple[BlobAddress, ...]
+    completion: BlobAddress
+    has_logprobs: bool
+    input_tokens: Count | None
+    output_tokens: Count | None
+
+
+class StepVerified(Event):
+    """What a step check said, and whose it was. `reason` is a blob: it may hold what a model wrote."""
+
+    type: Literal["StepVerified"] = "StepVerified"
+    run: Name
+    index: Count
+    check: CheckName
+    by: Literal["model", "oracle"]
+    said: Said
+    reason: BlobAddress
+    operations: tuple[Name, ...]
 
 
 class RunFinished(Event):

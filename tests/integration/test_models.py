@@ -31,11 +31,11 @@ from agents.models.errors import (
     NotOffered,
     RequestRejected,
 )
-from agents.models.model import Image, Message, Model, Request, Sampling, Schema
+from agents.models.model import Image, Message, Model, Request, Schema
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.structured import complete_as
 from agents.models.wire import Patience
-from eventlog.events import FrozenModel
+from eventlog.events import FrozenModel, Sampling
 from tests.model_server import LOGPROB, Asked, ModelServer, Reply, chat_completion, message, model_server
 
 KEY = "sk-very-secret-key"

@@ -22,7 +22,7 @@ from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
-from agents.rollouts.play import Job, Played, play, started
+from agents.rollouts.play import Job, Means, Played, play, started
 from agents.rollouts.record import TRIES, dispatch, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
@@ -55,7 +55,7 @@ class Room:
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
 
     def play(self, job: Job) -> Played:
-        return rollout(job, self.store, self.blobs, self.client, BOOK, RULE)
+        return rollout(job, self.store, self.blobs, Means(self.client, BOOK, RULE, stopwatch))
 
     def types(self, run: str) -> list[str]:
         return [recorded.event.type for recorded in self.store.read(stream=f"run/{run}")]
@@ -371,16 +371,16 @@ def a_site(pages: dict[str, tuple[int, str]]) -> Iterator[EnvClient]:
 
 def test_a_graded_run_keeps_its_grade_where_recovery_meets_a_site_that_is_down() -> None:
     with a_site({"/": (503, "busy")}) as client:
-        played = play(jobs([1])[0], client, BOOK, RULE, stopwatch)
+        played = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch))
     assert [event.type for event in played.events] == ["InstanceReset", "StepTaken", "RunFinished", "RewardGraded"]
     assert played.proposals == ()
 
 
 def test_a_page_that_is_down_makes_the_run_missing_and_a_page_that_fails_does_not() -> None:
     with a_site({"/boats": (503, "busy")}) as client:
-        down = play(jobs([1])[0], client, BOOK, RULE, stopwatch)
+        down = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch))
     with a_site({"/boats": (500, "oops")}) as client:
-        failed = play(jobs([1])[0], client, BOOK, RULE, stopwatch)
+        failed = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch))
     assert [event.type for event in down.events] == ["RunMissing"]
     assert isinstance(failed.events[-1], RewardGraded)
     assert [event.outcome for event in failed.events if event.type == "StepTaken"] == ["server_error"]
@@ -388,7 +388,7 @@ def test_a_page_that_is_down_makes_the_run_missing_and_a_page_that_fails_does_no
 
 def test_a_site_that_sends_its_agent_away_broke_the_contract() -> None:
     with a_site({"/boats": (302, "/i/other/boats")}) as client:
-        played = play(jobs([1])[0], client, BOOK, RULE, stopwatch)
+        played = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch))
     assert isinstance(played.events[-1], RunMissing)
     assert played.events[-1].reason == "contract_broken"
 

@@ -19,6 +19,8 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "RunStarted": ("artifact.memory.digest", "plan"),
     "SweepPlanned": ("artifact.memory.digest",),
     "StepTaken": ("observation",),
+    "ModelCalled": ("messages", "images.0", "completion"),
+    "StepVerified": ("reason",),
     "RunFinished": ("end_state",),
     "ChampionPointed": ("artifact.memory.digest",),
     "EvaluationOpened": ("champion.memory.digest", "challenger.memory.digest"),
@@ -28,7 +30,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
 
 def at(payload: Any, path: str) -> str:
     for part in path.split("."):
-        payload = payload[part]
+        payload = payload[int(part)] if part.isdigit() else payload[part]
     return str(payload)
 
 

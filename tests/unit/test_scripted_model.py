@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from agents.models.errors import AnswerUnstructured, NotOffered, ScriptEnded
-from agents.models.model import Image, Message, Model, Offers, Request, Sampling, Token
+from agents.models.model import Image, Message, Model, Offers, Request, Token
 from agents.models.scripted import Scripted
 from agents.models.structured import complete_as
-from eventlog.events import FrozenModel
+from eventlog.events import FrozenModel, Sampling
 
 ASK = (Message("user", ("Say é.",)),)
 GREEDY = Sampling(temperature_micro=0, max_tokens=50)

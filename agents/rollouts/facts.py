@@ -1,0 +1,146 @@
+"""What an execution left, as events and the blobs that they name. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from eventlog.blobs import Blob
+from eventlog.blobs.conversations import linked
+from eventlog.events import ModelCalled, StepTaken, StepVerified
+
+from ..executors.executor import Called, Execution, Taken, Verified
+from ..models.model import Completion, Image, Message, Sample
+from ..rewards.steps import operation_of
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
+
+PAGE_TYPE = "text/plain; charset=utf-8"
+PNG_TYPE = "image/png"
+JSON_TYPE = "application/json"
+
+StepFact = StepTaken | ModelCalled | StepVerified
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Events in the order in which they happened, and their blobs."""
+
+    events: tuple[StepFact, ...]
+    blobs: tuple[Blob, ...]
+
+
+def facts_of(run: str, execution: Execution) -> Facts:
+    """Each step: the calls that chose it, the step itself, what was said of it."""
+    calls = [(call.step, _called(run, number, call)) for number, call in enumerate(execution.called)]
+    checks = {check.index: _verified(run, check) for check in execution.verified}
+    found = [fact for step, fact in calls if step is None]
+    for taken in execution.taken:
+        found += [fact for step, fact in calls if step == taken.index]
+        found.append(_taken(run, taken))
+        found += [checks[taken.index]] if taken.index in checks else []
+    found += [fact for step, fact in calls if step is not None and step >= len(execution.taken)]
+    return Facts(
+        tuple(chain.from_iterable(f.events for f in found)), tuple(chain.from_iterable(f.blobs for f in found))
+    )
+
+
+def _taken(run: str, taken: Taken) -> Facts:
+    page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode())
+    picture = None if taken.screenshot is None else Blob(PNG_TYPE, taken.screenshot)
+    event = StepTaken(
+        run=run,
+        index=taken.index,
+        action=taken.step.type,
+        intent=taken.step.intent,
+        outcome=taken.outcome,
+        http_status=taken.http_status,
+        observation=None if page is None else page.digest,
+        screenshot=None if picture is None else picture.digest,
+    )
+    return Facts((event,), tuple(blob for blob in (page, picture) if blob is not None))
+
+
+def _called(run: str, number: int, call: Called) -> Facts:
+    request, completion = call.request, call.completion
+    nodes = tuple(linked([plain_message(message) for message in request.messages], lambda blob: blob.digest))
+    pictures = _pictures(request.messages)
+    answer = Blob(JSON_TYPE, _canonical(plain_completion(completion)))
+    event = ModelCalled(
+        run=run,
+        index=number,
+        step=call.step,
+        role=call.role,
+        model=completion.model,
+        sampling=request.sampling,
+        messages=nodes[-1].digest,
+        images=tuple(picture.digest for picture in pictures),
+        completion=answer.digest,
+        has_logprobs=any(sample.tokens is not None for sample in completion.samples),
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+    )
+    return Facts((event,), (*nodes, *pictures, answer))
+
+
+def _verified(run: str, check: Verified) -> Facts:
+    said = check.checked
+    reason = Blob(PAGE_TYPE, said.reason.encode())
+    event = StepVerified(
+        run=run,
+        index=check.index,
+        check=check.check,
+        by=said.by,
+        said=said.said,
+        reason=reason.digest,
+        operations=tuple(operation_of(mutation) or "unknown" for mutation in said.delta or ()),
+    )
+    return Facts((event,), (reason,))
+
+
+def plain_message(message: Message) -> Mapping[str, Json]:
+    """A message as JSON: its pictures by address."""
+    parts: list[Mapping[str, Json]] = [
+        {"text": part}
+        if isinstance(part, str)
+        else {"image": Blob(part.media_type, part.body).digest, "media_type": part.media_type}
+        for part in message.parts
+    ]
+    return {"role": message.role, "parts": parts}
+
+
+def plain_completion(completion: Completion) -> Mapping[str, Json]:
+    """A completion as JSON: each sample's text, end, token ids and logprobs; None is what was not offered."""
+    return {
+        "model": completion.model,
+        "prompt_token_ids": _listed(completion.prompt_token_ids),
+        "samples": [_plain_sample(sample) for sample in completion.samples],
+    }
+
+
+def _plain_sample(sample: Sample) -> Mapping[str, Json]:
+    tokens = sample.tokens
+    return {
+        "text": sample.text,
+        "finish": sample.finish,
+        "tokens": None if tokens is None else [token.text for token in tokens],
+        "logprobs": None if tokens is None else [token.logprob for token in tokens],
+        "token_ids": _listed(sample.token_ids),
+    }
+
+
+def _listed(ids: tuple[int, ...] | None) -> list[Json] | None:
+    return None if ids is None else list(ids)
+
+
+def _pictures(messages: Iterable[Message]) -> tuple[Blob, ...]:
+    found = (Blob(p.media_type, p.body) for m in messages for p in m.parts if isinstance(p, Image))
+    return tuple({blob.digest: blob for blob in found}.values())
+
+
+def _canonical(value: Mapping[str, Json]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
