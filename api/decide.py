@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, TypeVar
 
 from agents.learning.memory import forget_everything, remember
@@ -94,10 +95,11 @@ def _aside(views: Views) -> str:
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
 
 
-def fresh_seeds(sweeps: Sequence[SweepPlanned], course: Course) -> range:
-    """The next training seeds that no sweep has seen, however many each of them took; empty when they are used up."""
-    start = max((spec.env_seed for sweep in sweeps for spec in sweep.specs), default=-1) + 1
-    return range(start, min(start + course.seeds_per_round, course.training_seeds))
+def fresh_seeds(sweeps: Sequence[SweepPlanned], course: Course, amount: int | None = None) -> tuple[int, ...]:
+    """The next training seeds that no sweep has seen, as many as a round takes or `amount`; fewer when they run out."""
+    seen = {spec.env_seed for sweep in sweeps for spec in sweep.specs}
+    unseen = (seed for seed in range(course.training_seeds) if seed not in seen)
+    return tuple(islice(unseen, course.seeds_per_round if amount is None else amount))
 
 
 def unended(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Spec, ...]:

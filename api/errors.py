@@ -103,3 +103,7 @@ class NotReplayable(FlywheelError):
 
 class BadDefinition(FlywheelError):
     """The file {file} is no {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""
+
+
+class SweepExists(FlywheelError):
+    """A sweep called {actual} was planned before: expected a new name. `flywheel rollout status {actual}` shows how it went."""

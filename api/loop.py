@@ -5,36 +5,30 @@ What is next is read from the log alone, so a killed process resumes where the l
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agents.envs.client import EnvClient
-from agents.learning.credit import credits_of
-from agents.learning.memory import forget_everything, piece_of, remember
-from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.play import Job
-from agents.rollouts.sweep import SeedSweep, planned
-from agents.rollouts.tasks import CLUSTER, templates
+from agents.learning.memory import remember
+from agents.rollouts.sweep import Generator, SeedSweep
+from agents.rollouts.tasks import CLUSTER
 from eventlog.events import (
     BenchmarkFrozen,
-    ChampionPointed,
     SweepPlanned,
     Template,
 )
 from eventlog.store import Append
 from gate.benchmark import freeze
-from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.failures import FAILURES, clusters
-from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
-from projections.runs import RUNS
 from projections.views import PostgresViews
 
-from .decide import ACTOR, BASE, Course, benchmark_name, champion, decide, describe, fresh_seeds, known, unended
+from .decide import ACTOR, Course, benchmark_name, champion, decide, describe, fresh_seeds, known
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
 from .house import House
-from .playing import Reporter, pieces_of, play_jobs
+from .playing import Reporter
+from .sweeping import Draw, biased, credit, first_facts, next_name, plan, play_sweep, site_templates, sweeps_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,7 @@ class Controller:
     def _run(self) -> str:
         self._begin()
         for sweep in self._sweeps():
-            self._credit(sweep)
+            credit(self.house, sweep)
         rounds = 0
         while True:
             views = self.house.views()
@@ -74,18 +68,11 @@ class Controller:
                     return step.why
 
     def _begin(self) -> None:
-        """The facts without which nothing can run: prices, a first champion, a frozen benchmark."""
-        artifact, blob = forget_everything(BASE)
-        self.house.blobs.put([blob])
-        first = ChampionPointed(artifact=artifact, by="genesis", reason="the bare plans", evaluation=None)
+        """The facts without which nothing can be judged: prices, a first champion, a frozen benchmark."""
+        first_facts(self.house)
         frozen = self._benchmark()
-        self.house.store.append(
-            [
-                Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1"),
-                Append("champion", (first,), ACTOR, expect=0, key="champion:genesis"),
-                Append(f"benchmark/{frozen.benchmark}", (frozen,), ACTOR, expect=0, key=f"freeze:{frozen.benchmark}"),
-            ]
-        )
+        request = Append(f"benchmark/{frozen.benchmark}", (frozen,), ACTOR, expect=0, key=f"freeze:{frozen.benchmark}")
+        self.house.store.append([request])
 
     def _benchmark(self) -> BenchmarkFrozen:
         course = self.course
@@ -100,61 +87,32 @@ class Controller:
 
     def _templates(self) -> tuple[Template, ...]:
         """The site's tasks that rewrites can cure: of those whose address drifts."""
-        found = templates({task.task_id: task.instruction for task in self.client.health().tasks})
-        return tuple(template for template in found if template.cluster == CLUSTER)
+        return tuple(template for template in site_templates(self.client) if template.cluster == CLUSTER)
 
     def _sweeps(self) -> tuple[SweepPlanned, ...]:
-        found = (recorded.event for recorded in self.house.store.read(types=["SweepPlanned"]))
-        return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == self.site)
+        return sweeps_of(self.house.store, self.site)
 
     def _plan(self, views: PostgresViews) -> None:
         before = self._sweeps()
-        number = len(before) + 1
-        artifact, blob = remember(views, champion(views).pointed().weights)
-        self.house.blobs.put([blob])
-        seeds = fresh_seeds(before, self.course)
         candidates = sorted(key for key, state in views.find(REWRITES).items() if state.status == "candidate")
-        event = planned(
-            SeedSweep(f"{self.site}-{number}", self._templates(), seeds, self.course.siblings),
-            self.site,
-            artifact,
-            rng_seed=self.course.rng_seed,
-            candidates=candidates,
-            frozen=benchmark_instances(views.find(BENCHMARKS).values()),
-        )
-        self.house.store.append([Append(f"sweep/{event.sweep}", (event,), ACTOR, expect=0, key=f"sweep:{event.sweep}")])
+        generator = self._generator(views, before)
+        plan(self.house, views, self.site, generator, rng_seed=self.course.rng_seed, candidates=candidates)
+
+    def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned]) -> Generator:
+        """More instances where the last sweep failed; all tasks alike in a first round, or where nothing failed."""
+        course, found, name = self.course, self._templates(), next_name(self.site, before)
+        if before:
+            instances = course.seeds_per_round * len(found)
+            draw = Draw(fresh_seeds(before, course, instances), instances, course.siblings, course.rng_seed)
+            towards_failures = biased(views, self.site, name, found, "template", draw, of=before[-1].sweep)
+            if towards_failures.allocation() and len(draw.seeds) == instances:
+                return towards_failures
+        return SeedSweep(name, found, fresh_seeds(before, course), course.siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
-        waiting = unended(views, sweep.specs, f"{sweep.sweep}__")
-        by_id = {template.template_id: template for template in sweep.templates}
-        pieces = pieces_of(self.house, sweep.artifact)
-        rewrites = views.find(REWRITES)
-        jobs = [
-            Job(
-                spec=spec,
-                template=by_id[spec.template],
-                environment=self.site,
-                artifact=sweep.artifact,
-                pieces=pieces,
-                candidate=None if spec.candidate is None else piece_of(rewrites[spec.candidate]),
-                arm=None,
-                learns=True,
-            )
-            for spec in waiting
-        ]
-        play_jobs(
-            self.house, self.client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, self.course, self.reporter
-        )
-        self._credit(sweep)
-        self._tell(sweep, before=rewrites.keys())
-
-    def _credit(self, sweep: SweepPlanned) -> None:
-        """Wins and losses of a sweep that has ended, in its order; one that goes on would be credited out of order."""
-        views, prefix = self.house.views(), f"{sweep.sweep}__"
-        if unended(views, sweep.specs, prefix):
-            return
-        runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
-        self.house.store.append(credits_of(sweep.specs, runs, rewards, ACTOR))
+        before = views.find(REWRITES).keys()
+        play_sweep(self.house, self.client, sweep, self.course, self.reporter)
+        self._tell(sweep, before=before)
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
         views = self.house.views()

@@ -3,57 +3,111 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol
 
-from eventlog.events import Artifact, Spec, SweepPlanned, Template
+from eventlog.events import Artifact, Bias, Spec, SweepPlanned, Template
 from projections.benchmarks import Instance
 
 from .errors import BadSweep, BenchmarkInstance
 
+HOTTEST: Final = 2_000_000
+"""The highest temperature that models take, in millionths."""
+
+
+class Generator(Protocol):
+    """What makes the specs of a sweep (the seeds' RolloutGenerator). Pure: the same fields give the same specs."""
+
+    @property
+    def sweep(self) -> str:
+        """The sweep's name, which makes re-runs distinct."""
+        ...
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        """The tasks that may be drawn."""
+        ...
+
+    def specs(self) -> tuple[Spec, ...]:
+        """Every rollout, in order. Raises BadSweep."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SeedSweep:
-    """The seeds' SeedSweepGenerator: template, then seed, then sibling; two or more siblings share a group."""
+    """The seeds' SeedSweepGenerator: template, then seed, then sibling; two or more siblings share a group.
+
+    `temperatures` (micro) go round the siblings: the first to sibling 0, and so on; none leaves it to the executor.
+    With a `state_key` the whole sweep is one session.
+    """
 
     sweep: str
     templates: Sequence[Template]
     seeds: Sequence[int]
     siblings_per_instance: int = 1
+    temperatures: Sequence[int] = ()
+    state_key: str | None = None
 
     def specs(self) -> tuple[Spec, ...]:
-        """Every rollout of the sweep, in order. Raises BadSweep."""
-        self._check()
+        """See Generator."""
+        check_distinct(self.sweep, self.templates, self.seeds)
+        check_siblings(self.sweep, self.siblings_per_instance, self.temperatures)
         return tuple(
-            Spec(
-                spec_id=f"{group}__s{sibling}",
-                template=template.template_id,
-                env_seed=seed,
-                group_id=group,
-                sibling_index=sibling,
-                sweep=self.sweep,
-            )
+            spec
             for template in self.templates
             for seed in self.seeds
-            for group in [f"{self.sweep}__{template.template_id}__seed{seed}"]
-            for sibling in range(self.siblings_per_instance)
+            for spec in siblings_of(
+                self.sweep, template, seed, range(self.siblings_per_instance), self.temperatures, self.state_key
+            )
         )
 
-    def _check(self) -> None:
-        ids = [template.template_id for template in self.templates]
-        for what, found in (("templates", ids), ("seeds", list(self.seeds))):
-            if not found:
-                raise BadSweep(sweep=self.sweep, actual=f"no {what}", expected="at least one")
-            if len(set(found)) < len(found):
-                raise BadSweep(sweep=self.sweep, actual=f"{what} twice: {found}", expected="each one once")
-        for template in self.templates:
-            if not template.plan_steps:
-                actual = f"the template {template.template_id} with a plan in free text"
-                raise BadSweep(sweep=self.sweep, actual=actual, expected="plan_steps: decompose it first")
-        if self.siblings_per_instance < 1:
-            raise BadSweep(
-                sweep=self.sweep, actual=f"{self.siblings_per_instance} siblings", expected="at least one an instance"
-            )
+
+def siblings_of(
+    sweep: str,
+    template: Template,
+    seed: int,
+    indices: Iterable[int],
+    temperatures: Sequence[int] = (),
+    state_key: str | None = None,
+) -> tuple[Spec, ...]:
+    """The siblings of one instance with these indices: one group."""
+    group = f"{sweep}__{template.template_id}__seed{seed}"
+    return tuple(
+        Spec(
+            spec_id=f"{group}__s{index}",
+            template=template.template_id,
+            env_seed=seed,
+            group_id=group,
+            sibling_index=index,
+            sweep=sweep,
+            state_key=state_key,
+            temperature_micro=temperatures[index % len(temperatures)] if temperatures else None,
+        )
+        for index in indices
+    )
+
+
+def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[int]) -> None:
+    """Raise BadSweep unless there are templates with steps, and seeds, each of them once."""
+    ids = [template.template_id for template in templates]
+    for what, found in (("templates", ids), ("seeds", list(seeds))):
+        if not found:
+            raise BadSweep(sweep=sweep, actual=f"no {what}", expected="at least one")
+        if len(set(found)) < len(found):
+            raise BadSweep(sweep=sweep, actual=f"{what} twice: {found}", expected="each one once")
+    for template in templates:
+        if not template.plan_steps:
+            actual = f"the template {template.template_id} with a plan in free text"
+            raise BadSweep(sweep=sweep, actual=actual, expected="plan_steps: decompose it first")
+
+
+def check_siblings(sweep: str, siblings: int, temperatures: Sequence[int]) -> None:
+    """Raise BadSweep unless an instance has at least one sibling, and temperatures that a model takes."""
+    if siblings < 1:
+        raise BadSweep(sweep=sweep, actual=f"{siblings} siblings", expected="at least one an instance")
+    if any(not 0 <= micro <= HOTTEST for micro in temperatures):
+        raise BadSweep(sweep=sweep, actual=f"temperatures {list(temperatures)}", expected=f"0 to {HOTTEST} millionths")
 
 
 def treat(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
@@ -73,27 +127,54 @@ def treat(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> 
 
 
 def planned(
-    generator: SeedSweep,
+    generator: Generator,
     environment: str,
     artifact: Artifact,
     *,
     rng_seed: int,
     candidates: Collection[str] = (),
     frozen: Collection[Instance] = (),
+    bias: Bias | None = None,
 ) -> SweepPlanned:
     """The sweep as a fact. Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark."""
-    oracle = {template.template_id: template.oracle_task_id for template in generator.templates}
     specs = treat(generator.specs(), candidates, rng_seed)
-    for spec in specs:
-        if (environment, oracle[spec.template], spec.env_seed) in frozen:
-            raise BenchmarkInstance(
-                sweep=generator.sweep, task=oracle[spec.template], environment=environment, actual=spec.env_seed
-            )
+    drawn = {spec.template for spec in specs}
+    templates = tuple(template for template in generator.templates if template.template_id in drawn)
+    refuse_frozen(generator.sweep, environment, templates, specs, frozen)
     return SweepPlanned(
         sweep=generator.sweep,
         environment=environment,
-        templates=tuple(generator.templates),
+        templates=templates,
         specs=specs,
         artifact=artifact,
         rng_seed=rng_seed,
+        bias=bias,
     )
+
+
+def refuse_frozen(
+    sweep: str, environment: str, templates: Iterable[Template], specs: Iterable[Spec], frozen: Collection[Instance]
+) -> None:
+    """Raise BenchmarkInstance where a spec would play what a benchmark holds."""
+    oracle = {template.template_id: template.oracle_task_id for template in templates}
+    for spec in specs:
+        if (environment, oracle[spec.template], spec.env_seed) in frozen:
+            raise BenchmarkInstance(
+                sweep=sweep, task=oracle[spec.template], environment=environment, actual=spec.env_seed
+            )
+
+
+def extended(sweep: str, templates: Iterable[Template], known: Sequence[Spec], to: int) -> tuple[Spec, ...]:
+    """More siblings of one group, up to `to` of them, at the temperatures that its siblings had. Raises BadSweep.
+
+    `known` are its siblings so far. The new ones carry no candidate: they are there to tell the outcomes apart.
+    """
+    if not known or len(known) >= to:
+        expected = f"a group with fewer than {to}"
+        raise BadSweep(sweep=sweep, actual=f"{len(known)} siblings to add to", expected=expected)
+    by_id = {template.template_id: template for template in templates}
+    last = max(known, key=lambda spec: spec.sibling_index)
+    indices = range(last.sibling_index + 1, last.sibling_index + 1 + to - len(known))
+    temperatures = [spec.temperature_micro for spec in sorted(known, key=lambda spec: spec.sibling_index)]
+    given = tuple(micro for micro in temperatures if micro is not None)
+    return siblings_of(sweep, by_id[last.template], last.env_seed, indices, given, last.state_key)

@@ -35,6 +35,7 @@ from . import (
     outcomes,
     replay,
     rewrites,
+    rollout,
     run,
     runs,
     serve,
@@ -70,6 +71,7 @@ app.command("erase")(erase.erase)
 for _name, _group in (
     ("db", db.app),
     ("log", log.app),
+    ("rollout", rollout.app),
     ("runs", runs.app),
     ("rewrites", rewrites.app),
     ("failures", failures.app),

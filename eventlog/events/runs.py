@@ -50,8 +50,27 @@ class Usage(FrozenModel):
     output_tokens: Count | None
 
 
+class Share(FrozenModel):
+    """What one cluster got of a biased sweep: the failures that counted for it, and its instances."""
+
+    cluster: Name
+    failures: Count
+    instances: Count
+
+
+class Bias(FrozenModel):
+    """Why a sweep draws what it draws: shares of an instance budget by failures, as read at a position of the log."""
+
+    upto: Count
+    shares: tuple[Share, ...]
+
+
 class SweepPlanned(Event):
-    """Every spec of a sweep, before the first of them runs. The artifact is pinned for all of them."""
+    """Specs of a sweep, before the first of them runs. The artifact is pinned for all of them.
+
+    A further event of the same sweep adds siblings to its groups. `bias` is why a failure-biased sweep draws as it
+    does; an event without one is written as it was before there were any.
+    """
 
     type: Literal["SweepPlanned"] = "SweepPlanned"
     sweep: Name
@@ -60,6 +79,7 @@ class SweepPlanned(Event):
     specs: tuple[Spec, ...]
     artifact: Artifact
     rng_seed: Whole
+    bias: Annotated[Bias | None, Field(exclude_if=lambda bias: bias is None)] = None
 
 
 class RunStarted(Event):

@@ -1,0 +1,267 @@
+"""`flywheel rollout`: sweeps planned and played by hand, and how they stand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from projections.variance import GroupClass
+
+from agents.envs.client import EnvClient
+from agents.rollouts.biased import Sorting
+from agents.rollouts.sweep import Generator, SeedSweep
+from eventlog.events import SweepPlanned, Template
+from gate.figures import decimal, dollars
+from projections.rewrites import REWRITES
+
+from ..decide import Course, fresh_seeds
+from ..errors import Unknown
+from ..exclusive import only_controller
+from ..house import House
+from ..progress import SweepProgress, progress_of
+from ..reading import read_position
+from ..seeking import Limits, Sought, classes, seek
+from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, site_templates, sweeps_of
+from .output import AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
+from .sites import AdminUrl, Url, client_of
+
+app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
+ACTOR = "operator"
+_MICRO = 1_000_000
+
+Site = Annotated[str, typer.Argument(help="The site to play on.")]
+Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be given again. Default: all.")]
+Seeds = Annotated[
+    str | None, typer.Option(metavar="A-B,C", help="Seeds, as ranges and numbers. Default: 12 that no sweep has seen.")
+]
+Siblings = Annotated[int, typer.Option(min=1, max=64, help="Runs of each instance: one group.")]
+Temperatures = Annotated[
+    list[float] | None,
+    typer.Option("--temperature", min=0, max=2, help="What a model draws with; given again: sibling by sibling."),
+]
+Name = Annotated[str | None, typer.Option("--sweep", help="The sweep's name. Default: the site and a number.")]
+RngSeed = Annotated[int, typer.Option(min=0, help="What is drawn, is drawn by this.")]
+Learn = Annotated[
+    bool, typer.Option("--learn/--no-learn", help="Let failures propose rewrites, and last siblings try candidates.")
+]
+MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
+Seek = Annotated[
+    bool, typer.Option("--variance-seek", help="Add siblings to groups whose runs all ended alike, one at a time.")
+]
+MaxSiblings = Annotated[int, typer.Option(min=1, max=64, help="With --variance-seek: at most so many a group.")]
+MaxCost = Annotated[
+    float | None, typer.Option(min=0, help="With --variance-seek: stop when the sweep has cost so many dollars.")
+]
+
+
+@app.command()
+def sweep(
+    site: Site = "marketplace",
+    *,
+    task: Tasks = None,
+    seeds: Seeds = None,
+    siblings: Siblings = 3,
+    temperature: Temperatures = None,
+    name: Name = None,
+    session: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Play all in order, in one browser profile of this name.")
+    ] = None,
+    rng_seed: RngSeed = 7,
+    learn: Learn = False,
+    max_parallel: MaxParallel = 4,
+    variance_seek: Seek = False,
+    max_siblings: MaxSiblings = 6,
+    max_cost: MaxCost = None,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
+    temperatures = [round(each * _MICRO) for each in temperature or ()]
+    course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
+    with opened() as house, client_of(house, site, url, admin_url) as client, only_controller(house.engine, site):
+        first_facts(house)
+        before = sweeps_of(house.store, site)
+        taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
+        generator = SeedSweep(
+            name or next_name(site, before),
+            chosen(site_templates(client), task),
+            taken,
+            siblings,
+            temperatures,
+            session,
+        )
+        planned = _planned(house, before, site, generator, rng_seed, learn=learn)
+        limits = Limits(max_siblings, None if max_cost is None else round(max_cost * _MICRO)) if variance_seek else None
+        _play(house, client, planned, course, limits, learn=learn, as_json=as_json)
+
+
+@app.command("biased")
+def biased_(
+    site: Site = "marketplace",
+    *,
+    instances: Annotated[int, typer.Option(min=1, max=100_000, help="How many instances to share out.")] = 12,
+    by: Annotated[Sorting, typer.Option(help="Share them by cluster of tasks, or by task.")] = "cluster",
+    of: Annotated[str | None, typer.Option(help="Count only failures of this sweep. Default: of all.")] = None,
+    task: Tasks = None,
+    seeds: Seeds = None,
+    siblings: Siblings = 3,
+    temperature: Temperatures = None,
+    name: Name = None,
+    rng_seed: RngSeed = 7,
+    learn: Learn = False,
+    max_parallel: MaxParallel = 4,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
+    course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
+    with opened() as house, client_of(house, site, url, admin_url) as client, only_controller(house.engine, site):
+        first_facts(house)
+        before = sweeps_of(house.store, site)
+        taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
+        draw = Draw(taken, instances, siblings, rng_seed, [round(each * _MICRO) for each in temperature or ()])
+        found = chosen(site_templates(client), task)
+        generator = biased(house.views(), site, name or next_name(site, before), found, by, draw, of=of)
+        if not generator.allocation():
+            say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
+            return
+        planned = _planned(house, before, site, generator, rng_seed, learn=learn)
+        _play(house, client, planned, course, None, learn=learn, as_json=as_json)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(metavar="[SWEEP]", help="One sweep. Default: all of them.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many, the newest.")] = 50,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how sweeps stand: planned, graded, missing, failed, waiting; of one, its groups and what they are worth."""
+    with opened() as house:
+        views = house.views(read_position(house.store, as_of))
+        planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
+        events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
+        found = progress_of(views, (event for event in events if name in {None, event.sweep}))
+        groups = {} if name is None else classes(views, name)
+    if name is not None and not found:
+        raise Unknown(what="sweep", actual=name, way_out="`flywheel rollout status` names them.")
+    if name is None:
+        rows = [_row(each) for each in found[-limit:]]
+        columns = (
+            "sweep",
+            "received",
+            "graded",
+            "missing",
+            "failed",
+            "playing",
+            "waiting",
+            "passed",
+            "cost",
+            "artifact",
+        )
+        listing(rows, columns, as_json=as_json, empty="no sweeps yet; `flywheel rollout sweep` plays one")
+    elif as_json:
+        emit_json({**_row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
+    else:
+        _show(found[0], groups)
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """Seeds of a text such as `0-11,40`. Raises BadParameter."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            found += range(int(first), int(last) + 1) if dash else [int(first)]
+        except ValueError as problem:
+            raise typer.BadParameter(f"{part!r} is no seed and no range; expected such as 0-11,40") from problem
+    return tuple(found)
+
+
+def chosen(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:
+    """The templates of the tasks that were asked for. Raises BadParameter for one that the site does not grade."""
+    by_id = {template.template_id: template for template in found}
+    for name in names or ():
+        if name not in by_id:
+            raise typer.BadParameter(f"the site grades no task {name!r}; expected one of {', '.join(sorted(by_id))}")
+    return tuple(by_id[name] for name in names) if names else tuple(found)
+
+
+def _planned(
+    house: House, before: Sequence[SweepPlanned], site: str, generator: Generator, rng_seed: int, *, learn: bool
+) -> tuple[SweepPlanned, ...]:
+    """The sweep of that name, if it was planned before, else the one that is planned now."""
+    stands = tuple(event for event in before if event.sweep == generator.sweep)
+    if stands:
+        TerminalReporter().say(f"{generator.sweep} was planned before: what is left of it is played, as it was planned")
+        return stands
+    views = house.views()
+    states = views.find(REWRITES) if learn else {}
+    candidates = sorted(key for key, state in states.items() if state.status == "candidate")
+    return (plan(house, views, site, generator, rng_seed=rng_seed, candidates=candidates, actor=ACTOR),)
+
+
+def _play(
+    house: House,
+    client: EnvClient,
+    planned: Sequence[SweepPlanned],
+    course: Course,
+    limits: Limits | None,
+    *,
+    learn: bool,
+    as_json: bool,
+) -> None:
+    reporter, name = TerminalReporter(), planned[0].sweep
+    for event in planned:
+        play_sweep(house, client, event, course, reporter, learns=learn)
+    sought = None if limits is None else seek(house, client, planned[0], course, limits, reporter, ACTOR)
+    views = house.views()
+    events = [event for event in sweeps_of(house.store, planned[0].environment) if event.sweep == name]
+    (found,), groups = progress_of(views, events), classes(views, name)
+    if as_json:
+        told = {key: dataclasses.asdict(each) for key, each in groups.items()}
+        emit_json({**_row(found), "groups": told, "seeking": None if sought is None else _sought(sought)})
+        return
+    _show(found, groups)
+    if sought is not None:
+        say(f"{sought.added} siblings added; {sought.stopped}.")
+
+
+def _row(found: SweepProgress) -> dict[str, object]:
+    return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
+
+
+def _sought(sought: Sought) -> dict[str, object]:
+    return {"added": sought.added, "stopped": sought.stopped}
+
+
+def _show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
+    usable = sum(each.grpo_usable for each in groups.values())
+    facts(
+        [
+            ("sweep", f"{found.sweep} on {found.environment} with {found.artifact}"),
+            ("runs", found.sentence()),
+            ("passed", f"{found.passed} of {found.graded + found.failed}"),
+            ("cost", dollars(found.cost)),
+            ("groups", f"{usable} of {len(groups)} differ enough to learn from (GRPO)"),
+        ]
+    )
+    say("")
+    rows = [
+        {
+            "group": name,
+            "runs": each.n,
+            "passed": each.n_pass,
+            "shaped std": decimal(each.shaped_std_micro),
+            "usable": "yes" if each.grpo_usable else "no",
+            "why": each.reason,
+        }
+        for name, each in groups.items()
+    ]
+    listing(
+        rows, ("group", "runs", "passed", "shaped std", "usable", "why"), as_json=False, empty="no group was played"
+    )

@@ -1,0 +1,164 @@
+"""Sweeps planned and played, whoever asks for them: the controller, or a person with `flywheel rollout`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from agents.envs.client import EnvClient
+from agents.learning.credit import credits_of
+from agents.learning.memory import forget_everything, piece_of, remember
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
+from agents.rollouts.play import Job
+from agents.rollouts.sweep import Generator, planned, refuse_frozen
+from agents.rollouts.tasks import templates
+from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
+from eventlog.store import Append, Committed, EventStore
+from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.failures import FAILURES
+from projections.rewards import REWARDS
+from projections.rewrites import REWRITES
+from projections.runs import RUNS
+from projections.views import PostgresViews, Views
+
+from .decide import ACTOR, BASE, Course, champion, unended
+from .errors import SweepExists
+from .house import House
+from .playing import Reporter, pieces_of, play_jobs
+
+
+def first_facts(house: House) -> None:
+    """The facts without which nothing can be played: prices and a first champion. Appended once."""
+    artifact, blob = forget_everything(BASE)
+    house.blobs.put([blob])
+    first = ChampionPointed(artifact=artifact, by="genesis", reason="the bare plans", evaluation=None)
+    house.store.append(
+        [
+            Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1"),
+            Append("champion", (first,), ACTOR, expect=0, key="champion:genesis"),
+        ]
+    )
+
+
+def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
+    """What was planned on a site, in order; a sweep that was extended comes more than once."""
+    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]))
+    return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
+
+
+def site_templates(client: EnvClient) -> tuple[Template, ...]:
+    """The templates of all tasks that a site grades. Raises UnknownTemplate."""
+    return templates({task.task_id: task.instruction for task in client.health().tasks})
+
+
+def next_name(site: str, before: Iterable[SweepPlanned]) -> str:
+    """The name of a site's next sweep: the site and a number."""
+    names = {event.sweep for event in before}
+    number = len(names) + 1
+    while f"{site}-{number}" in names:
+        number += 1
+    return f"{site}-{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How much a biased sweep draws, and from which seeds."""
+
+    seeds: Sequence[int]
+    instances: int
+    siblings: int
+    rng_seed: int
+    temperatures: Sequence[int] = ()
+
+
+def biased(
+    views: Views, site: str, name: str, found: Sequence[Template], sorting: Sorting, draw: Draw, of: str | None = None
+) -> FailureBiased:
+    """The generator that draws where this site's runs failed, as the views see it; only those of the sweep `of`."""
+    prefix = "" if of is None else f"{of}__"
+    return FailureBiased(
+        sweep=name,
+        templates_by_cluster=sorted_by(found, sorting),
+        cluster_failure_counts=failures_by(views.find(FAILURES, prefix).values(), sorting, site),
+        seeds=draw.seeds,
+        total_instances=draw.instances,
+        siblings_per_instance=draw.siblings,
+        rng_seed=draw.rng_seed,
+        temperatures=draw.temperatures,
+    )
+
+
+def plan(
+    house: House,
+    views: PostgresViews,
+    site: str,
+    generator: Generator,
+    *,
+    rng_seed: int,
+    candidates: Collection[str] = (),
+    actor: str = ACTOR,
+) -> SweepPlanned:
+    """Pin today's memory and append the sweep. Raises BadSweep, BenchmarkInstance, SweepExists."""
+    artifact, blob = remember(views, champion(views).pointed().weights)
+    event = planned(
+        generator,
+        site,
+        artifact,
+        rng_seed=rng_seed,
+        candidates=candidates,
+        frozen=benchmark_instances(views.find(BENCHMARKS).values()),
+        bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
+    )
+    house.blobs.put([blob])
+    request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
+    if not isinstance(house.store.append([request])[0], Committed):
+        raise SweepExists(actual=event.sweep)
+    return event
+
+
+def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
+    """Append further siblings of a sweep's groups. Raises BenchmarkInstance."""
+    frozen = benchmark_instances(views.find(BENCHMARKS).values())
+    refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
+    drawn = {spec.template for spec in specs}
+    event = sweep.model_copy(
+        update={
+            "templates": tuple(template for template in sweep.templates if template.template_id in drawn),
+            "specs": tuple(specs),
+        }
+    )
+    house.store.append([Append(f"sweep/{sweep.sweep}", (event,), actor, key=f"sweep:{specs[0].spec_id}")])
+    return event
+
+
+def play_sweep(
+    house: House, client: EnvClient, sweep: SweepPlanned, course: Course, reporter: Reporter, *, learns: bool = True
+) -> None:
+    """Play what is left of a sweep, then credit what its treated runs tried."""
+    views = house.views()
+    rewrites = views.find(REWRITES)
+    by_id = {template.template_id: template for template in sweep.templates}
+    pieces = pieces_of(house, sweep.artifact)
+    jobs = [
+        Job(
+            spec=spec,
+            template=by_id[spec.template],
+            environment=sweep.environment,
+            artifact=sweep.artifact,
+            pieces=pieces,
+            candidate=None if spec.candidate is None else piece_of(rewrites[spec.candidate]),
+            arm=None,
+            learns=learns,
+        )
+        for spec in unended(views, sweep.specs, f"{sweep.sweep}__")
+    ]
+    play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter)
+    credit(house, sweep)
+
+
+def credit(house: House, sweep: SweepPlanned) -> None:
+    """Wins and losses of a sweep that has ended, in its order; one that goes on would be credited out of order."""
+    views, prefix = house.views(), f"{sweep.sweep}__"
+    if not unended(views, sweep.specs, prefix):
+        house.store.append(credits_of(sweep.specs, views.find(RUNS, prefix), views.find(REWARDS, prefix), ACTOR))
