@@ -1,0 +1,62 @@
+"""200 sibling runs of all tasks of our sites, 16 side by side, three times: each time the same runs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import known_sites, local_site
+from agents.learning.memory import forget_everything
+from agents.rollouts.play import Job, Means, Played
+from agents.rollouts.record import dispatch, rollout, stopwatch
+from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.tasks import templates
+from eventlog.blobs import MemoryBlobs
+from eventlog.events import PromotionRule
+from tests.integration.test_rollouts import outcome
+from tests.unit.test_agent_samples import BOOK, a_store
+
+SEEDS, SIBLINGS = range(4), 5
+ARTIFACT = forget_everything("base")[0]
+
+
+def jobs_of(site: str) -> list[Job]:
+    found = templates({task.task_id: task.instruction for task in known_sites()[site].tasks})
+    sweep = planned(SeedSweep(site, found, SEEDS, SIBLINGS), site, ARTIFACT, rng_seed=7)
+    by_id = {template.template_id: template for template in found}
+    return [
+        Job(
+            spec=spec,
+            template=by_id[spec.template],
+            environment=site,
+            artifact=ARTIFACT,
+            pieces=(),
+            candidate=None,
+            arm=None,
+            learns=False,
+        )
+        for spec in sweep.specs
+    ]
+
+
+def test_two_hundred_siblings_sixteen_at_a_time_three_times_end_alike() -> None:
+    todo = [job for site in sorted(known_sites()) for job in jobs_of(site)]
+    assert len(todo) == 200
+    with ExitStack() as stack:
+        clients: dict[str, EnvClient] = {}
+        for name in known_sites():
+            site = stack.enter_context(local_site(name))
+            clients[name] = stack.enter_context(EnvClient(site.admin_url, site.admin_token))
+
+        def round_of() -> dict[str, object]:
+            store, blobs = a_store(), MemoryBlobs()
+
+            def work(job: Job) -> Played:
+                return rollout(job, store, blobs, Means(clients[job.environment], BOOK, PromotionRule(), stopwatch))
+
+            return {job.run: outcome(played) for job, played in dispatch(todo, work, max_parallel=16)}
+
+        first = round_of()
+        assert len(first) == 200
+        assert round_of() == first
+        assert round_of() == first
