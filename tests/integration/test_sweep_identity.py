@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import pytest
+
 from agents.envs.client import EnvClient
 from agents.envs.provider import known_sites, local_site
 from agents.learning.memory import forget_everything
@@ -39,6 +41,7 @@ def jobs_of(site: str) -> list[Job]:
     ]
 
 
+@pytest.mark.timeout(600)
 def test_two_hundred_siblings_sixteen_at_a_time_three_times_end_alike() -> None:
     todo = [job for site in sorted(known_sites()) for job in jobs_of(site)]
     assert len(todo) == 200

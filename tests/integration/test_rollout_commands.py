@@ -1,0 +1,167 @@
+"""`flywheel rollout` on a real site and PostgreSQL, and the controller's rounds, which draw where runs failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import Site, local_site
+from api.cli.main import USAGE, run_command
+from api.decide import Course
+from api.house import House
+from api.loop import Controller
+from api.sweeping import sweeps_of
+from projections.failures import FAILURES
+from tests.conftest import Database
+from tests.golden.make import Quiet
+
+Rollout = Callable[..., tuple[int, str, str]]
+NOISY, CONTROL = "marketplace.price_watch", "marketplace.control_draw"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with local_site("marketplace") as running:
+        yield running
+
+
+@pytest.fixture
+def rollout(
+    site: Site, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Rollout:
+    """Run `flywheel rollout` on an empty log and a running site: exit code, standard output, standard error."""
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    at = ("--url", site.url, "--admin-url", site.admin_url)
+
+    def run(command: str, *arguments: str) -> tuple[int, str, str]:
+        code = run_command(["rollout", command, *arguments, *(() if command == "status" else at)])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def told(answer: tuple[int, str, str]) -> Any:
+    code, out, err = answer
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_sweep_is_played_graded_and_shown(rollout: Rollout) -> None:
+    found = told(rollout("sweep", "--task", NOISY, "--seeds", "0-2,5", "--siblings", "2", "--json"))
+    assert (found["sweep"], found["received"], found["waiting"]) == ("marketplace-1", 8, 0)
+    assert found["graded"] + found["failed"] + found["missing"] == 8
+    assert set(found["groups"]) == {f"marketplace-1__{NOISY}__seed{seed}" for seed in (0, 1, 2, 5)}
+    assert [row["sweep"] for row in told(rollout("status", "--json"))] == ["marketplace-1"]
+    shown = told(rollout("status", "marketplace-1", "--json"))
+    assert shown == {key: value for key, value in found.items() if key != "seeking"}
+    code, out, _ = rollout("status", "marketplace-1")
+    assert code == 0
+    assert f"8 received = {found['graded']} graded" in out
+
+
+def test_the_next_sweep_takes_seeds_that_none_has_seen_and_a_name_of_its_own(rollout: Rollout) -> None:
+    arguments = ("--task", CONTROL, "--siblings", "1", "--json")
+    told(rollout("sweep", "--seeds", "1", *arguments))
+    found = told(rollout("sweep", *arguments))
+    assert found["sweep"] == "marketplace-2"
+    seeds = {int(group.rpartition("seed")[2]) for group in found["groups"]}
+    assert seeds == {0, *range(2, 13)}
+
+
+def test_a_sweep_of_a_known_name_is_resumed_as_it_was_planned(rollout: Rollout, empty_house: House) -> None:
+    first = told(rollout("sweep", "--sweep", "mine", "--task", CONTROL, "--seeds", "0-1", "--json"))
+    head = empty_house.store.head()
+    code, out, err = rollout("sweep", "--sweep", "mine", "--task", NOISY, "--seeds", "7", "--json")
+    assert code == 0
+    assert "mine was planned before" in err
+    assert json.loads(out) == first
+    assert empty_house.store.head() == head
+
+
+def test_temperatures_and_a_session_ride_on_the_specs(rollout: Rollout, empty_house: House) -> None:
+    options = ("--temperature", "0.2", "--temperature", "1.1", "--session", "home")
+    told(rollout("sweep", "--task", CONTROL, "--seeds", "3", "--siblings", "3", *options, "--json"))
+    (event,) = sweeps_of(empty_house.store, "marketplace")
+    assert [spec.temperature_micro for spec in event.specs] == [200_000, 1_100_000, 200_000]
+    assert {spec.state_key for spec in event.specs} == {"home"}
+
+
+def test_seeking_adds_siblings_until_groups_differ_or_have_enough(rollout: Rollout, empty_house: House) -> None:
+    arguments = ("--task", NOISY, "--task", CONTROL, "--seeds", "0-3", "--siblings", "2", "--variance-seek")
+    found = told(rollout("sweep", *arguments, "--max-siblings", "4", "--json"))
+    for name, each in found["groups"].items():
+        assert each["grpo_usable"] or each["n"] == 4, name
+    added = sum(len(event.specs) for event in sweeps_of(empty_house.store, "marketplace")[1:])
+    assert found["seeking"]["added"] == added > 0
+    assert found["received"] == 16 + added
+    assert sum(each["n"] for each in found["groups"].values()) + found["missing"] == found["received"]
+
+
+def test_seeking_stops_at_its_cost(rollout: Rollout) -> None:
+    arguments = ("--task", CONTROL, "--seeds", "0-1", "--siblings", "2", "--variance-seek", "--max-cost", "0.000001")
+    found = told(rollout("sweep", *arguments, "--json"))
+    assert found["seeking"] == {"added": 0, "stopped": "the cost limit was reached"}
+
+
+def test_without_a_failure_there_is_nothing_to_be_biased_by(rollout: Rollout, empty_house: House) -> None:
+    code, out, _ = rollout("biased")
+    assert (code, "nothing to be biased by" in out) == (0, True)
+    assert sweeps_of(empty_house.store, "marketplace") == ()
+
+
+def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, empty_house: House) -> None:
+    told(rollout("sweep", "--seeds", "0-2", "--siblings", "1", "--json"))
+    failed = [state for state in empty_house.views().find(FAILURES).values() if state.is_failure]
+    found = told(rollout("biased", "--instances", "7", "--by", "template", "--siblings", "2", "--json"))
+    assert found["received"] == 14
+    event = sweeps_of(empty_house.store, "marketplace")[-1]
+    assert event.bias is not None
+    counted = {share.cluster: share.failures for share in event.bias.shares}
+    assert counted.items() <= {name: sum(s.template == name for s in failed) for name in counted}.items()
+    assert sum(share.instances for share in event.bias.shares) == 7
+    assert not {spec.env_seed for spec in event.specs} & {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--task", "marketplace.nothing"), "grades no task 'marketplace.nothing'; expected one of marketplace."),
+        (("--seeds", "1-x"), "no seed and no range"),
+        (("--siblings", "0"), "siblings"),
+        (("--temperature", "3"), "temperature"),
+    ],
+)
+def test_a_wrong_word_is_named_with_what_was_expected(rollout: Rollout, arguments: tuple[str, ...], words: str) -> None:
+    code, _, err = rollout("sweep", *arguments)
+    assert code == USAGE
+    assert words in " ".join(err.split())
+
+
+def test_seeds_twice_and_an_unknown_sweep_are_refused(rollout: Rollout) -> None:
+    code, _, err = rollout("sweep", "--seeds", "1,1", "--task", CONTROL)
+    assert (code, "seeds twice" in err) == (1, True)
+    code, _, err = rollout("status", "nowhere")
+    assert code == 1
+    assert "rollout status" in err
+
+
+def test_each_round_of_the_controller_draws_where_the_last_one_failed(site: Site, empty_house: House) -> None:
+    course = Course(seeds_per_round=3, max_rounds=2, visible_seeds=(9_000,), sealed_seeds=(10_000,))
+    with EnvClient(site.admin_url, site.admin_token) as client:
+        Controller(empty_house, client, "marketplace", course, Quiet()).run()
+    first, second, *_ = sweeps_of(empty_house.store, "marketplace")
+    assert first.bias is None
+    assert second.bias is not None
+    failures = empty_house.views().find(FAILURES, f"{first.sweep}__").values()
+    counts = {share.cluster: share.failures for share in second.bias.shares}
+    assert counts == {name: sum(s.is_failure and s.template == name for s in failures) for name in counts}
+    assert len({(spec.template, spec.env_seed) for spec in second.specs}) == 3 * 2
+    assert not {spec.env_seed for spec in first.specs} & {spec.env_seed for spec in second.specs}
