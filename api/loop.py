@@ -24,6 +24,7 @@ from eventlog.events import (
 from eventlog.store import Append
 from gate.benchmark import freeze
 from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
@@ -154,11 +155,14 @@ class Controller:
         if unended(views, sweep.specs, prefix):
             return
         runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
-        self.house.store.append(credits_of(sweep.specs, runs, rewards, ACTOR))
+        self.house.store.append(
+            credits_of(sweep.specs, runs, rewards, ACTOR, contaminated=contaminated_runs(views, prefix))
+        )
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
         views = self.house.views()
-        for cluster in clusters(views.find(FAILURES, f"{sweep.sweep}__").values()):
+        prefix = f"{sweep.sweep}__"
+        for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
             where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
             self.reporter.say(f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}")
         for key, state in views.find(REWRITES).items():

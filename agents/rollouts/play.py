@@ -37,7 +37,7 @@ from ..executors import plan as plan_executor
 from ..executors.plan import Execution, Taken
 from ..learning.recovery import propose
 from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
-from ..rewards import graded
+from ..rewards import conduct_of, graded
 
 PAGE_TYPE = "text/plain; charset=utf-8"
 JSON_TYPE = "application/json"
@@ -132,7 +132,19 @@ def _played(
         judged = client.oracle(instance, job.template.oracle_task_id)
         proposals = _proposals(job, execution, judged, rule, session)
     reward = graded(
-        job.run, job.spec.group_id, judged.score_micro, judged.reasons, finish.usage, book, passed=judged.passed
+        job.run,
+        job.spec.group_id,
+        judged.score_micro,
+        judged.reasons,
+        finish.usage,
+        book,
+        passed=judged.passed,
+        conduct=conduct_of(
+            [taken.outcome for taken in execution.taken],
+            finish.usage,
+            planned=len(plan),
+            max_steps=job.template.max_steps,
+        ),
     )
     pages = tuple(Blob(PAGE_TYPE, taken.text.encode()) for taken in execution.taken if taken.text is not None)
     steps = tuple(_step(job.run, taken) for taken in execution.taken)
