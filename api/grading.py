@@ -66,13 +66,6 @@ def judge_from(settings: Settings) -> Iterator[Model]:
         model.close()
 
 
-def ended_of(views: PostgresViews, sweep: str) -> list[str]:
-    """The runs of a sweep or an evaluation that were played to their end."""
-    return [
-        run for run, state in views.find(RUNS, f"{sweep}__").items() if state.is_ended and state.status != "missing"
-    ]
-
-
 def grade_runs(
     house: House,
     model: Model,

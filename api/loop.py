@@ -19,6 +19,7 @@ from eventlog.events import (
 )
 from eventlog.store import Append
 from gate.benchmark import freeze
+from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
 from projections.rewrites import REWRITES
 from projections.views import PostgresViews
@@ -116,7 +117,8 @@ class Controller:
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
         views = self.house.views()
-        for cluster in clusters(views.find(FAILURES, f"{sweep.sweep}__").values()):
+        prefix = f"{sweep.sweep}__"
+        for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
             where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
             self.reporter.say(f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}")
         for key, state in views.find(REWRITES).items():

@@ -16,6 +16,7 @@ from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
 from eventlog.store import Append, Committed, EventStore
 from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
@@ -80,7 +81,9 @@ def biased(
     return FailureBiased(
         sweep=name,
         templates_by_cluster=sorted_by(found, sorting),
-        cluster_failure_counts=failures_by(views.find(FAILURES, prefix).values(), sorting, site),
+        cluster_failure_counts=failures_by(
+            views.find(FAILURES, prefix).values(), sorting, site, contaminated_runs(views, prefix)
+        ),
         seeds=draw.seeds,
         total_instances=draw.instances,
         siblings_per_instance=draw.siblings,
@@ -160,5 +163,7 @@ def play_sweep(
 def credit(house: House, sweep: SweepPlanned) -> None:
     """Wins and losses of a sweep that has ended, in its order; one that goes on would be credited out of order."""
     views, prefix = house.views(), f"{sweep.sweep}__"
-    if not unended(views, sweep.specs, prefix):
-        house.store.append(credits_of(sweep.specs, views.find(RUNS, prefix), views.find(REWARDS, prefix), ACTOR))
+    if unended(views, sweep.specs, prefix):
+        return
+    runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
+    house.store.append(credits_of(sweep.specs, runs, rewards, ACTOR, contaminated=contaminated_runs(views, prefix)))

@@ -128,9 +128,12 @@ def _rest(number: int, run: str, group: str, *, passed: bool) -> Iterator[tuple[
     yield "RunFinished", {**ended, "end_state": _sha(f"mutations of {run}"), "usage": usage}
     score = 1_000_000 if passed else 0
     grade = {"run": run, "group": group, "channel": "oracle", "version": "oracle-1", "score": score, "passed": passed}
-    priced = {"terms": {"score": score, "lambda_per_dollar": 100_000, "penalty": 20}, "prices": 1, "cost": 200}
+    process, progress = 725_000, 1_000_000 if passed else 909_090
+    terms = {"score": score, "lambda_per_dollar": 100_000, "penalty": 20, "process": process, "progress": progress}
+    priced = {"terms": terms, "prices": 1, "cost": 200, "shaping": "shaped-1", "again": False}
+    worth = {"value": score - 20, "shaped": 2_681_230 if passed else 619_291}
     reasons = [] if passed else ["the right lead_submitted is missing"]
-    yield "RewardGraded", {**grade, **priced, "reasons": reasons, "value": score - 20}
+    yield "RewardGraded", {**grade, **priced, **worth, "reasons": reasons}
 
 
 def _about_rewrite(number: int, run: str, rewrite: str, *, passed: bool) -> Iterator[Entry]:

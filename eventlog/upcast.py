@@ -10,7 +10,14 @@ from .errors import UpcasterMissing, UpcastFailed
 Payload = dict[str, Any]
 Upcaster = Callable[[Payload], Payload]
 
-UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
+
+def _unshaped(payload: Payload) -> Payload:
+    """RewardGraded 1 -> 2: what was not made then is None, and every run was graded for the first time."""
+    terms = {**payload["terms"], "process": None, "progress": None}
+    return {**payload, "terms": terms, "shaping": None, "shaped": None, "again": False}
+
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {("RewardGraded", 1): _unshaped}
 """One function for each version that was left behind; `(type, n)` gives the payload of version n + 1."""
 
 

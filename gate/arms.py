@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlog.events import ArmName, Artifact, BenchmarkFrozen
+from projections.contamination import contaminated_in_arms
 from projections.rewards import RewardState
 from projections.runs import RunState
 
@@ -75,11 +76,13 @@ def arm(
     runs: Mapping[str, RunState],
     rewards: Mapping[str, RewardState],
 ) -> Arm:
-    """The arm of an evaluation, from all runs and their rewards as of one position.
+    """The arm of an evaluation, from the runs of both arms and their rewards as of one position.
 
-    A place without a run, or whose run has not ended, is missing, or was never graded, is missing. A run that halted or
+    A place without a run, or whose run has not ended, is missing, or was never graded, is missing. So is one whose run
+    began from another state than the others of its instance: hence `runs` are those of both arms. A run that halted or
     ran out of budget and was graded is a result. Raises ForeignRun, TwoResults, ScoreOutOfRange.
     """
+    contaminated = contaminated_in_arms(run for run in runs.values() if run.evaluation == evaluation)
     sealed_of = _places(benchmark)
     results: dict[Place, Result] = {}
     sources: dict[Place, str] = {}
@@ -88,7 +91,7 @@ def arm(
         if (run.evaluation, run.arm) != (evaluation, name):
             continue
         place = _place(key, run, benchmark, artifact, sealed_of)
-        if reward is None or not run.is_ended or run.status == "missing":
+        if reward is None or not run.is_ended or run.status == "missing" or key in contaminated:
             continue
         if place in sources:
             both = f"{sources[place]}, {key}"

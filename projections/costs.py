@@ -1,4 +1,4 @@
-"""Costs: the price book in force, and what graded runs cost. Unknown costs are counted, never summed as zero."""
+"""Costs: the price book in force, and what graded runs cost, each once. What is unknown is counted, never zero."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ _BOOK = ("version", "per_action", "per_second", "per_thousand_input_tokens", "pe
 def _fold(state: CostState, row: Row) -> CostState:
     if row.type == "PriceBookSet":
         return replace(state, book=PriceBook(**{name: row.number(name) for name in _BOOK}))
+    if row.flag("again"):
+        return state  # the run was played once, and paid for once
     cost = row.maybe_number("cost")
     return replace(
         state, runs=state.runs + 1, spent=state.spent + (cost or 0), unknown=state.unknown + (1 if cost is None else 0)
@@ -43,8 +45,8 @@ def _fold(state: CostState, row: Row) -> CostState:
 
 COSTS = Fold(
     name="costs",
-    version=1,
-    reads={"PriceBookSet": _BOOK, "RewardGraded": ("cost",)},
+    version=2,
+    reads={"PriceBookSet": _BOOK, "RewardGraded": ("cost", "again")},
     initial=CostState(),
     key=lambda row: PRICES if row.type == "PriceBookSet" else SPENT,
     fold=_fold,

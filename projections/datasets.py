@@ -155,7 +155,7 @@ def _unfit(query: Query, run: RunState, reward: RewardState | None, group: Group
         return "not_ended"
     if run.status == "missing":
         return "missing"
-    if group is not None and group.is_contaminated:
+    if group is not None and run.run in group.contaminated:
         return "contaminated"
     if reward is None:
         return "ungraded"

@@ -12,9 +12,10 @@ from .access import ACCESS
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPION, CHAMPIONS
 from .checkpoints import CHECKPOINTS
+from .contamination import contaminated_runs
 from .costs import COSTS, PRICES, SPENT, CostState
 from .errors import BackwardDifference
-from .failures import FAILURES, FailureState, clusters
+from .failures import FAILURES, clusters
 from .moves import (
     ChampionMoved,
     ClusterMoved,
@@ -49,7 +50,7 @@ def difference(before: Views, after: Views) -> Difference:
         champion=_champion(before, after),
         rewrites=tuple(_rewrites(before, after)),
         runs=_runs(before, after),
-        failures=_failures(before.find(FAILURES), after.find(FAILURES)),
+        failures=_failures(before, after),
         benchmarks=tuple(sorted(after.find(BENCHMARKS).keys() - before.find(BENCHMARKS).keys(), key=str.encode)),
         datasets=_datasets(before, after),
         verdicts=tuple(_verdicts(before, after)),
@@ -147,10 +148,10 @@ def _rate(graded: list[RewardState]) -> int | None:
     return sum(reward.passed for reward in graded) * MICRO // len(graded) if graded else None
 
 
-def _failures(before: Mapping[str, FailureState], after: Mapping[str, FailureState]) -> tuple[ClusterMoved, ...]:
+def _failures(before: Views, after: Views) -> tuple[ClusterMoved, ...]:
     counts: dict[tuple[str, str, str, str], list[int]] = {}
-    for index, states in enumerate((before, after)):
-        for found in clusters(states.values()):
+    for index, views in enumerate((before, after)):
+        for found in clusters(views.find(FAILURES).values(), contaminated_runs(views)):
             name = (found.environment, found.template, found.failure_class, found.step_intent)
             counts.setdefault(name, [0, 0])[index] = len(found.runs)
     return tuple(ClusterMoved(*name, was, is_) for name, (was, is_) in sorted(counts.items()) if was != is_)

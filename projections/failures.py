@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -81,11 +81,14 @@ def _fold(state: FailureState, row: Row) -> FailureState:
             return replace(state, passed=passed, failure_class="wrong_outcome" if unexplained else state.failure_class)
 
 
-def clusters(failures: Iterable[FailureState]) -> tuple[FailureCluster, ...]:
-    """Failed runs by environment, template, class and step; largest first, ties by name."""
+def clusters(failures: Iterable[FailureState], contaminated: Set[str]) -> tuple[FailureCluster, ...]:
+    """Failed runs by environment, template, class and step; largest first, ties by name.
+
+    A contaminated run is no failure of the agent: it did not have the task that it was given.
+    """
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for state in failures:
-        if state.is_failure:
+        if state.is_failure and state.run not in contaminated:
             name = (state.environment, state.template, state.failure_class or "", state.step_intent or "")
             found.setdefault(name, []).append(state.run)
     rows = [FailureCluster(*name, runs=tuple(sorted(runs))) for name, runs in found.items()]

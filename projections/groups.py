@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from .projection import Fold, Row, State
@@ -19,6 +22,21 @@ class Sibling(State, frozen=True, kw_only=True):
     score: int | None = None
     passed: bool | None = None
     value: int | None = None
+    shaping: str | None = None
+    shaped: int | None = None
+
+
+def contaminated(starts: Mapping[str, str | None]) -> frozenset[str]:
+    """Which runs of one instance began from another state than the others, by the fingerprints of their starts.
+
+    The state that most of them began from is the instance's. Where no state has the most, it is not known which: then
+    all are contaminated. A run whose start is not known (None) is not, and says nothing about the others.
+    """
+    counts = Counter(start for start in starts.values() if start is not None)
+    most = max(counts.values(), default=0)
+    commonest = [start for start, count in counts.items() if count == most]
+    clean = {None, *commonest} if len(commonest) == 1 else {None}
+    return frozenset(run for run, start in starts.items() if start not in clean)
 
 
 class GroupState(State, frozen=True, kw_only=True):
@@ -34,9 +52,9 @@ class GroupState(State, frozen=True, kw_only=True):
     siblings: tuple[Sibling, ...] = ()
 
     @property
-    def is_contaminated(self) -> bool:
-        """Whether siblings started from different states."""
-        return len({s.fingerprint for s in self.siblings if s.fingerprint is not None}) > 1
+    def contaminated(self) -> frozenset[str]:
+        """The siblings that began from another state than the others."""
+        return contaminated({sibling.run: sibling.fingerprint for sibling in self.siblings})
 
 
 def _joined(state: GroupState, row: Row) -> GroupState:
@@ -66,7 +84,12 @@ def _about(sibling: Sibling, row: Row) -> Sibling:
             return replace(sibling, missing=True)
         case _:
             return replace(
-                sibling, score=row.number("score"), passed=row.flag("passed"), value=row.maybe_number("value")
+                sibling,
+                score=row.number("score"),
+                passed=row.flag("passed"),
+                value=row.maybe_number("value"),
+                shaping=row.maybe_text("shaping"),
+                shaped=row.maybe_number("shaped"),
             )
 
 
@@ -79,7 +102,7 @@ def _fold(state: GroupState, row: Row) -> GroupState:
 
 GROUPS = Fold(
     name="groups",
-    version=2,
+    version=3,
     reads={
         "RunStarted": (
             "run",
@@ -95,7 +118,7 @@ GROUPS = Fold(
         ),
         "InstanceReset": ("run", "group", "fingerprint"),
         "RunMissing": ("run", "group"),
-        "RewardGraded": ("run", "group", "score", "passed", "value"),
+        "RewardGraded": ("run", "group", "score", "passed", "value", "shaping", "shaped"),
     },
     initial=GroupState(),
     key=lambda row: row.text("spec.group_id") if row.type == "RunStarted" else row.text("group"),

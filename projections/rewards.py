@@ -5,40 +5,84 @@ from __future__ import annotations
 from .projection import Fold, Row, State
 
 
+class Grade(State, frozen=True, kw_only=True):
+    """What one version of a verifier said last of a run, in micro-units; `since` is where in the log."""
+
+    version: str
+    since: int
+    score: int
+    passed: bool
+    value: int | None
+    shaped: int | None
+
+
 class RewardState(State, frozen=True, kw_only=True):
-    """A grade in micro-units; `cost` and `value` are None where the cost is unknown."""
+    """The grade in force, in micro-units; `cost`, `value` and `shaped` are None where they are unknown.
+
+    The newest by position is in force, whichever version of a verifier gave it. `others` has the newest of every other
+    version, in order of position. `shaping` is the version of the formula of `shaped`, None: none was applied.
+    """
 
     run: str = ""
     group: str = ""
     channel: str = ""
     version: str = ""
+    since: int = 0
     score: int = 0
     passed: bool = False
     prices: int = 0
     cost: int | None = None
     value: int | None = None
+    process: int | None = None
+    progress: int | None = None
+    shaping: str | None = None
+    shaped: int | None = None
+    others: tuple[Grade, ...] = ()
 
 
-def _fold(_state: RewardState, row: Row) -> RewardState:
+def _others(state: RewardState, version: str) -> tuple[Grade, ...]:
+    """The newest grade of every version but one, of the grades before."""
+    if not state.run:
+        return ()
+    said = Grade(
+        version=state.version,
+        since=state.since,
+        score=state.score,
+        passed=state.passed,
+        value=state.value,
+        shaped=state.shaped,
+    )
+    return tuple(grade for grade in (*state.others, said) if grade.version != version)
+
+
+def _fold(state: RewardState, row: Row) -> RewardState:
+    version = row.text("version")
     return RewardState(
         run=row.text("run"),
         group=row.text("group"),
         channel=row.text("channel"),
-        version=row.text("version"),
+        version=version,
+        since=row.position,
         score=row.number("score"),
         passed=row.flag("passed"),
         prices=row.number("prices"),
         cost=row.maybe_number("cost"),
         value=row.maybe_number("value"),
+        process=row.maybe_number("terms.process"),
+        progress=row.maybe_number("terms.progress"),
+        shaping=row.maybe_text("shaping"),
+        shaped=row.maybe_number("shaped"),
+        others=_others(state, version),
     )
 
 
+_OF_GRADE = ("run", "group", "channel", "version", "score", "passed", "prices", "cost", "value")
+_OF_SHAPE = ("terms.process", "terms.progress", "shaping", "shaped")
+
 REWARDS = Fold(
     name="rewards",
-    version=1,
-    reads={
-        "RewardGraded": ("run", "group", "channel", "version", "score", "passed", "prices", "cost", "value"),
-    },
+    version=2,
+    reads={"RewardGraded": (*_OF_GRADE, *_OF_SHAPE)},
     initial=RewardState(),
     key=lambda row: row.text("run"),
     fold=_fold,

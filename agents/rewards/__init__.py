@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .marketplace import MarketplaceListingReward
-from .shaping import SHAPING_VERSION, Shaped, process_of, progress_of, shaped_return
+from .shaping import SHAPING_VERSION, Conduct, Shaped, conduct_of, process_of, progress_of, shaped, shaped_return
 from .signals import Action, Extras, Grading, GymResult, Info, RewardSignal, RunResult, RunState
 from .steps import DEFAULT_VALUE, MutationKey, key_of, oracle_step_reward, unpaid
 from .synthetic import SyntheticEnvReward, returns
@@ -19,6 +19,7 @@ __all__ = [
     "REWARD_VERSION",
     "SHAPING_VERSION",
     "Action",
+    "Conduct",
     "Extras",
     "Grading",
     "GymResult",
@@ -30,6 +31,7 @@ __all__ = [
     "RunState",
     "Shaped",
     "SyntheticEnvReward",
+    "conduct_of",
     "cost_of",
     "expected_ops",
     "graded",
@@ -40,6 +42,7 @@ __all__ = [
     "process_of",
     "progress_of",
     "returns",
+    "shaped",
     "shaped_return",
     "unpaid",
 ]

@@ -5,8 +5,11 @@ A change of any number here is a new SHAPING_VERSION.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from eventlog.events import RewardGraded, StepOutcome, Usage
 
 SHAPING_VERSION: Final = "shaped-1"
 
@@ -17,6 +20,32 @@ PROGRESS_WEIGHT: Final = 500_000
 PROCESS_WEIGHT: Final = 250_000
 LEAST_CAP: Final = 20
 EFFORT_A_STEP: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How a run went, as far as shaping asks: actions, steps that went well, steps taken, planned, and allowed."""
+
+    effort: int
+    succeeded: int
+    taken: int
+    planned: int
+    max_steps: int
+
+    def process(self) -> int:
+        """See process_of."""
+        return process_of(self.effort, planned=self.planned, max_steps=self.max_steps)
+
+    def progress(self, *, passed: bool) -> int:
+        """See progress_of."""
+        return progress_of(self.succeeded, taken=self.taken, planned=self.planned, passed=passed)
+
+
+def conduct_of(outcomes: Sequence[StepOutcome], usage: Usage, *, planned: int, max_steps: int) -> Conduct:
+    """The conduct of a run by the outcomes of its steps; where its actions were not counted, a step is one."""
+    effort = len(outcomes) if usage.actions is None else usage.actions
+    succeeded = sum(outcome == "ok" for outcome in outcomes)
+    return Conduct(effort, succeeded, len(outcomes), planned, max_steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +84,24 @@ def shaped_return(score: int, *, passed: bool, progress: int, process: int, pena
     shape = progress * PROGRESS_WEIGHT // FULL + PROCESS_WEIGHT * process * progress // FULL**2
     value = None if penalty is None else earned + shape - penalty
     return Shaped(SHAPING_VERSION, score, passed, progress, process, penalty, value)
+
+
+def shaped(reward: RewardGraded, conduct: Conduct | None) -> RewardGraded:
+    """A reward with process, progress and shaped return of its score, outcome and penalty.
+
+    Without a conduct all of them are None.
+    """
+    if conduct is None:
+        return _with(reward, process=None, progress=None, version=None, value=None)
+    process, progress = conduct.process(), conduct.progress(passed=reward.passed)
+    made = shaped_return(
+        reward.score, passed=reward.passed, progress=progress, process=process, penalty=reward.terms.penalty
+    )
+    return _with(reward, process=process, progress=progress, version=made.version, value=made.value)
+
+
+def _with(
+    reward: RewardGraded, *, process: int | None, progress: int | None, version: str | None, value: int | None
+) -> RewardGraded:
+    terms = reward.terms.model_copy(update={"process": process, "progress": progress})
+    return reward.model_copy(update={"terms": terms, "shaping": version, "shaped": value})

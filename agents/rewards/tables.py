@@ -24,12 +24,45 @@ OPS_BY_SITE: Final[Mapping[str, OpsByStepKind]] = {
         "navigate": NONE,
         "submit_lead": frozenset({"lead_submitted"}),
         "phone_reveal": frozenset({"phone_revealed"}),
+        "contact": frozenset({"contact_started"}),
+        "save_entry": frozenset({"entry_saved"}),
+        "watch": frozenset({"watch_started"}),
+        "draw": frozenset({"draw_entered"}),
+    },
+    "helpdesk": {
+        "filter": NONE,
+        "navigate": NONE,
+        "check": NONE,
+        "assign": frozenset({"ticket_assigned"}),
+        "reply": frozenset({"reply_sent"}),
+        "merge": frozenset({"ticket_merged"}),
+        "call_back": frozenset({"callback_asked"}),
     },
 }
-"""What our sites record. A site that is not here takes its table at construction."""
+"""Everything our sites record. A site that is not here takes its table at construction.
+
+To enter the draw or ask for a call-back is what its step is meant to do; whether it is granted, the oracle says.
+"""
 
 KINDS_BY_SITE: Final[Mapping[str, Mapping[str, str]]] = {
-    "marketplace": {"search": "filter", "request details": "submit_lead", "show phone number": "phone_reveal"},
+    "marketplace": {
+        "search": "filter",
+        "request details": "submit_lead",
+        "show phone number": "phone_reveal",
+        "start a contact request": "contact",
+        "save gear ratio": "save_entry",
+        "watch this boat": "watch",
+        "enter the draw": "draw",
+    },
+    "helpdesk": {
+        "show": "filter",
+        "find similar": "filter",
+        "check for personal data": "check",
+        "assign checked tickets": "assign",
+        "send": "reply",
+        "merge checked tickets into this one": "merge",
+        "ask for a slot": "call_back",
+    },
 }
 """The caption of a button, in lower case, to the kind of step that it is."""
 

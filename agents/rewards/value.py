@@ -5,6 +5,8 @@ from __future__ import annotations
 from eventlog.events import PriceBookSet, RewardGraded, RewardTerms, Usage
 from projections.costs import PriceBook
 
+from .shaping import Conduct, shaped
+
 DEFAULT_LAMBDA = 100_000
 """Micro-score a dollar: a dollar is worth a tenth of a score (the seeds' 0.1)."""
 
@@ -53,12 +55,16 @@ def graded(
     book: PriceBook,
     *,
     passed: bool,
+    conduct: Conduct | None,
     lambda_per_dollar: int = DEFAULT_LAMBDA,
 ) -> RewardGraded:
-    """The reward event of an oracle's score (micro): what it is worth after cost."""
+    """The reward event of an oracle's score (micro): what it is worth after cost, and shaped by the run's conduct.
+
+    Without a conduct there is no shaped return.
+    """
     cost = cost_of(usage, book)
     penalty = penalty_of(cost, lambda_per_dollar)
-    return RewardGraded(
+    reward = RewardGraded(
         run=run,
         group=group,
         channel="oracle",
@@ -71,3 +77,4 @@ def graded(
         cost=cost,
         value=None if penalty is None else score - penalty,
     )
+    return shaped(reward, conduct)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,12 +101,20 @@ def allocate(budget: int, counts: Mapping[str, int]) -> dict[str, int]:
     return {name: share for name, share in shares.items() if share}
 
 
-def failures_by(failures: Iterable[FailureState], sorting: Sorting, environment: str) -> dict[str, int]:
-    """How many failed runs of an environment count for each cluster or task; benchmark runs count for none."""
+def failures_by(
+    failures: Iterable[FailureState], sorting: Sorting, environment: str, contaminated: Set[str] = frozenset()
+) -> dict[str, int]:
+    """How many failed runs of an environment count for each cluster or task; benchmark runs count for none.
+
+    Neither does a contaminated run: it did not have the task that it was given.
+    """
     found = Counter(
         state.cluster if sorting == "cluster" else state.template
         for state in failures
-        if state.is_failure and state.environment == environment and not state.is_benchmark
+        if state.is_failure
+        and state.environment == environment
+        and not state.is_benchmark
+        and state.run not in contaminated
     )
     return dict(found)
 

@@ -39,7 +39,7 @@ from ..executors.plan import PlanExecutor
 from ..learning.recovery import propose
 from ..models.errors import ModelFailure
 from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
-from ..rewards import graded
+from ..rewards import conduct_of, graded
 from .facts import JSON_TYPE, facts_of
 
 
@@ -151,14 +151,27 @@ def _played(job: Job, means: Means, instance: Instance) -> Played:
     environment = means.environment
     fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
+    assignment = job.assignment()
     began = means.stopwatch()
-    execution = means.executor.execute(job.assignment(), instance, means.watching(instance))
+    execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began
     finish, end_state = _finished(job, environment, instance, execution, wall)
     judged = environment.oracle(instance, job.template.oracle_task_id)
     proposals = _proposals(job, execution, judged, means.rule, instance)
     reward = graded(
-        job.run, job.spec.group_id, judged.score_micro, judged.reasons, finish.usage, means.book, passed=judged.passed
+        job.run,
+        job.spec.group_id,
+        judged.score_micro,
+        judged.reasons,
+        finish.usage,
+        means.book,
+        passed=judged.passed,
+        conduct=conduct_of(
+            [taken.outcome for taken in execution.taken],
+            finish.usage,
+            planned=len(assignment.plan),
+            max_steps=assignment.max_steps,
+        ),
     )
     facts = facts_of(job.run, execution)
     return Played((reset, *facts.events, finish, reward), (*facts.blobs, end_state), proposals)

@@ -5,17 +5,18 @@ The seed and the recorded changes make the instance again, so nothing is served 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from eventlog.events import RunStarted
+from eventlog.events import RewardGraded, RunFinished, RunStarted, StepTaken
 
 from ..envs.contract import Mutation
 from ..envs.sites.known import KNOWN
-from ..envs.sites.site import Grade, Kind, Simulation
-from ..rewards import REWARD_VERSION
+from ..envs.sites.site import FULL, Grade, Kind, Simulation
+from ..plans import Plan
+from ..rewards import REWARD_VERSION, Conduct, conduct_of, shaped
 from .errors import CannotGrade, UnknownVerifier
 
 Verifier = Callable[[Simulation, str], Grade]
@@ -30,8 +31,14 @@ def _oracle(instance: Simulation, task: str) -> Grade:
     return instance.grade(task)
 
 
-VERIFIERS: Mapping[str, Verifier] = {REWARD_VERSION: _oracle}
-"""What can grade again, by the version that rides on its rewards."""
+def _outcome(instance: Simulation, task: str) -> Grade:
+    found = instance.grade(task)
+    return replace(found, score_e4=FULL if found.passed else 0)
+
+
+VERIFIERS: Mapping[str, Verifier] = {REWARD_VERSION: _oracle, "outcome-1": _outcome}
+"""What can grade again, by the version that rides on its rewards. `outcome-1` gives no partial credit: its score is 1
+where the oracle passed the run, else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +84,26 @@ def regraded(started: RunStarted, instance: Simulation, grade: Verifier) -> Regr
     except KeyError as error:
         raise CannotGrade(run=started.run, actual=f"its site does not grade {task!r} from this state") from error
     return Regraded(found.score_e4 * _OF_TEN_THOUSANDTHS, found.passed, found.reasons)
+
+
+def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: RunFinished, plan: Plan) -> Conduct:
+    """How a recorded run went; `plan` is the one that it executed."""
+    outcomes = [step.outcome for step in steps]
+    return conduct_of(outcomes, finished.usage, planned=len(plan), max_steps=started.task_spec.max_steps)
+
+
+def rewarded(before: RewardGraded, said: Regraded, version: str, conduct: Conduct | None) -> RewardGraded:
+    """The reward of a run by another verifier: its cost, prices and lambda stay, for the run was played once."""
+    penalty = before.terms.penalty
+    reward = before.model_copy(
+        update={
+            "version": version,
+            "score": said.score,
+            "passed": said.passed,
+            "reasons": said.reasons,
+            "terms": before.terms.model_copy(update={"score": said.score}),
+            "value": None if penalty is None else said.score - penalty,
+            "again": True,
+        }
+    )
+    return shaped(reward, conduct)

@@ -18,9 +18,9 @@ from ..envs.sites.site import Kind, Simulation
 from ..executors.executor import Taken
 from ..executors.recorded import RecordedStep, Walked, asked_for, walk
 from ..plans import Overlaid, Plan
-from ..rewards import graded
+from ..rewards import SHAPING_VERSION, graded
 from .errors import CannotGrade, UnknownVerifier
-from .regrade import VERIFIERS, Regraded, Verifier, regraded, restored, verifier
+from .regrade import VERIFIERS, Regraded, Verifier, conduct_recorded, regraded, restored, verifier
 
 Lines = tuple[str, ...]
 
@@ -262,6 +262,7 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
     if recording.book is None:
         yield _Check("reward", (), None, f"no price book of version {reward.prices} is in the log")
         return
+    conduct = conduct_recorded(recording.started, recording.steps, recording.finished, recording.plan)
     again = graded(
         reward.run,
         reward.group,
@@ -270,21 +271,27 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
         recording.finished.usage,
         recording.book,
         passed=reward.passed,
+        conduct=conduct if reward.shaping == SHAPING_VERSION else None,
         lambda_per_dollar=reward.terms.lambda_per_dollar,
     )
-    yield _Check("reward", _worth(reward), _worth(again), where="the reward")
+    is_known = reward.shaping in {None, SHAPING_VERSION}
+    yield _Check("reward", _worth(reward, shaped=is_known), _worth(again, shaped=is_known), where="the reward")
+    if not is_known:
+        yield _Check("shaped return", (), None, f"no formula of the version {reward.shaping!r} is known here")
 
 
 def _graded_lines(found: Regraded) -> Lines:
     return (f"score: {found.score}", f"passed: {found.passed}", *(f"reason: {reason}" for reason in found.reasons))
 
 
-def _worth(reward: RewardGraded) -> Lines:
+def _worth(reward: RewardGraded, *, shaped: bool) -> Lines:
     terms = reward.terms
-    return (
+    lines = (
         f"cost: {reward.cost}",
         f"score: {terms.score}",
         f"lambda: {terms.lambda_per_dollar}",
         f"penalty: {terms.penalty}",
         f"value: {reward.value}",
     )
+    shape = (f"process: {terms.process}", f"progress: {terms.progress}", f"shaped: {reward.shaped}")
+    return lines + shape if shaped else lines

@@ -6,6 +6,7 @@ import dataclasses
 
 import typer
 
+from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
 
 from ..reading import read_position
@@ -18,7 +19,8 @@ app = typer.Typer(help="Failures: list the clusters.", no_args_is_help=True)
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List clusters of failed runs, largest first."""
     with opened() as house:
-        found = clusters(house.views(read_position(house.store, as_of)).find(FAILURES).values())
+        views = house.views(read_position(house.store, as_of))
+        found = clusters(views.find(FAILURES).values(), contaminated_runs(views))
     rows = [{**dataclasses.asdict(cluster), "count": len(cluster.runs)} for cluster in found]
     columns = ("count", "failure_class", "step_intent", "template", "environment")
     listing(rows, columns, as_json=as_json, empty="no failed runs")

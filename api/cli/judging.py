@@ -10,8 +10,9 @@ import typer
 from gate.figures import decimal
 from projections.judges import JUDGES, Calibration, calibrations
 
-from ..grading import Graded, ended_of, grade_runs, judge_from
+from ..grading import Graded, grade_runs, judge_from
 from ..reading import read_position
+from ..regrading import ended
 from .output import AsJson, AsOf, bar, emit_json, listing, opened, say
 
 
@@ -27,9 +28,12 @@ def grade(
     A run that this judge has judged is not asked about again: run it again to go on.
     """
     if not judge:
-        raise typer.BadParameter("runs are graded by their oracle when they end; say --judge to have a judge look too")
+        raise typer.BadParameter(
+            "runs are graded by their oracle when they end; say --judge to have a judge look too, or grade them again "
+            "with `flywheel runs regrade`"
+        )
     with opened() as house:
-        named = [*(runs or []), *(ended_of(house.views(), sweep) if sweep is not None else [])]
+        named = [*(runs or []), *(ended(house.views(), sweep) if sweep is not None else [])]
         if not named:
             raise typer.BadParameter("expected at least one run, or a --sweep that has ended runs")
         with judge_from(house.settings) as model, bar(f"judged by {model.name}", len(set(named))) as advance:

@@ -33,6 +33,7 @@ from . import (
     judging,
     log,
     outcomes,
+    regrading,
     replay,
     rewrites,
     rollout,
@@ -67,6 +68,7 @@ app.command("doctor")(doctor.doctor)
 log.app.command("archive")(archive.archive_command)
 runs.app.command()(judging.grade)
 runs.app.command()(judging.judges)
+runs.app.command()(regrading.regrade)
 app.command("erase")(erase.erase)
 for _name, _group in (
     ("db", db.app),

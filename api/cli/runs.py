@@ -11,7 +11,8 @@ import typer
 
 from agents.rollouts.replay import Divergence, Replayed
 from gate.figures import counted, decimal, dollars
-from projections.rewards import REWARDS, RewardState
+from projections.contamination import contaminated_runs, is_contaminated
+from projections.rewards import REWARDS, Grade, RewardState
 from projections.runs import RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
@@ -23,8 +24,10 @@ from ..withdrawing import withdraw as withdrawn
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
 from .taint import plain, show_learned
 
-app = typer.Typer(help="Runs: list, show, replay, grade, judges, withdraw.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
 ACTOR = "operator"
+MARKS = ("withdrawn", "erased", "contaminated")
+"""What takes a run out of what is learned; a column where any run has it."""
 
 
 @app.command("list")
@@ -42,14 +45,14 @@ def list_(
         views = house.views(read_position(house.store, as_of))
         prefix = "" if sweep is None else f"{sweep}__"
         rewards = views.find(REWARDS, prefix)
-        taken_out, erased = withdrawals(views), erased_runs(views)
+        taken_out, erased, contaminated = withdrawals(views), erased_runs(views), contaminated_runs(views)
         rows = [
-            _row(state, rewards.get(key), taken_out.get(key), erased.get(key))
+            _row(state, rewards.get(key), taken_out.get(key), erased.get(key), contaminated=key in contaminated)
             for key, state in views.find(RUNS, prefix).items()
             if key.encode() > after.encode() and status in {None, state.status}
         ]
     rows = [row for row in rows if not failed or row["passed"] is False]
-    marks = [mark for mark in ("withdrawn", "erased") if any(row[mark] is not None for row in rows[:limit])]
+    marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows[:limit])]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
     listing(rows[:limit], columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
     if len(rows) > limit and not as_json:
@@ -57,11 +60,16 @@ def list_(
 
 
 def _row(
-    state: RunState, reward: RewardState | None, taken_out: TaintState | None, erased: TaintState | None
+    state: RunState,
+    reward: RewardState | None,
+    taken_out: TaintState | None,
+    erased: TaintState | None,
+    *,
+    contaminated: bool,
 ) -> dict[str, Any]:
     """A run for people. `withdrawn` and `erased` are the positions since which it is, None where it is not."""
     row: dict[str, Any] = msgspec.to_builtins(state)
-    row |= {"passed": None, "score": None, "value": None, "cost": None}
+    row |= {"contaminated": contaminated, "passed": None, "score": None, "value": None, "cost": None, "shaped": None}
     row |= {name: None if fact is None else fact.since for name, fact in (("withdrawn", taken_out), ("erased", erased))}
     if reward is not None:
         row |= {
@@ -69,6 +77,8 @@ def _row(
             "score": decimal(reward.score),
             "value": None if reward.value is None else decimal(reward.value),
             "cost": None if reward.cost is None else dollars(reward.cost),
+            "shaped": None if reward.shaped is None else decimal(reward.shaped),
+            "verifier": reward.version,
         }
     return row
 
@@ -84,12 +94,15 @@ def show(
         if state is None:
             raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
         facts_of = withdrawals(views).get(run), erased_runs(views).get(run)
-        row = _row(state, views.get(REWARDS, run), *facts_of)
+        reward = views.get(REWARDS, run)
+        row = _row(state, reward, *facts_of, contaminated=is_contaminated(views, state))
         events = [event.event for event in house.store.read(stream=f"run/{run}", upto=views.upto)]
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})
         return
     row |= {name: _said(fact) for name, fact in zip(("withdrawn", "erased"), facts_of, strict=True)}
+    row["contaminated"] = "it began from another state than the runs beside it" if row["contaminated"] else None
+    row |= {f"graded by {grade.version}": _by(grade) for grade in (() if reward is None else reward.others)}
     facts([(name, value) for name, value in row.items() if value not in (None, "", [])])
     steps = [event for event in events if event.type == "StepTaken"]
     say("")
@@ -98,6 +111,10 @@ def show(
         [(s.index, s.action, s.intent, s.outcome, s.http_status) for s in steps],
         empty="no steps recorded",
     )
+
+
+def _by(grade: Grade) -> str:
+    return f"{decimal(grade.score)}, {'passed' if grade.passed else 'failed'}, at position {grade.since}"
 
 
 def _said(fact: TaintState | None) -> str | None:

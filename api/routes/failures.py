@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, Response
 
+from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
 
 from .reading import Reading, reply
@@ -16,5 +17,5 @@ router = APIRouter(prefix="/failure-clusters", tags=["failures"])
 @router.get("", summary="List failure clusters")
 def list_clusters(views: Reading) -> Response:
     """`{"clusters": [...]}`, largest first: environment, template, failure class, step, and the runs that failed so."""
-    found = clusters(views.find(FAILURES).values())
+    found = clusters(views.find(FAILURES).values(), contaminated_runs(views))
     return reply({"clusters": [asdict(cluster) for cluster in found]})

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from projections.contamination import contaminated_runs, is_contaminated
 from projections.projection import plain as plain_state
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
@@ -37,7 +38,8 @@ def list_runs(
     """`{"runs": [...], "next": run}` in order of id bytes: pass `next` as `after` for the following page.
 
     Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `withdrawn` and `erased` are
-    the positions since which nothing is learned from the run, or the bytes of its subject are gone.
+    the positions since which nothing is learned from the run, or the bytes of its subject are gone. `contaminated` says
+    that it began from another state than the runs it is compared with, and counts for nothing either.
     """
     wanted = {"sweep": sweep, "evaluation": evaluation, "template": template, "status": status}
     start = None if after is None else after.encode()
@@ -47,9 +49,14 @@ def list_runs(
         if (start is None or key.encode() > start) and _matches(state, wanted)
     ]
     rewards = views.find(REWARDS) if found else {}
-    marks = _marks(views)
+    marks, contaminated = _marks(views), contaminated_runs(views) if found else frozenset()
     page = [
-        {**_plain(state), **_marked(state.run, marks), "reward": _earned(rewards.get(state.run))}
+        {
+            **_plain(state),
+            **_marked(state.run, marks),
+            "contaminated": state.run in contaminated,
+            "reward": _earned(rewards.get(state.run)),
+        }
         for state in found[:limit]
     ]
     return reply({"runs": page, "next": found[limit - 1].run if len(found) > limit else None})
@@ -66,7 +73,7 @@ def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
     if state is None:
         raise Unknown(what="run", actual=run_id, way_out="List them with GET /v1/runs.")
     events = house.store.read(stream=f"run/{run_id}", upto=views.upto)
-    run = {**_plain(state), **_marked(run_id, _marks(views))}
+    run = {**_plain(state), **_marked(run_id, _marks(views)), "contaminated": is_contaminated(views, state)}
     return reply({"run": run, "reward": views.get(REWARDS, run_id), "events": [plain(item) for item in events]})
 
 

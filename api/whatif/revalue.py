@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.rewards import cost_of, penalty_of
+from agents.rewards import SHAPING_VERSION, cost_of, penalty_of, shaped
 from agents.rollouts.errors import CannotGrade
 from agents.rollouts.regrade import VERIFIERS, Regraded, Verifier, regraded, restored, verifier
 from eventlog.blobs import BlobStore
@@ -14,6 +14,7 @@ from eventlog.events import PriceBookSet, RewardGraded, RunFinished, RunStarted
 from eventlog.store import EventStore, Position
 from projections.costs import PriceBook
 
+from ..regrading import conduct_in
 from .definitions import WHOLE, Prices, RewardDefinition
 from .report import RewardWouldBe, Ungraded, Worth
 
@@ -35,6 +36,7 @@ class _Maker:
     """What makes one reward again."""
 
     definition: RewardDefinition
+    store: EventStore
     blobs: BlobStore
     grade: Verifier | None
 
@@ -77,7 +79,7 @@ class _Maker:
             weighed = said.score * wanted.score_weight - (penalty or 0) * wanted.penalty_weight
             value = None if penalty is None else weighed // WHOLE
         terms = {"score": said.score, "lambda_per_dollar": rate, "penalty": penalty}
-        return reward.model_copy(
+        other = reward.model_copy(
             update={
                 "version": wanted.version or reward.version,
                 "score": said.score,
@@ -88,6 +90,18 @@ class _Maker:
                 "value": value,
             }
         )
+        return self.shaped(reward, other, started, finished)
+
+    def shaped(
+        self, reward: RewardGraded, other: RewardGraded, started: RunStarted | None, finished: RunFinished | None
+    ) -> RewardGraded:
+        """The other reward with a shaped return of its own, where the recorded one has one."""
+        worth = [(each.score, each.passed, each.terms.penalty) for each in (reward, other)]
+        if reward.shaping is None or worth[0] == worth[1]:
+            return other
+        if reward.shaping != SHAPING_VERSION or started is None or finished is None:
+            return shaped(other, None)
+        return shaped(other, conduct_in(self.store, self.blobs, started, finished))
 
 
 def revalue(
@@ -102,7 +116,7 @@ def revalue(
     A run that cannot be graded or priced again keeps its reward, and is listed.
     """
     grade = None if definition.version is None else verifier(definition.version, known)
-    maker = _Maker(definition, blobs, grade)
+    maker = _Maker(definition, store, blobs, grade)
     started: dict[str, RunStarted] = {}
     finished: dict[str, RunFinished] = {}
     books: dict[int, Prices] = {}

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
 
 class RewardTerms(FrozenModel):
-    """The terms of `R = score - lambda * cost`: micro-score, and micro-score a dollar."""
+    """The terms of `R = score - lambda * cost`: micro-score, and micro-score a dollar.
+
+    `process` and `progress` are those of the shaped return; None where it was not made.
+    """
 
     score: ScoreMicro
     lambda_per_dollar: Micro
     penalty: Micro | None
+    process: ScoreMicro | None = None
+    progress: ScoreMicro | None = None
 
 
 class RewardGraded(Event):
-    """A run was graded. `cost` is in micro-dollars; where it is unknown, so is `value`."""
+    """A run was graded. `cost` is in micro-dollars; where it is unknown, so are `value` and `shaped`.
 
+    `shaping` names the version of the formula that made `shaped` of the terms; None: none did. `again` says that the
+    run was graded before: this is another word on it, and no further cost.
+    """
+
+    schema_version: ClassVar[int] = 2
     type: Literal["RewardGraded"] = "RewardGraded"
     run: Name
     group: Name
@@ -30,6 +40,9 @@ class RewardGraded(Event):
     prices: Count
     cost: Count | None
     value: Micro | None
+    shaping: Name | None = None
+    shaped: Micro | None = None
+    again: bool = False
 
 
 class JudgeOpined(Event):

@@ -129,7 +129,7 @@ def test_a_scan_types_again_what_another_vocabulary_wrote(folder: Path, monkeypa
 
 def test_a_scan_upcasts_what_an_older_schema_wrote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = EVENT_TYPES["RewardGraded"]
-    monkeypatch.setattr(model, "schema_version", 2)
+    monkeypatch.setattr(model, "schema_version", model.schema_version + 1)
     monkeypatch.setattr(
         scanning, "upcast", lambda _kind, _old, _new, payload: {**payload, "score": payload["score"] // 2}
     )

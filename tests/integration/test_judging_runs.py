@@ -26,9 +26,10 @@ from agents.rollouts.tasks import templates
 from api.cli.main import run_command
 from api.decide import Course
 from api.errors import NoJudge, Unknown
-from api.grading import Graded, ended_of, grade_runs, judge_from
+from api.grading import Graded, grade_runs, judge_from
 from api.house import House
 from api.playing import play_jobs
+from api.regrading import ended as ended_runs
 from api.settings import Settings
 from eventlog.events import AnyEvent, JudgeOpined
 from eventlog.store import Append
@@ -160,7 +161,9 @@ def test_every_run_gets_an_answer_and_only_those_that_can_be_judged_are_shown(en
     assert all("environment_down" in row.reason for row in found if row.outcome == "missing")
     judge = judge_name("scripted", "judge-1")
     assert ended.views().find(JUDGES)["s__done"].proxy_score(judge) == 800_000
-    assert sorted(ended_of(ended.views(), "s")) == sorted(set(named) - {"s__gone", "s__going", "s__torn"} | {"s__torn"})
+    assert sorted(ended_runs(ended.views(), "s")) == sorted(
+        set(named) - {"s__gone", "s__going", "s__torn"} | {"s__torn"}
+    )
 
 
 def test_an_opinion_in_the_log_says_who_and_its_reason_is_a_blob(ended: House) -> None:

@@ -112,7 +112,7 @@ def outcome(played: Played) -> object:
         if event["type"] == "RunFinished":
             event["usage"].pop("wall_microseconds")
         if event["type"] == "RewardGraded":
-            for key in ("cost", "value", "terms"):
+            for key in ("cost", "value", "terms", "shaped"):
                 event.pop(key)
     return plain, [blob.digest for blob in played.blobs], played.proposals
 

@@ -24,7 +24,7 @@ def rewards(*passed: bool | None) -> dict[str, RewardState]:
 
 
 def outcomes(graded: dict[str, RewardState], carried: dict[str, RunState] | None = None) -> list[tuple[str, bool]]:
-    appends = credits_of(SPECS, runs() if carried is None else carried, graded, "controller")
+    appends = credits_of(SPECS, runs() if carried is None else carried, graded, "controller", contaminated=frozenset())
     events = [append.events[0] for append in appends]
     assert all(isinstance(event, RewriteWon | RewriteLost) and event.control_runs == () for event in events)
     return [(event.run, event.type == "RewriteWon") for event in events if isinstance(event, RewriteWon | RewriteLost)]
@@ -48,7 +48,7 @@ def test_a_run_whose_plan_had_no_place_for_the_candidate_is_no_trial() -> None:
 
 def test_untreated_runs_earn_nothing() -> None:
     untreated = tuple(each.model_copy(update={"candidate": None}) for each in SPECS)
-    assert credits_of(untreated, runs(), rewards(*[True] * 8), "controller") == ()
+    assert credits_of(untreated, runs(), rewards(*[True] * 8), "controller", contaminated=frozenset()) == ()
 
 
 def test_the_log_says_what_a_run_carried() -> None:
@@ -64,12 +64,14 @@ def test_the_log_says_what_a_run_carried() -> None:
 def test_crediting_again_changes_nothing_and_a_sweep_that_went_on_adds_the_rest() -> None:
     store = a_store()
     propose(store, "rw-a")
-    part = credits_of(SPECS, runs(), rewards(True, None, True), "controller")
+    part = credits_of(SPECS, runs(), rewards(True, None, True), "controller", contaminated=frozenset())
     assert all(isinstance(outcome, Committed) for outcome in store.append(part))
     head = store.head()
     assert all(isinstance(outcome, Repeated) for outcome in store.append(part))
     assert store.head() == head
-    store.append(credits_of(SPECS, runs(), rewards(True, None, True, None, False), "controller"))
+    store.append(
+        credits_of(SPECS, runs(), rewards(True, None, True, None, False), "controller", contaminated=frozenset())
+    )
     state = views(store).get(REWRITES, "rw-a")
     assert state is not None
     assert (state.wins, state.losses, state.consecutive_losses) == (2, 1, 1)
@@ -78,8 +80,14 @@ def test_crediting_again_changes_nothing_and_a_sweep_that_went_on_adds_the_rest(
 def test_a_run_graded_otherwise_later_is_not_credited_twice() -> None:
     store = a_store()
     propose(store, "rw-a")
-    store.append(credits_of(SPECS, runs(), rewards(True), "controller"))
-    store.append(credits_of(SPECS, runs(), rewards(False), "controller"))
+    store.append(credits_of(SPECS, runs(), rewards(True), "controller", contaminated=frozenset()))
+    store.append(credits_of(SPECS, runs(), rewards(False), "controller", contaminated=frozenset()))
     state = views(store).get(REWRITES, "rw-a")
     assert state is not None
     assert (state.wins, state.losses) == (1, 0)
+
+
+def test_a_contaminated_run_is_no_trial() -> None:
+    given = runs(), rewards(True, True, False, True, True)
+    appends = credits_of(SPECS, *given, "controller", contaminated=frozenset({"s1__r2", "s1__r1"}))
+    assert [append.key for append in appends] == ["credit:s1__r0", "credit:s1__r4"]

@@ -80,7 +80,7 @@ def selected(
 
 def test_every_reason_to_refuse_a_run_is_counted() -> None:
     contaminated = GroupState(
-        siblings=(Sibling(run="x", index=0, fingerprint="a"), Sibling(run="y", index=1, fingerprint="b"))
+        siblings=(Sibling(run="mixed", index=0, fingerprint="a"), Sibling(run="y", index=1, fingerprint="b"))
     )
     runs, refused = selected(
         run_state("good"),
@@ -110,6 +110,15 @@ def test_every_reason_to_refuse_a_run_is_counted() -> None:
         "withdrawn": 1,
         "erased": 1,
     }
+
+
+def test_of_three_siblings_the_one_that_began_elsewhere_is_refused_and_the_others_are_taken() -> None:
+    siblings = tuple(
+        Sibling(run=run, index=0, fingerprint=start) for run, start in (("x", "a"), ("y", "a"), ("z", "b"))
+    )
+    scores = dict.fromkeys("xyz", 1_000_000)
+    found = selected(*(run_state(run) for run in "xyz"), scores=scores, groups={"g": GroupState(siblings=siblings)})
+    assert found == (("x", "y"), {"contaminated": 1})
 
 
 def test_the_best_run_of_a_group_is_the_best_of_those_that_count() -> None:

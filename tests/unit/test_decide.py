@@ -74,7 +74,7 @@ def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> Non
         if won is None:
             add(store, f"run/{each.spec_id}", started(each), end)
         else:
-            reward = graded(each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won)
+            reward = graded(each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won, conduct=None)
             add(store, f"run/{each.spec_id}", started(each), finished(each), reward)
 
 

@@ -69,3 +69,8 @@ def test_a_dataset_keeps_its_query_its_position_and_what_was_refused() -> None:
     assert key == f"dataset/{event.dataset}"
     assert (state.queried(), state.upto, state.rows) == (event.query, event.upto, event.rows)
     assert (state.refused, state.frozen_since) == ({"benchmark": 3, "missing": 1}, 1)
+
+
+def test_a_run_that_is_graded_again_is_paid_for_once() -> None:
+    state = states(COSTS, graded(cost=100), graded(cost=100, again=True), graded(cost=None, again=True))[SPENT]
+    assert (state.spent, state.runs, state.unknown) == (100, 1, 0)

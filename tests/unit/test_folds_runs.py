@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from eventlog.codec import decode_event
 from eventlog.events import AnyEvent, RunStarted
 from projections.failures import FAILURE_CLASSES, FAILURES, clusters
-from projections.groups import GROUPS
+from projections.groups import GROUPS, contaminated
 from projections.rewards import REWARDS
 from projections.runs import RUNS
-from tests.golden.test_golden_samples import sample
+from tests.golden.test_golden_samples import SAMPLES, sample
 
 from .test_folds_samples import changed, graded, only, started, states
 
@@ -74,6 +79,26 @@ def test_the_last_grade_of_a_run_counts_and_an_ungraded_run_has_none() -> None:
     found = states(REWARDS, started(run="r2"), graded(passed=False), graded(passed=True, cost=None, value=None))
     assert set(found) == {"r1"}
     assert (found["r1"].score, found["r1"].passed, found["r1"].cost, found["r1"].value) == (1_000_000, True, None, None)
+    assert (found["r1"].since, found["r1"].others) == (3, ())
+
+
+def test_the_newest_grade_is_in_force_whoever_gave_it_and_those_of_other_verifiers_stand_beside() -> None:
+    said = [("one", True), ("two", False), ("one", False), ("three", True), ("two", True)]
+    state = only(REWARDS, *(graded(passed=passed, version=version) for version, passed in said))
+    assert (state.version, state.passed, state.since) == ("two", True, 5)
+    assert [(grade.version, grade.passed, grade.since) for grade in state.others] == [
+        ("one", False, 3),
+        ("three", True, 4),
+    ]
+
+
+def test_a_reward_says_how_it_was_shaped_and_an_older_one_that_it_was_not() -> None:
+    state = only(REWARDS, graded(shaping="shaped-1", shaped=-5))
+    assert (state.shaping, state.shaped, state.process, state.progress) == ("shaped-1", -5, 950_000, 909_090)
+    kept = json.loads((SAMPLES / "RewardGraded.v1.json").read_text("utf-8"))
+    older = decode_event("RewardGraded", 1, json.dumps(kept["payload"]))
+    state = only(REWARDS, older)
+    assert (state.shaping, state.shaped, state.process, state.progress) == (None, None, None, None)
 
 
 def test_a_group_keeps_its_siblings_in_order_of_index_whoever_comes_first() -> None:
@@ -98,16 +123,42 @@ def test_a_group_knows_what_each_sibling_earned_and_which_are_missing() -> None:
     ]
 
 
-@pytest.mark.parametrize(("second", "is_contaminated"), [("a", False), ("b", True)])
-def test_siblings_that_started_from_different_states_contaminate_their_group(
-    second: str, is_contaminated: bool
-) -> None:
-    state = only(GROUPS, started("r0"), started("r1", index=1), reset("a", "r0"), reset(second, "r1"))
-    assert state.is_contaminated == is_contaminated
+@pytest.mark.parametrize(
+    ("starts", "found"),
+    [
+        ("", ""),
+        ("a", ""),
+        ("aa", ""),
+        ("ab", "01"),
+        ("aab", "2"),
+        ("abb", "0"),
+        ("abc", "012"),
+        ("aabb", "0123"),
+        ("aabc", "23"),
+        ("a-", ""),
+        ("a-b", "02"),
+        ("a-ba", "2"),
+        ("--", ""),
+    ],
+)
+def test_siblings_that_began_from_another_state_than_most_are_contaminated(starts: str, found: str) -> None:
+    events = [started(f"r{n}", index=n) for n in range(max(1, len(starts)))]
+    events += [reset(start, f"r{n}") for n, start in enumerate(starts) if start != "-"]
+    assert only(GROUPS, *events).contaminated == {f"r{n}" for n in found}
 
 
-def test_a_sibling_that_has_not_begun_contaminates_nothing() -> None:
-    assert not only(GROUPS, started("r0"), started("r1", index=1), reset("a", "r0")).is_contaminated
+@given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sampled_from(["a", "b", "c", None])))
+def test_who_is_contaminated_is_decided_by_the_most_common_start_alone(starts: dict[str, str | None]) -> None:
+    found = contaminated(starts)
+    clean = {start for run, start in starts.items() if run not in found and start is not None}
+    assert len(clean) <= 1
+    assert all(starts[run] is not None for run in found)
+    assert found == contaminated(dict(reversed(starts.items())))
+    without = contaminated({run: start for run, start in starts.items() if run not in found})
+    assert without == frozenset()
+    counts = Counter(start for start in starts.values() if start is not None)
+    for start in clean:
+        assert all(counts[start] > count for other, count in counts.items() if other != start)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +207,8 @@ def test_failures_cluster_by_task_class_and_step_largest_first() -> None:
     for run, outcome in (("r1", "not_found"), ("r2", "invalid_form"), ("r3", "not_found"), ("r4", "ok")):
         events += [started(run), stepped(outcome, run=run), graded(run, passed=False)]
     events += [started("r5"), stepped("not_found", run="r5"), graded("r5", passed=True)]
-    found = clusters(states(FAILURES, *events).values())
+    events += [started("r6"), stepped("not_found", run="r6"), graded("r6", passed=False)]
+    found = clusters(states(FAILURES, *events).values(), frozenset({"r6"}))
     assert [(c.failure_class, c.step_intent, c.runs) for c in found] == [
         ("bad_url", "step 0", ("r1", "r3")),
         ("refused_input", "step 0", ("r2",)),

@@ -119,3 +119,32 @@ def test_a_repeat_that_is_missing_in_one_arm_drops_out_of_both() -> None:
     compared = pairs(champion, challenger, frozen)
     assert [(pair.env_seed, pair.deltas) for pair in compared.instances] == [(0, (9,)), (1, (27, 36))]
     assert (compared.planned, compared.missing) == (6, 3)
+
+
+def test_a_pair_whose_runs_began_from_different_states_is_missing_in_both_arms() -> None:
+    frozen = benchmark(sealed=3)
+    places: list[Place] = [("t1", seed, 0) for seed in range(3)]
+    runs, rewards = played(frozen, "champion", artifact(), dict.fromkeys(places, 0))
+    others, more = played(frozen, "challenger", artifact(9), dict.fromkeys(places, 1_000_000))
+    runs, rewards = runs | others, rewards | more
+    runs = {key: replace(run, fingerprint=f"start of {run.env_seed}") for key, run in runs.items()}
+    runs["challenger-t1-1-0"] = replace(runs["challenger-t1-1-0"], fingerprint="start of 7")
+    champion = arm(frozen, EVALUATION, "champion", artifact(), runs, rewards)
+    challenger = arm(frozen, EVALUATION, "challenger", artifact(9), runs, rewards)
+    assert champion.missing == challenger.missing == {("t1", 1, 0)}
+    compared = pairs(champion, challenger, frozen)
+    assert ([pair.env_seed for pair in compared.instances], compared.missing) == ([0, 2], 1)
+
+
+def test_of_several_repeats_only_the_one_that_began_elsewhere_drops_out() -> None:
+    frozen = benchmark(sealed=1, repeats=2)
+    places: list[Place] = [("t1", 0, repeat) for repeat in range(2)]
+    runs, rewards = played(frozen, "champion", artifact(), dict.fromkeys(places, 0))
+    others, more = played(frozen, "challenger", artifact(9), dict.fromkeys(places, 1_000_000))
+    runs, rewards = {key: replace(run, fingerprint="a") for key, run in (runs | others).items()}, rewards | more
+    runs["champion-t1-0-1"] = replace(runs["champion-t1-0-1"], fingerprint="b")
+    elsewhere = replace(runs["champion-t1-0-1"], run="x", evaluation="other", fingerprint="b")
+    champion = arm(frozen, EVALUATION, "champion", artifact(), {**runs, "x": elsewhere, "y": elsewhere}, rewards)
+    assert champion.missing == {("t1", 0, 1)}
+    challenger = arm(frozen, EVALUATION, "challenger", artifact(9), runs, rewards)
+    assert (challenger.missing, pairs(champion, challenger, frozen).missing) == (frozenset(), 1)

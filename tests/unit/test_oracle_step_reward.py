@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.envs import sites
+from agents.envs.sites.known import KNOWN
+from agents.envs.sites.marketplace.further_oracle import DRAW
 from agents.envs.sites.marketplace.oracle import LEAD, PHONE
-from agents.envs.sites.marketplace.tasks import TASKS
 from agents.rewards import (
     DEFAULT_OPS,
     OPS_BY_SITE,
@@ -30,6 +35,7 @@ from agents.rewards import (
 from agents.rollouts.tasks import PLANS
 
 MICRO = 1_000_000
+SITES = Path(sites.__path__[0])
 REWARD = SyntheticEnvReward()
 LEADS = {"lead_submitted"}
 GRADED = Grading(task_id="t", passed=True, score_micro=MICRO, reasons=(), diff={})
@@ -163,10 +169,39 @@ def test_the_default_table_is_that_of_the_seeds() -> None:
     }
 
 
-def test_the_marketplaces_table_names_what_it_records_and_every_planned_step_has_a_kind() -> None:
-    assert expected_ops(OPS_BY_SITE["marketplace"], None) == {LEAD, PHONE}
-    kinds = {kind_of("marketplace", s.type, s.label) for task in TASKS for s in PLANS[task.task_id]}
-    assert kinds == {"navigate", "fill", "filter", "submit_lead", "phone_reveal"}
+def recorded_by(site: str) -> set[str]:
+    """The operations that a site's code writes into its journal, found in its source."""
+    found: set[str] = set()
+    for file in (SITES / site).glob("*.py"):
+        module = importlib.import_module(f"agents.envs.sites.{site}.{file.stem}")
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"record", "_record"}:
+                first = node.args[0]
+                named = getattr(module, first.id, None) if isinstance(first, ast.Name) else None
+                found |= {named} if isinstance(named, str) else set()
+    return found
+
+
+@pytest.mark.parametrize("site", KNOWN)
+def test_a_sites_table_names_what_it_records_and_nothing_else(site: str) -> None:
+    assert expected_ops(OPS_BY_SITE[site], None) == recorded_by(site) != set()
+
+
+def test_the_operations_of_a_site_are_found_in_its_source() -> None:
+    assert {LEAD, PHONE, DRAW} < recorded_by("marketplace")
+
+
+@pytest.mark.parametrize("task", PLANS)
+def test_every_planned_step_has_a_kind_and_the_last_one_is_of_a_kind_that_changes_something(task: str) -> None:
+    site = task.partition(".")[0]
+    kinds = [kind_of(site, step.type, step.label) for step in PLANS[task]]
+    assert None not in kinds
+    assert {*kinds} <= {*OPS_BY_SITE[site], "fill"}
+    assert expected_ops(OPS_BY_SITE[site], kinds[-1])
+    assert len({expected_ops(OPS_BY_SITE[site], kind) for kind in kinds} - {frozenset()}) == 1
+
+
+def test_a_caption_that_is_not_known_has_no_kind() -> None:
     assert kind_of("marketplace", "submit", "Other") is kind_of("elsewhere", "submit", "Search") is None
 
 

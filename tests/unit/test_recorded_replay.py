@@ -214,8 +214,29 @@ def test_what_is_missing_is_not_compared_and_said() -> None:
     )
     elsewhere = changed(PASSED, "RewardGraded", version="oracle-9")
     assert again(PASSED, elsewhere).not_compared == (
-        "grade: No verifier has the version 'oracle-9': expected one of oracle-1.",
+        "grade: No verifier has the version 'oracle-9': expected one of oracle-1, outcome-1.",
     )
+
+
+def test_a_shaped_return_is_made_again_under_its_own_formula_alone() -> None:
+    reward = event_of(PASSED, "RewardGraded")
+    assert reward.shaping == "shaped-1"
+    found = again(PASSED, changed(PASSED, "RewardGraded", shaped=reward.shaped + 1))
+    assert found.divergence is not None
+    assert found.divergence.where == "the reward"
+    assert found.divergence.expected[-1] == f"shaped: {reward.shaped + 1}"
+    assert found.divergence.actual[-1] == f"shaped: {reward.shaped}"
+    other = again(PASSED, changed(PASSED, "RewardGraded", shaping="shaped-9", shaped=7))
+    assert (other.outcome, other.not_compared) == (
+        "identical",
+        ("shaped return: no formula of the version 'shaped-9' is known here",),
+    )
+
+
+def test_a_reward_from_before_shaping_is_made_again_without_it() -> None:
+    terms = event_of(PASSED, "RewardGraded").terms.model_copy(update={"process": None, "progress": None})
+    found = again(PASSED, changed(PASSED, "RewardGraded", shaping=None, shaped=None, terms=terms))
+    assert (found.outcome, found.compared) == ("identical", EVERYTHING)
 
 
 def test_a_run_that_cannot_be_replayed_says_why() -> None:

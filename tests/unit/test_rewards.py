@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rewards import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, cost_of, graded, penalty_of
+from agents.rewards import (
+    DEFAULT_LAMBDA,
+    DEFAULT_PRICES,
+    REWARD_VERSION,
+    SHAPING_VERSION,
+    Conduct,
+    conduct_of,
+    cost_of,
+    graded,
+    penalty_of,
+)
 from eventlog.events import RewardGraded, Usage
 from projections.costs import PriceBook
 from tests.unit.test_agent_samples import BOOK
@@ -22,7 +32,9 @@ def usage(**changes: int | None) -> Usage:
 
 
 def reward(score: int, used: Usage, *, lambda_per_dollar: int = DEFAULT_LAMBDA, book: PriceBook = BOOK) -> RewardGraded:
-    return graded("r", "g", score, ("why",), used, book, passed=score == MICRO, lambda_per_dollar=lambda_per_dollar)
+    return graded(
+        "r", "g", score, ("why",), used, book, passed=score == MICRO, conduct=None, lambda_per_dollar=lambda_per_dollar
+    )
 
 
 def test_a_reward_is_the_score_less_what_the_run_cost() -> None:
@@ -85,3 +97,30 @@ def test_the_terms_add_up(used: Usage, score: int) -> None:
     found = reward(score, used)
     assert found.terms.penalty is not None
     assert found.value == score - found.terms.penalty
+
+
+def shaped_reward(conduct: Conduct | None, *, passed: bool, **used: int | None) -> RewardGraded:
+    score = MICRO if passed else 400_000
+    return graded("r", "g", score, (), usage(**used), BOOK, passed=passed, conduct=conduct)
+
+
+def test_a_reward_carries_its_shaped_return_with_its_terms() -> None:
+    conduct = conduct_of(["ok", "ok", "not_found"], usage(), planned=11, max_steps=40)
+    assert conduct == Conduct(effort=11, succeeded=2, taken=3, planned=11, max_steps=40)
+    failed = shaped_reward(conduct, passed=False)
+    process, progress = MICRO * 33 // 44, MICRO * 2 // 11
+    assert (failed.terms.process, failed.terms.progress, failed.shaping) == (process, progress, SHAPING_VERSION)
+    assert failed.terms.penalty is not None
+    assert failed.shaped == 400_000 + progress // 2 + process * progress // (4 * MICRO) - failed.terms.penalty
+    passed = shaped_reward(conduct, passed=True)
+    assert passed.terms.penalty is not None
+    assert (passed.terms.progress, passed.shaped) == (MICRO, 2_500_000 + process // 4 - passed.terms.penalty)
+
+
+def test_what_is_not_known_of_a_run_is_not_shaped_and_never_zero() -> None:
+    bare = shaped_reward(None, passed=True)
+    assert (bare.shaping, bare.shaped, bare.terms.process, bare.terms.progress) == (None, None, None, None)
+    conduct = conduct_of(["ok"], usage(actions=None), planned=1, max_steps=40)
+    assert conduct.effort == 1
+    uncounted = shaped_reward(conduct, passed=True, actions=None)
+    assert (uncounted.shaping, uncounted.shaped, uncounted.terms.progress) == (SHAPING_VERSION, None, MICRO)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 from collections.abc import Callable, Mapping
@@ -11,7 +10,9 @@ from functools import cache
 from typing import Any, cast
 
 from eventlog.blobs import Blob, BlobStore
+from eventlog.blobs.envelope import from_plain, opened
 from eventlog.errors import BlobErased, BlobMissing
+from eventlog.keys import NoKeys
 from eventlog.store import START, EventStore, Position, Recorded
 from projections.counterfactual import EventMap, Mapped, ViewsAt
 from projections.views import ReplayedViews
@@ -55,7 +56,7 @@ def golden_kept() -> dict[str, Blob]:
     """The blobs of the golden log, by digest."""
     with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
         entries = [entry for entry in map(json.loads, lines) if "blob" in entry]
-    return {entry["blob"]: Blob(entry["media_type"], base64.b64decode(entry["body"])) for entry in entries}
+    return {entry["blob"]: opened(from_plain(entry), NoKeys()) for entry in entries}
 
 
 GOLDEN_STORE = cast("EventStore", GoldenStore())

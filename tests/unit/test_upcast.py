@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eventlog.chain import GENESIS, canonical, event_digest, link, verified
-from eventlog.codec import decode, decode_event
+from eventlog.codec import decode, decode_event, encode
 from eventlog.errors import CorruptRow, UpcasterMissing, UpcastFailed
 from eventlog.events import EVENT_TYPES, Event
-from eventlog.store import START, Position, Stored
+from eventlog.store import START, Append, Position, Stored
 from eventlog.upcast import UPCASTERS, Payload, Upcaster, upcast
 from tests.golden.test_golden_samples import SAMPLES, golden_rows, sample
 
@@ -171,6 +171,38 @@ def test_reading_old_events_leaves_rows_digests_and_chain_as_they_were(versions:
         assert isinstance(event.event, LampLit)
         assert event.event.room == payload.get("room", payload.get("place"))
         assert event.event.watts == (payload["watts"] or None)
+
+
+NUMBERS = st.integers(-(10**9), 10**9)
+GRADED_THEN = st.fixed_dictionaries(
+    {
+        "run": WORDS,
+        "group": WORDS,
+        "channel": st.just("oracle"),
+        "version": WORDS,
+        "score": st.integers(0, 1_000_000),
+        "passed": st.booleans(),
+        "reasons": st.lists(WORDS, max_size=2),
+        "terms": st.fixed_dictionaries(
+            {"score": st.integers(0, 1_000_000), "lambda_per_dollar": NUMBERS, "penalty": st.none() | NUMBERS}
+        ),
+        "prices": st.integers(0, 9),
+        "cost": st.none() | st.integers(0, 10**9),
+        "value": st.none() | NUMBERS,
+    }
+)
+"""Rewards as they were written before they could be shaped."""
+
+
+@given(GRADED_THEN)
+def test_an_older_reward_keeps_all_it_said_and_says_that_it_was_not_shaped(payload: Payload) -> None:
+    event = decode_event("RewardGraded", 1, json.dumps(payload)).model_dump(mode="json", exclude={"type"})
+    added = {"shaping": None, "shaped": None, "again": False}
+    terms = {**payload["terms"], "process": None, "progress": None}
+    assert event == {**payload, **added, "terms": terms}
+    there = encode(Append("s", (decode_event("RewardGraded", 1, json.dumps(payload)),), "test"))[0]
+    again = decode_event(there.type, there.schema_version, there.payload.decode())
+    assert again.model_dump(mode="json", exclude={"type"}) == event
 
 
 def impurities(step: Upcaster, payload: Payload) -> list[str]:

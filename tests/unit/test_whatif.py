@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,8 @@ from api.whatif.definitions import (
     rule_in_force,
 )
 from api.whatif.report import WhatIf, Worth
-from eventlog.events import ChampionPointed, FrozenModel, PromotionRule
+from api.whatif.revalue import revalue
+from eventlog.events import ChampionPointed, FrozenModel, PromotionRule, RewardGraded
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
 from projections.moves import Turn
@@ -190,8 +193,9 @@ def test_other_prices_make_costs_again_from_usage_and_the_verdict_from_costs() -
     (verdict,) = found.verdicts
     assert (verdict.actual, verdict.would) == ("promote", "promote")
     figures = {figure.name: (figure.actual, figure.would) for figure in verdict.figures}
-    assert figures["challenger cost"] == (21_000, 10_500_000)
-    assert figures["champion compared_cost"] == (3_800, 1_900_000)
+    reached = next(item.event.verdict for item in golden_log() if item.event.type == "VerdictReached")
+    assert figures["challenger cost"] == (reached.challenger.cost, 10_500_000)
+    assert figures["champion compared_cost"] == (reached.champion.compared_cost, 1_900_000)
     assert found.champion is None
 
 
@@ -206,6 +210,46 @@ def test_a_pass_mark_of_zero_turns_losses_into_wins_and_the_verdict_with_them() 
     assert verdict.reasons[0].startswith("cost $0.021 is more than 1.5 times")
     assert found.champion is not None
     assert (found.champion.actual, found.champion.would) == ("base@395", "base@0")
+
+
+def shaped_under(
+    definition: RewardDefinition, erased: str | None = None
+) -> dict[str, tuple[RewardGraded, RewardGraded]]:
+    """Each reward as it was and as it would be, by run."""
+    found = revalue(GOLDEN_STORE, golden_blobs(erased=erased), definition, HEAD).rewards
+    events = {item.position: item.event for item in golden_log() if item.event.type == "RewardGraded"}
+    return {reward.run: (events[position], reward) for position, reward in found.items()}
+
+
+def test_a_shaped_return_is_made_again_of_what_it_is_made_of() -> None:
+    for before, after in shaped_under(RewardDefinition(lambda_per_dollar=500_000)).values():
+        assert before.shaped is not None
+        assert after.shaped is not None
+        assert before.terms.penalty is not None
+        assert after.terms.penalty is not None
+        assert after.shaped - before.shaped == before.terms.penalty - after.terms.penalty != 0
+        assert (after.terms.process, after.terms.progress) == (before.terms.process, before.terms.progress)
+
+
+def test_a_run_that_would_not_have_passed_came_as_far_as_its_steps_went_well() -> None:
+    """Every planned step of a passed run went well: it loses what passing pays, and keeps its progress."""
+    passed_before = [item.event for item in golden_log() if item.event.type == "RewardGraded" and item.event.passed]
+    assert passed_before
+    nobody = {"nobody-1": lambda instance, task: replace(instance.grade(task), passed=False)}
+    found = revalue(GOLDEN_STORE, golden_blobs(), RewardDefinition(version="nobody-1"), HEAD, nobody).rewards
+    after = {reward.run: reward for reward in found.values()}
+    for before in passed_before:
+        assert before.shaped is not None
+        assert after[before.run].shaped == before.shaped - 1_000_000
+        assert after[before.run].terms.progress == 1_000_000
+
+
+def test_where_the_plan_was_erased_nothing_is_shaped() -> None:
+    plans = {item.event.run: item.event.plan for item in golden_log() if item.event.type == "RunStarted"}
+    plan = next(iter(plans.values()))
+    found = shaped_under(RewardDefinition(lambda_per_dollar=500_000), erased=plan)
+    for run, (_, after) in found.items():
+        assert (after.shaping is None) == (after.shaped is None) == (plans[run] == plan)
 
 
 def test_a_champion_pointed_by_hand_stays_whatever_the_verdict_would_have_been() -> None:
@@ -315,4 +359,4 @@ def test_a_report_names_a_few_and_says_how_many_more() -> None:
     text = list(told(rewarded(RewardDefinition(pass_score=0))))
     assert any(line.endswith("and 38 more; --json names them all") for line in text)
     assert any("an evaluation on marketplace-1 of a challenger that holds rw-eea991d69318: 24 runs" in x for x in text)
-    assert any("champion compared_cost: $0.0038 → $0.0054" in line for line in text)
+    assert any(re.search(r"champion compared_cost: \$0\.0038\d* → \$0\.0054", line) for line in text)

@@ -1,0 +1,68 @@
+"""`flywheel runs regrade`: what another verifier says of recorded end states, beside what was said before."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from agents.rewards import REWARD_VERSION
+from gate.figures import decimal
+
+from ..regrading import Regrade, ended, regrade_runs
+from .output import AsJson, bar, emit_json, listing, opened, say
+
+_SHOWN = 50
+
+
+def regrade(
+    runs: Annotated[list[str] | None, typer.Argument(help="The runs' names.", metavar="RUN...")] = None,
+    sweep: Annotated[str | None, typer.Option(help="All ended runs of this sweep or evaluation as well.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All ended runs.")] = False,
+    verifier: Annotated[str, typer.Option(help="The version of the verifier that grades.")] = REWARD_VERSION,
+    as_json: AsJson = False,
+) -> None:
+    """Grade ended runs again from their recorded end state, by another verifier. The newest grade is in force.
+
+    Earlier grades stay beside it. Run it again to go on: a run whose grade in force is this verifier's is left alone.
+    """
+    with opened() as house:
+        views = house.views()
+        named = [
+            *(runs or []),
+            *(ended(views, sweep) if sweep is not None else []),
+            *(ended(views, None) if all_ else []),
+        ]
+        if not named:
+            raise typer.BadParameter("expected at least one run, a --sweep that has ended runs, or --all")
+        with bar(f"graded by {verifier}", len(set(named))) as advance:
+            found = regrade_runs(house, verifier, named, advance=advance)
+    if as_json:
+        emit_json({"verifier": verifier, "runs": [_row(each) for each in found]})
+    else:
+        _show(found)
+    if any(each.outcome in {"erased", "failed"} for each in found):
+        raise typer.Exit(1)
+
+
+def _row(found: Regrade) -> dict[str, Any]:
+    scores = {"score": found.score, "before_score": found.before_score}
+    return {
+        "run": found.run,
+        "outcome": found.outcome,
+        "passed": found.passed,
+        "before_passed": found.before_passed,
+        **{name: None if score is None else decimal(score) for name, score in scores.items()},
+        "reason": found.reason,
+    }
+
+
+def _show(found: tuple[Regrade, ...]) -> None:
+    columns = ("run", "outcome", "passed", "score", "before_passed", "before_score", "reason")
+    first = sorted(found, key=lambda each: (each.outcome in {"already", "graded"}, each.passed == each.before_passed))
+    listing([_row(each) for each in first[:_SHOWN]], columns, as_json=False, empty="")
+    if len(found) > _SHOWN:
+        say(f"{len(found) - _SHOWN} more; --json shows all")
+    outcomes = sorted({each.outcome for each in found})
+    counts = " + ".join(f"{sum(e.outcome == each for e in found)} {each.replace('_', ' ')}" for each in outcomes)
+    say(f"{len(found)} received = {counts}")

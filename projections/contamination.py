@@ -1,0 +1,38 @@
+"""Contaminated runs: those that began from another state than the runs they are compared with. A pure reading.
+
+Siblings of a group are compared with one another as the groups are now, without the runs that were withdrawn. Both arms
+of an evaluation play the same instances, so there the repeats of both are compared, as they were played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .groups import GROUPS, contaminated
+from .runs import RUNS, RunState
+from .views import Views
+
+
+def contaminated_runs(views: Views, prefix: str = "") -> frozenset[str]:
+    """Every contaminated run, in groups and in arms; with a prefix, those of groups and runs whose names begin so."""
+    groups = (state for state in views.find(GROUPS, prefix).values() if state.evaluation is None)
+    in_groups = frozenset(run for state in groups for run in state.contaminated)
+    return in_groups | contaminated_in_arms(views.find(RUNS, prefix).values())
+
+
+def is_contaminated(views: Views, run: RunState) -> bool:
+    """Whether one run is contaminated."""
+    if run.evaluation is not None:
+        return run.run in contaminated_in_arms(views.find(RUNS, f"{run.evaluation}__").values())
+    group = views.get(GROUPS, run.group)
+    return group is not None and run.run in group.contaminated
+
+
+def contaminated_in_arms(runs: Iterable[RunState]) -> frozenset[str]:
+    """The contaminated ones among the runs of evaluations; other runs are not looked at."""
+    instances: dict[tuple[str, str, int], dict[str, str | None]] = {}
+    for run in runs:
+        if run.evaluation is not None:
+            starts = instances.setdefault((run.evaluation, run.template, run.env_seed), {})
+            starts[run.run] = run.fingerprint
+    return frozenset(run for starts in instances.values() for run in contaminated(starts))

@@ -1,0 +1,97 @@
+"""Variance gate: which groups have a spread of rewards that a policy can learn from. Pure, in integers.
+
+An advantage is a reward less the mean of its group, so that a group whose runs all earned the same teaches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Literal
+
+from .groups import GROUPS, GroupState, Sibling
+from .views import Views
+
+RewardName = Literal["score", "value", "shaped"]
+"""Which reward of a run: the oracle's score, the score after cost, or the shaped return."""
+
+_MEANINGFUL_STD = 50_000
+"""A spread of 0.05, in millionths: from here on the shaped returns of a group differ enough."""
+
+_MICRO = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupClass:
+    """What a group is worth to GRPO: of `n` graded siblings `n_pass` passed.
+
+    Spreads are population standard deviations in millionths, rounded down, of the rewards that are known; 0 of fewer
+    than two.
+    """
+
+    n: int
+    n_pass: int
+    distinct_outcomes: int
+    reward_std_micro: int
+    shaped_std_micro: int
+    grpo_usable: bool
+    reason: str
+
+
+def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
+    """Whether a group's siblings differ in outcome, or at least by 0.05 in their shaped returns.
+
+    Treated siblings, contaminated and missing ones are left out, and so are those not graded yet. `reward` names the
+    one whose spread is told beside; the spread that decides is that of the shaped returns.
+    """
+    graded = [sibling for sibling in state.siblings if _counts(sibling) and sibling.run not in state.contaminated]
+    n, n_pass = len(graded), sum(sibling.passed is True for sibling in graded)
+    outcomes = len({sibling.passed for sibling in graded})
+    shaped_std = _std(graded, "shaped")
+    is_mixed, is_spread = outcomes > 1, shaped_std >= _MEANINGFUL_STD
+    return GroupClass(
+        n=n,
+        n_pass=n_pass,
+        distinct_outcomes=outcomes,
+        reward_std_micro=_std(graded, reward),
+        shaped_std_micro=shaped_std,
+        grpo_usable=is_mixed or is_spread,
+        reason=_reason(n, n_pass, shaped_std, is_mixed=is_mixed, is_spread=is_spread),
+    )
+
+
+def usable_groups(views: Views, sweep: str, reward: RewardName = "shaped") -> dict[str, GroupClass]:
+    """The groups of a sweep that GRPO can learn from, by name."""
+    groups = views.find(GROUPS, f"{sweep}__")
+    found = {name: classify_group(state, reward) for name, state in groups.items() if state.evaluation is None}
+    return {name: each for name, each in found.items() if each.grpo_usable}
+
+
+def _counts(sibling: Sibling) -> bool:
+    """A sibling of the group proper: played, graded, and on its own memory alone."""
+    return sibling.candidate is None and not sibling.missing and sibling.passed is not None
+
+
+def _std(siblings: Sequence[Sibling], reward: RewardName) -> int:
+    """The population standard deviation of the known ones, rounded down; shaped returns compare under one formula."""
+    if reward == "shaped" and len({sibling.shaping for sibling in siblings if sibling.shaped is not None}) > 1:
+        return 0
+    values = [value for sibling in siblings if (value := getattr(sibling, reward)) is not None]
+    n = len(values)
+    return isqrt(n * sum(value * value for value in values) - sum(values) ** 2) // n if n else 0
+
+
+def _reason(n: int, n_pass: int, shaped_std: int, *, is_mixed: bool, is_spread: bool) -> str:
+    if is_mixed:
+        return "mixed outcomes"
+    if is_spread:
+        return f"shaped reward variance ({_decimal(shaped_std)})"
+    if not n:
+        return "degenerate: no graded sibling"
+    alike = "pass" if n_pass else "fail"
+    return f"degenerate: all {alike} ({n_pass}/{n}) and shaped std {_decimal(shaped_std)} < {_decimal(_MEANINGFUL_STD)}"
+
+
+def _decimal(micro: int) -> str:
+    return f"{micro // _MICRO}.{micro % _MICRO:06d}".rstrip("0").rstrip(".")
