@@ -103,3 +103,7 @@ class NotReplayable(FlywheelError):
 
 class BadDefinition(FlywheelError):
     """The file {file} is no {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""
+
+
+class NoSite(FlywheelError):
+    """There is no site to go to: {actual}; expected {expected}."""

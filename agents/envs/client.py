@@ -8,6 +8,7 @@ from http import HTTPStatus
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -23,7 +24,8 @@ class EnvClient:
     Every method raises EnvironmentDown, EnvironmentRefused or ContractBroken; those that take an instance also
     InstanceClosed, and `oracle` UnknownTask. None of them ever says anything about an agent.
     `extra_headers` go on every call (preview proxies want them); `page_headers` are what an agent's calls to the pages
-    have to carry, and are only kept here for it.
+    have to carry, and are only kept here for it. `page_url` is where an agent reaches the pages, if that is not where
+    the site believes it is.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class EnvClient:
         timeout_s: float = 10.0,
         extra_headers: Mapping[str, str] | None = None,
         page_headers: Mapping[str, str] | None = None,
+        page_url: str | None = None,
         transport: httpx2.BaseTransport | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -42,6 +45,7 @@ class EnvClient:
         )
         self.admin_url = self._wire.url
         self.page_headers: Mapping[str, str] = dict(page_headers or {})
+        self._page_url = None if page_url is None else page_url.rstrip("/")
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +79,9 @@ class EnvClient:
             )
         if instance is not None and answer.instance != name_of(instance):
             raise self._wire.broken("reset", "another instance was made", "the given instance, made anew")
-        return answer
+        if self._page_url is None:
+            return answer
+        return answer.model_copy(update={"url": f"{self._page_url}{urlsplit(answer.url).path}"})
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
         """Have an instance judged for one task."""

@@ -35,6 +35,7 @@ SPEECHES = {
     "403 for a wrong token": Speech(refuses=403, own_row=True),
     "404 for an unknown task": Speech(unknown=404),
 }
+WRONG = "not the token"
 OURS_AS_A_DIALECT = Dialect(one_instance=False, seeding="reset", paths=Paths(seed=None, close="/__env__/close"))
 
 
@@ -48,40 +49,48 @@ class Place:
     speech: Speech
 
 
-def ours(name: str, stack: ExitStack) -> Place:
-    site = stack.enter_context(local_site(name))
-    environment = stack.enter_context(EnvClient(site.admin_url, site.admin_token))
-    stranger = stack.enter_context(EnvClient(site.admin_url, "not the token"))
-    return Place(environment, stranger, known_sites()[name].tasks[0].task_id, Speech())
+class Sites:
+    """Sites that were started, each once, and all ended together."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.stack = stack
+        self.started: dict[str, Site] = {}
+
+    def named(self, name: str) -> Site:
+        if name not in self.started:
+            speech = SPEECHES.get(name)
+            site = local_site(name) if speech is None else command_site("harbour", speech.command(), TOKEN)
+            self.started[name] = self.stack.enter_context(site)
+        return self.started[name]
 
 
-def ours_as_foreign(name: str, stack: ExitStack) -> Place:
-    site = stack.enter_context(local_site(name))
-    return foreign(site, OURS_AS_A_DIALECT, known_sites()[name].tasks[0].task_id, Speech(), stack)
+def entered(name: str, how: str, site: Site, stack: ExitStack) -> Place:
+    task = TASK if name in SPEECHES else known_sites()[name].tasks[0].task_id
+    speech = SPEECHES.get(name, Speech())
+    if how == "ours":
+        one, other = EnvClient(site.admin_url, site.admin_token), EnvClient(site.admin_url, WRONG)
+        return Place(stack.enter_context(one), stack.enter_context(other), task, speech)
+    dialect = dialect_of(how, site)
+    client, stranger = (
+        ForeignClient(site.admin_url, site.admin_token, dialect),
+        ForeignClient(site.admin_url, WRONG, dialect),
+    )
+    return Place(stack.enter_context(client), stack.enter_context(stranger), task, speech)
 
 
-def foreign(site: Site, dialect: Dialect | None, task: str, speech: Speech, stack: ExitStack) -> Place:
-    environment = stack.enter_context(ForeignClient(site.admin_url, site.admin_token, dialect))
-    stranger = stack.enter_context(ForeignClient(site.admin_url, "not the token", dialect))
-    return Place(environment, stranger, task, speech)
-
-
-def started(name: str, how: str, stack: ExitStack) -> Place:
+def dialect_of(how: str, site: Site) -> Dialect | None:
     match how:
-        case "ours":
-            return ours(name, stack)
+        case "plain":
+            return None
         case "as foreign":
-            return ours_as_foreign(name, stack)
+            return OURS_AS_A_DIALECT
         case _:
-            speech = SPEECHES[name]
-            site = stack.enter_context(command_site("harbour", speech.command(), TOKEN))
-            known = None if how == "plain" else observe(site.admin_url, TOKEN, may_seed=how == "seeded")
-            return foreign(site, known, TASK, speech, stack)
+            return observe(site.admin_url, TOKEN, may_seed=True)
 
 
 PLACES = [
     *((name, how) for name in sorted(known_sites()) for how in ("ours", "as foreign")),
-    *((name, how) for name in SPEECHES for how in ("plain", "observed", "seeded")),
+    *((name, how) for name in SPEECHES for how in ("plain", "observed")),
 ]
 FOREIGN = [place for place in PLACES if place[0] in SPEECHES]
 
@@ -93,11 +102,17 @@ def shown(place: tuple[str, str]) -> str:
 ON_FOREIGN_SITES = pytest.mark.parametrize("place", FOREIGN, indirect=True, ids=shown)
 
 
+@pytest.fixture(scope="module")
+def sites() -> Iterator[Sites]:
+    with ExitStack() as stack:
+        yield Sites(stack)
+
+
 @pytest.fixture(scope="module", params=PLACES, ids=shown)
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, sites: Sites) -> Iterator[Place]:
     name, how = request.param
     with ExitStack() as stack:
-        yield started(name, how, stack)
+        yield entered(name, how, sites.named(name), stack)
 
 
 def test_equal_seeds_make_equal_states_and_others_make_others(place: Place) -> None:

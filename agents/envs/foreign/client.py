@@ -40,6 +40,7 @@ class ForeignClient:
         timeout_s: float = 30.0,
         extra_headers: Mapping[str, str] | None = None,
         page_headers: Mapping[str, str] | None = None,
+        page_url: str | None = None,
         transport: httpx2.BaseTransport | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -55,7 +56,7 @@ class ForeignClient:
             pause=pause,
         )
         self.admin_url = self._wire.url
-        self.page_url = (self.dialect.page_url or self.admin_url).rstrip("/")
+        self.page_url = (self.dialect.page_url or page_url or self.admin_url).rstrip("/")
         # Pages are asked without the token, for they may be somebody else's.
         self._pages = Wire(
             self.page_url, None, timeout_s=timeout_s, extra_headers=self.page_headers, transport=transport, pause=pause
@@ -187,12 +188,14 @@ class ForeignClient:
             return {} if paths.reset is None else self._post(paths.reset, "reset", {}, instance)
         if self._has_seed_call and paths.seed is not None:
             answer = self._answer("POST", paths.seed, "seed", body={"seed": seed}, instance=instance)
-            if self.dialect.seeding == "seed" or answer.status_code not in ABSENT:
+            if answer.status_code not in ABSENT:
                 return self._accepted("seed", answer)
             self._has_seed_call = False
-        if paths.reset is None:
+        if paths.reset is None or self.dialect.seeding == "seed":
             told = "it has no call that takes a seed"
-            raise NotSeedable(url=self.admin_url, operation="reset", actual=told, expected="one")
+            raise NotSeedable(
+                url=self.admin_url, operation="reset", actual=told, expected="one, as its dialect names it"
+            )
         return self._post(paths.reset, "reset", {"seed": seed}, instance)
 
     def _post(self, path: str, operation: str, body: Body, instance: Instance | str | None) -> Facts:
