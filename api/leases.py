@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, TextClause, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from agents.envs.errors import LeaseLost, LeaseTaken
@@ -25,7 +25,7 @@ _HOLDER = text(
     " AND ((classid::bigint << 32) | objid::bigint) = :number"
 )
 _IS_HELD = text(
-    "SELECT count(*) FROM pg_locks"
+    "SELECT count(*) > 0 FROM pg_locks"
     " WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND pg_locks.pid = pg_backend_pid()"
     " AND ((classid::bigint << 32) | objid::bigint) = :number"
 )
@@ -57,9 +57,8 @@ class DatabaseLeases:
             connection.detach()
             number = connection.execute(_NUMBER, {"key": key}).scalar_one()
             self._take(connection, key, number)
-            yield lambda: _check(connection, key, number)
-            _check(connection, key, number)
-            connection.execute(_GIVE_BACK, {"number": number})
+            yield lambda: _ask(connection, _IS_HELD, key, number)
+            _ask(connection, _GIVE_BACK, key, number)
 
     def _take(self, connection: Connection, key: str, number: int) -> None:
         wait = f"{max(1, round(self.patience_s * 1000))}ms"
@@ -74,13 +73,17 @@ class DatabaseLeases:
             raise LeaseTaken(key=key, timeout_s=self.patience_s, actual=told) from problem
 
 
-def _check(connection: Connection, key: str, number: int) -> None:
+def _ask(connection: Connection, statement: TextClause, key: str, number: int) -> None:
+    """Ask the session that holds the lock about it, or to give it back. Raises LeaseLost where it does not hold it."""
+    ended = "the database session ended"
+    if connection.invalidated:
+        raise LeaseLost(key=key, actual=ended)
     try:
-        held = connection.execute(_IS_HELD, {"number": number}).scalar_one()
+        held = connection.execute(statement, {"number": number}).scalar_one()
     except DBAPIError as problem:
-        raise LeaseLost(key=key, actual=f"the database session ended ({first_line(problem)})") from problem
+        raise LeaseLost(key=key, actual=f"{ended} ({first_line(problem)})") from problem
     if not held:
-        raise LeaseLost(key=key, actual="the database does not know of it")
+        raise LeaseLost(key=key, actual="the session does not hold it")
 
 
 def this_process() -> str:

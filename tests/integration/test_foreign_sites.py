@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import httpx2
 import pytest
 
 from agents.envs.command import command_site
@@ -12,6 +15,8 @@ from agents.envs.errors import EnvironmentDown, InstanceClosed, NotSeedable, See
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
+from agents.envs.leases import ThreadLeases, leased
+from agents.envs.pages import Session
 from agents.envs.provider import Site
 from tests.foreign_site import BOOT_SEED, TASK, TOKEN, Speech
 
@@ -116,3 +121,45 @@ def test_a_site_that_is_gone_is_down() -> None:
             late.reset(5)
         with pytest.raises(EnvironmentDown):
             observe(site.admin_url, TOKEN, timeout_s=1)
+
+
+def test_siblings_under_a_lease_are_graded_by_what_they_did_themselves() -> None:
+    with speaking(Speech(seeding="seed", own_row=True)) as (_, client):
+        environment = leased(client, ThreadLeases())
+
+        def run(sibling: int) -> bool:
+            instance = environment.reset(5)
+            with Session(instance.url) as session:
+                if sibling % 2:
+                    reveal_the_right_ones(session)
+                session.open("/boats")
+            graded = environment.oracle(instance, TASK)
+            environment.close(instance)
+            return graded.passed
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(run, range(8))) == [False, True] * 4
+
+
+def reveal_the_right_ones(session: Session) -> None:
+    shown = re.findall(r"(\d+): (\d+)", session.open("/boats").text())
+    for boat, _ in sorted(shown, key=lambda each: (int(each[1]), each[0]))[:2]:
+        session.submit(session.open("/boats"), f"Show the number of {boat}")
+
+
+def test_a_grade_that_another_reset_overtook_is_none() -> None:
+    with speaking(Speech()) as (site, _):
+
+        def overtaken(request: httpx2.Request) -> httpx2.Response:
+            with httpx2.Client(trust_env=False) as web:
+                content, headers = request.read(), dict(request.headers)
+                answer = web.request(request.method, str(request.url), content=content, headers=headers)
+            if "oracle" in request.url.path:
+                late.reset(6)
+            return httpx2.Response(answer.status_code, content=answer.content)
+
+        transport = httpx2.MockTransport(overtaken)
+        with ForeignClient(site.admin_url, TOKEN, transport=transport) as late:
+            mine = late.reset(5)
+            with pytest.raises(InstanceClosed):
+                late.oracle(mine, TASK)

@@ -119,6 +119,7 @@ class ForeignClient:
         graded = self._wire.read(Graded, "oracle", read)
         if graded.task_id != task_id:
             raise self._wire.broken("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+        self._check_open(instance)
         return graded
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
@@ -132,6 +133,7 @@ class ForeignClient:
         if answer.status_code in ABSENT:
             return ()
         self._wire.check_ok("mutations", answer)
+        self._check_open(instance)
         facts = self._wire.facts("mutations", answer)
         try:
             return mutations_of(facts, self.dialect.row, since_id)
@@ -142,8 +144,9 @@ class ForeignClient:
 
     def state(self, instance: Instance | str) -> State:
         """Read what an instance holds; the fingerprint is ours, over what does not change by itself."""
+        state = self._state(name_of(instance), self._check_open(instance))
         self._check_open(instance)
-        return self._state(name_of(instance), self._open[name_of(instance)])
+        return state
 
     def close(self, instance: Instance | str) -> None:
         """Close an instance; a site of one instance goes on, but this client grades it no more."""
@@ -152,6 +155,8 @@ class ForeignClient:
 
     def _seeded(self, seed: int, instance: Instance | str | None) -> Instance:
         """An instance of a seed, remembered if its state is of that seed."""
+        if self.dialect.one_instance:
+            self._open.clear()  # beforehand: whoever is being answered now must not take it for their own
         facts = self._sow(seed, instance)
         if self.dialect.one_instance:
             made = self._only(seed, instance)
@@ -170,8 +175,7 @@ class ForeignClient:
         return made
 
     def _only(self, seed: int, instance: Instance | str | None) -> Instance:
-        """The one instance under a made-up id; every other id is closed, for what it meant is gone."""
-        self._open.clear()
+        """The one instance under a made-up id."""
         if instance is None:
             self._made += 1
         name = f"only-{self._made}" if instance is None else name_of(instance)
@@ -227,9 +231,12 @@ class ForeignClient:
             self._post(self.dialect.paths.close, "close", {}, instance)
         self._open.pop(name_of(instance), None)
 
-    def _check_open(self, instance: Instance | str) -> None:
-        if name_of(instance) not in self._open:
+    def _check_open(self, instance: Instance | str) -> int:
+        """The seed of an open instance. Raises InstanceClosed."""
+        seed = self._open.get(name_of(instance))
+        if seed is None:
             raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+        return seed
 
     def _unknown(self, task_id: str) -> UnknownTask:
         known = ", ".join(task.task_id for task in self.dialect.tasks) or "a task of the site"
