@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agents.envs.errors import BadDialect, ContractBroken, EnvironmentRefused, LoginPage
+from agents.envs.errors import BadDialect, ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths, Row, read_dialect
 from agents.envs.foreign.reading import changing, counts_of, fingerprint, graded_facts, is_unknown_task, mutations_of
@@ -195,3 +195,11 @@ def test_headers_go_on_every_call_and_the_token_never_to_the_pages() -> None:
     assert {each.url.host for each in seen if "X-Env-Admin" in each.headers} == {"site.test"}
     assert {each.url.host for each in seen if "X-Env-Admin" not in each.headers} == {"pages.test"}
     assert "x-preview" not in repr(dialect)
+
+
+def test_a_health_that_says_other_things_under_our_names_is_healthy() -> None:
+    for told in (b'{"ok": true, "site": 7, "tasks": 12}', b'{"tasks": ["a"]}', b"{}"):
+        health = answering(200, told, "application/json").health()
+        assert (health.site, health.tasks, health.instances) == ("foreign", (), 0)
+    with pytest.raises(EnvironmentDown, match="not well"):
+        answering(200, b'{"ok": false}', "application/json").health()

@@ -85,10 +85,12 @@ class ForeignClient:
         facts = self._ask("GET", self.dialect.paths.health, "health")
         if facts.get("ok") is False:
             raise self._wire.down("health", "it says that it is not well")
+        site, tasks = facts.get("site"), facts.get("tasks")
+        is_told = isinstance(tasks, list) and all(isinstance(each, dict) for each in tasks)
         named = {
-            "site": self.dialect.site or facts.get("site") or "foreign",
+            "site": self.dialect.site or (site if isinstance(site, str) and site else "foreign"),
             "instances": len(self._open),
-            "tasks": self.dialect.tasks or facts.get("tasks") or (),
+            "tasks": self.dialect.tasks or (tasks if is_told else ()),
         }
         return self._wire.read(Health, "health", named)
 
