@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx2
@@ -153,6 +154,16 @@ def test_what_describes_no_dialect_is_said(tmp_path: Path, name: str, text: str,
         read_dialect(file)
     with pytest.raises(BadDialect, match="No such file"):
         read_dialect(tmp_path / "none.json")
+
+
+def test_the_page_names_every_field_of_a_dialect() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
+    rows = [
+        line.split("|")[1] for line in page.partition("### Describing a dialect")[2].splitlines() if line[:1] == "|"
+    ]
+    named = set(re.findall(r"`(?:paths|row)?(\.?\w+)`", "".join(rows)))
+    wanted = {*Dialect.model_fields, *(f".{name}" for name in (*Paths.model_fields, *Row.model_fields))}
+    assert wanted - {"paths", "row"} - named == set()
 
 
 def answering(status: int, content: bytes, kind: str, dialect: Dialect | None = None) -> ForeignClient:
