@@ -107,3 +107,7 @@ class BadDefinition(FlywheelError):
 
 class SweepExists(FlywheelError):
     """A sweep called {actual} was planned before: expected a new name. `flywheel rollout status {actual}` shows how it went."""
+
+
+class NoSite(FlywheelError):
+    """There is no site to go to: {actual}; expected {expected}."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agents.envs.client import EnvClient
+from agents.envs.environment import Environment
 from agents.rollouts.play import Job
 from eventlog.events import Artifact, BenchmarkFrozen, Decision, Rules, Verdict
 from eventlog.store import Position
@@ -33,7 +33,7 @@ def challenge(house: House, site: str, challenger: Artifact, rules: Rules) -> st
     return evaluation
 
 
-def play_and_settle(house: House, client: EnvClient, evaluation: str, course: Course, reporter: Reporter) -> str:
+def play_and_settle(house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter) -> str:
     """Play what is left of both arms, judge, and append the verdict; says how it ended.
 
     Where the champion was moved meanwhile the verdict is void: what was judged is no longer the champion.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from agents.envs.client import EnvClient
+from agents.envs.environment import Environment
 from agents.learning.memory import remember
 from agents.rollouts.sweep import Generator, SeedSweep
 from agents.rollouts.tasks import CLUSTER
@@ -37,7 +37,7 @@ class Controller:
     """The fast loop over one site."""
 
     house: House
-    client: EnvClient
+    client: Environment
     site: str
     course: Course
     reporter: Reporter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from agents.envs.client import EnvClient
+from agents.envs.environment import Environment
 from agents.learning.memory import pieces_from
 from agents.plans import Piece
 from agents.rollouts.play import Job, Means
@@ -35,7 +35,7 @@ def pieces_of(house: House, artifact: Artifact) -> tuple[Piece, ...]:
 
 
 def play_jobs(
-    house: House, client: EnvClient, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
+    house: House, client: Environment, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
 ) -> None:
     """Play every job, at the prices in force now."""
     means = Means(client, prices(house.views()), course.rule, stopwatch)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from projections.variance import GroupClass, classify_group
-
-from agents.envs.client import EnvClient
+from agents.envs.environment import Environment
 from agents.rollouts.sweep import extended
 from eventlog.events import Spec, SweepPlanned
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
+from projections.variance import GroupClass, classify_group
 from projections.views import Views
 
 from .decide import Course
@@ -49,7 +48,13 @@ def spent(views: Views, sweep: str) -> int:
 
 
 def seek(
-    house: House, client: EnvClient, sweep: SweepPlanned, course: Course, limits: Limits, reporter: Reporter, actor: str
+    house: House,
+    client: Environment,
+    sweep: SweepPlanned,
+    course: Course,
+    limits: Limits,
+    reporter: Reporter,
+    actor: str,
 ) -> Sought:
     """Add one sibling at a time to each group that GRPO cannot use, all at the temperatures its siblings had."""
     added = 0

@@ -42,6 +42,10 @@ class Settings(BaseSettings):
 
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
 
+    daytona_key: SecretStr | None = Field(default=None, description="the key of the owner of Daytona sandboxes")
+    daytona_url: str | None = Field(default=None, description="the address of Daytona's API; unset: its own")
+    daytona_target: str | None = Field(default=None, description="the region of Daytona sandboxes; unset: its own")
+
     judge_api: Literal["openai", "anthropic"] = Field(default="openai", description="what the judge's endpoint speaks")
     judge_url: str | None = Field(default=None, description="the judge's base address; unset: that provider's own")
     judge_model: str | None = Field(default=None, description="the judge's model; unset: there is no judge")

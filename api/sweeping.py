@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.envs.client import EnvClient
+from agents.envs.environment import Environment
 from agents.learning.credit import credits_of
 from agents.learning.memory import forget_everything, piece_of, remember
 from agents.rewards import DEFAULT_PRICES
@@ -48,7 +48,7 @@ def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
     return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
 
 
-def site_templates(client: EnvClient) -> tuple[Template, ...]:
+def site_templates(client: Environment) -> tuple[Template, ...]:
     """The templates of all tasks that a site grades. Raises UnknownTemplate."""
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
@@ -136,7 +136,7 @@ def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec
 
 
 def play_sweep(
-    house: House, client: EnvClient, sweep: SweepPlanned, course: Course, reporter: Reporter, *, learns: bool = True
+    house: House, client: Environment, sweep: SweepPlanned, course: Course, reporter: Reporter, *, learns: bool = True
 ) -> None:
     """Play what is left of a sweep, then credit what its treated runs tried."""
     views = house.views()

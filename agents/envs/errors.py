@@ -19,6 +19,11 @@ class EnvironmentRefused(EnvironmentFailure):
     Check the token, and the extra headers if a preview proxy stands before the site."""
 
 
+class LoginPage(EnvironmentRefused):
+    """The address {url} answered {operation} with {actual}, not with JSON: the login page of a proxy that stands before the site,
+    or no admin surface at all. Give the headers that the proxy asks for, and check the address."""
+
+
 class ContractBroken(EnvironmentFailure):
     """The environment at {url} broke the contract in {operation}: {actual}; expected {expected}.
     docs/environments.md says what each endpoint answers."""
@@ -27,6 +32,26 @@ class ContractBroken(EnvironmentFailure):
 class InstanceClosed(EnvironmentFailure):
     """The environment at {url} has no instance {actual}: expected one that was reset and not closed since.
     It was closed, pushed out by newer instances, or lost in a restart; reset again with the same seed."""
+
+
+class NotSeedable(ContractBroken):
+    """The environment at {url} is not seedable: {actual}; expected {expected}.
+    Seeds must change what its state answer says, or what a witness page of its dialect shows."""
+
+
+class SeedLost(ContractBroken):
+    """The environment at {url} did not take seed {seed}: its state is {actual}, and was {expected} after the same seed before.
+    It went back to another seed, somebody else acts on it, or its dialect lacks a field that never stays the same."""
+
+
+class LeaseTaken(EnvironmentFailure):
+    """The lease of {key} was not free within {timeout_s} s: it is held by {actual}; expected its holder to be done.
+    A site with one instance serves one run at a time; wait longer, or end what holds it."""
+
+
+class LeaseLost(EnvironmentFailure):
+    """The lease of {key} was lost while it was held: {actual}. Another run may have acted on the site meanwhile, so
+    this one has no grade; play it again."""
 
 
 class UnknownTask(EnvironmentFailure):
@@ -53,5 +78,22 @@ class SiteNotReady(FlywheelError):
     """The site {site} was not ready: {actual}. Expected one line of JSON on its standard output within {timeout_s} s."""
 
 
+class SiteUnhealthy(FlywheelError):
+    """The site {site} was not healthy within {timeout_s} s: {actual}; expected its command to print its address and to answer there."""
+
+
 class BadSiteUrl(FlywheelError):
     """The address {actual!r} of the site {site} cannot be used: expected http:// or https:// with a host."""
+
+
+class BadDialect(FlywheelError):
+    """The file {file} describes no dialect: {actual}; expected {expected}. docs/environments.md names the fields."""
+
+
+class SandboxFailed(EnvironmentFailure):
+    """The sandbox of the site {site} could not be {operation}: {actual}. Expected Daytona to do it within {timeout_s} s;
+    look at the sandbox, the key and the quota there."""
+
+
+class DaytonaMissing(FlywheelError):
+    """Daytona's own library is not installed: expected {expected}. Install flywheel with the extra `daytona`."""

@@ -7,7 +7,7 @@ nothing of where an instance is served.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
@@ -124,12 +124,21 @@ class Page:
 class Session:
     """One agent's visit to one instance; keeps cookies.
 
+    `headers` go on every call; preview proxies want them.
     Raises EnvironmentDown where the site does not answer, and ContractBroken where it leads out of the instance.
     """
 
-    def __init__(self, root: str, *, timeout_s: float = 10.0, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        timeout_s: float = 10.0,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
         self.root = str(httpx2.URL(root if root.endswith("/") else root + "/"))
         self._client = httpx2.Client(
+            headers=headers,
             timeout=timeout_s,
             follow_redirects=True,
             transport=transport,

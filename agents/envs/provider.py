@@ -29,13 +29,18 @@ TAIL: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A site that serves; `pid` is None where it is not our child. The token is left out of its text."""
+    """A site that serves; `pid` is None where it is not our child. Token and headers are left out of its text.
+
+    `page_headers` go on every call to the pages, `admin_headers` on every call to the admin surface.
+    """
 
     name: str
     url: str
     admin_url: str
     admin_token: str = field(repr=False)
     pid: int | None = None
+    page_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    admin_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def known_sites() -> Mapping[str, Kind]:

@@ -5,8 +5,8 @@ It says nothing of success: that is the oracle's. An environment that does not a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
@@ -22,8 +22,8 @@ from ..plans import Plan
 class Assignment:
     """What is to be done in an instance. A plan walker needs the plan, a policy the instruction.
 
-    `seed` and `temperature_micro` are what a model draws with. `profile` is what a session's browser kept (cookies, the
-    last address) as bytes; None starts fresh.
+    `seed` and `temperature_micro` are what a model draws with. `page_headers` go on every call to the pages. `profile`
+    is what a session's browser kept (cookies, the last address) as bytes; None starts fresh.
     """
 
     instruction: str
@@ -32,6 +32,7 @@ class Assignment:
     seed: int = 0
     temperature_micro: int = 0
     profile: bytes | None = None
+    page_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class PlanExecutor:
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
         """See Executor."""
-        with Session(instance.url) as session:
+        with Session(instance.url, headers=assignment.page_headers) as session:
             return execute(assignment.plan, session, max_steps=assignment.max_steps, watch=watch)
 
 

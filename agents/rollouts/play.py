@@ -6,7 +6,7 @@ What the run meant is decided elsewhere; here it becomes facts. A site that does
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from eventlog.blobs import Blob
@@ -29,8 +29,8 @@ from eventlog.events import (
 )
 from projections.costs import PriceBook
 
-from ..envs.client import EnvClient
 from ..envs.contract import Graded, Instance, Mutation
+from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..envs.pages import Session
 from ..executors import plan as plan_executor
@@ -65,7 +65,7 @@ class Job:
         """The template's plan with memory applied, and the candidate on trial."""
         return apply_overlay(self.template.plan_steps, self.pieces, forced=self.candidate)
 
-    def assignment(self, profile: bytes | None = None) -> Assignment:
+    def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
         return Assignment(
             instruction=self.template.instruction,
@@ -74,6 +74,7 @@ class Job:
             seed=drawing_seed(self.spec),
             temperature_micro=self.spec.temperature_micro or 0,
             profile=profile,
+            page_headers=page_headers,
         )
 
 
@@ -92,7 +93,7 @@ class Means:
     `watching` makes the watch of one instance; `stopwatch` gives monotonic microseconds.
     """
 
-    environment: EnvClient
+    environment: Environment
     book: PriceBook
     rule: PromotionRule
     stopwatch: Callable[[], int]
@@ -151,13 +152,13 @@ def _played(job: Job, means: Means, instance: Instance) -> Played:
     environment = means.environment
     fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
-    assignment = job.assignment()
+    assignment = job.assignment(environment.page_headers)
     began = means.stopwatch()
     execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began
     finish, end_state = _finished(job, environment, instance, execution, wall)
     judged = environment.oracle(instance, job.template.oracle_task_id)
-    proposals = _proposals(job, execution, judged, means.rule, instance)
+    proposals = _proposals(job, execution, judged, means.rule, instance, environment.page_headers)
     reward = graded(
         job.run,
         job.spec.group_id,
@@ -178,7 +179,7 @@ def _played(job: Job, means: Means, instance: Instance) -> Played:
 
 
 def _finished(
-    job: Job, environment: EnvClient, instance: Instance, execution: Execution, wall: int
+    job: Job, environment: Environment, instance: Instance, execution: Execution, wall: int
 ) -> tuple[RunFinished, Blob]:
     mutations = environment.mutations(instance)
     end_state = Blob(JSON_TYPE, json.dumps([_plain(mutation) for mutation in mutations], sort_keys=True).encode())
@@ -205,7 +206,12 @@ def _total(tokens: Iterable[int | None]) -> int | None:
 
 
 def _proposals(
-    job: Job, execution: Execution, judged: Graded, rule: PromotionRule, instance: Instance
+    job: Job,
+    execution: Execution,
+    judged: Graded,
+    rule: PromotionRule,
+    instance: Instance,
+    page_headers: Mapping[str, str],
 ) -> tuple[RewriteProposed, ...]:
     failed = execution.failed
     if not job.learns or judged.passed or failed is None or job.candidate is not None:
@@ -215,7 +221,7 @@ def _proposals(
     place = job.template.plan_steps.index(failed.step)
     following = job.template.plan_steps[place + 1] if place + 1 < len(job.template.plan_steps) else None
     try:
-        with Session(instance.url) as session:
+        with Session(instance.url, headers=page_headers) as session:
             found = propose(failed.step, following, session)
     except EnvironmentFailure:
         return ()  # the run is played and graded: what recovery meets afterwards takes nothing from it
@@ -244,7 +250,7 @@ def _cause(failure: EnvironmentFailure | ModelFailure) -> MissingCause:
             return "platform_error"
 
 
-def _close(client: EnvClient, instance: Instance) -> None:
+def _close(client: Environment, instance: Instance) -> None:
     try:
         client.close(instance)
     except EnvironmentFailure:

@@ -9,22 +9,40 @@ import typer
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
 
+from ..sites import Where
 from .output import ERR, AsJson, emit_json, facts, listing
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
 
-app = typer.Typer(help="Environments: list, serve.", no_args_is_help=True)
+app = typer.Typer(help="Environments: list, observe, serve.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """List the simulated sites and the tasks they grade."""
+def list_(
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the simulated sites and the tasks they grade, or the tasks of one that runs elsewhere."""
+    if url is None and sandbox is None:
+        told = {name: kind.tasks for name, kind in known_sites().items()}
+    else:
+        told = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
     rows = [
         {"site": name, "task": task.task_id, "cluster": task.cluster, "instruction": task.instruction}
-        for name, kind in known_sites().items()
-        for task in kind.tasks
+        for name, tasks in told.items()
+        for task in tasks
     ]
-    listing(rows, ("site", "task", "cluster", "instruction"), as_json=as_json, empty="no sites")
+    listing(rows, ("site", "task", "cluster", "instruction"), as_json=as_json, empty="no tasks are named")
+
+
+app.command("observe")(observe_command)
 
 
 def _client(site: Site) -> EnvClient:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from projections.variance import GroupClass
 
-from agents.envs.client import EnvClient
+from agents.envs.environment import Environment
+from agents.envs.sandbox import PORT
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import Generator, SeedSweep
-from eventlog.events import SweepPlanned, Template
+from eventlog.events import SweepPlanned
 from gate.figures import decimal, dollars
 from projections.rewrites import REWRITES
+from projections.variance import GroupClass
 
 from ..decide import Course, fresh_seeds
 from ..errors import Unknown
@@ -23,37 +24,33 @@ from ..house import House
 from ..progress import SweepProgress, progress_of
 from ..reading import read_position
 from ..seeking import Limits, Sought, classes, seek
-from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, site_templates, sweeps_of
+from ..sites import Where, environment_of
+from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, sweeps_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
-from .sites import AdminUrl, Url, client_of
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
+from .sweep_options import (
+    Learn,
+    MaxCost,
+    MaxParallel,
+    MaxSiblings,
+    Name,
+    RngSeed,
+    Seeds,
+    Seek,
+    Siblings,
+    Site,
+    Tasks,
+    Temperatures,
+    TemplatesFile,
+    chosen,
+    read_seeds,
+    spoken,
+    templates_of,
+)
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 ACTOR = "operator"
 _MICRO = 1_000_000
-
-Site = Annotated[str, typer.Argument(help="The site to play on.")]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be given again. Default: all.")]
-Seeds = Annotated[
-    str | None, typer.Option(metavar="A-B,C", help="Seeds, as ranges and numbers. Default: 12 that no sweep has seen.")
-]
-Siblings = Annotated[int, typer.Option(min=1, max=64, help="Runs of each instance: one group.")]
-Temperatures = Annotated[
-    list[float] | None,
-    typer.Option("--temperature", min=0, max=2, help="What a model draws with; given again: sibling by sibling."),
-]
-Name = Annotated[str | None, typer.Option("--sweep", help="The sweep's name. Default: the site and a number.")]
-RngSeed = Annotated[int, typer.Option(min=0, help="What is drawn, is drawn by this.")]
-Learn = Annotated[
-    bool, typer.Option("--learn/--no-learn", help="Let failures propose rewrites, and last siblings try candidates.")
-]
-MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
-Seek = Annotated[
-    bool, typer.Option("--variance-seek", help="Add siblings to groups whose runs all ended alike, one at a time.")
-]
-MaxSiblings = Annotated[int, typer.Option(min=1, max=64, help="With --variance-seek: at most so many a group.")]
-MaxCost = Annotated[
-    float | None, typer.Option(min=0, help="With --variance-seek: stop when the sweep has cost so many dollars.")
-]
 
 
 @app.command()
@@ -74,20 +71,29 @@ def sweep(
     variance_seek: Seek = False,
     max_siblings: MaxSiblings = 6,
     max_cost: MaxCost = None,
+    templates: TemplatesFile = None,
     url: Url = None,
     admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     temperatures = [round(each * _MICRO) for each in temperature or ()]
     course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
-    with opened() as house, client_of(house, site, url, admin_url) as client, only_controller(house.engine, site):
+    with (
+        opened() as house,
+        environment_of(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as client,
+        only_controller(house.engine, site),
+    ):
         first_facts(house)
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
         generator = SeedSweep(
             name or next_name(site, before),
-            chosen(site_templates(client), task),
+            chosen(templates_of(client, templates), task),
             taken,
             siblings,
             temperatures,
@@ -113,18 +119,27 @@ def biased_(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    templates: TemplatesFile = None,
     url: Url = None,
     admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
     course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
-    with opened() as house, client_of(house, site, url, admin_url) as client, only_controller(house.engine, site):
+    with (
+        opened() as house,
+        environment_of(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as client,
+        only_controller(house.engine, site),
+    ):
         first_facts(house)
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
         draw = Draw(taken, instances, siblings, rng_seed, [round(each * _MICRO) for each in temperature or ()])
-        found = chosen(site_templates(client), task)
+        found = chosen(templates_of(client, templates), task)
         generator = biased(house.views(), site, name or next_name(site, before), found, by, draw, of=of)
         if not generator.allocation():
             say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
@@ -170,27 +185,6 @@ def status(
         _show(found[0], groups)
 
 
-def read_seeds(text: str) -> tuple[int, ...]:
-    """Seeds of a text such as `0-11,40`. Raises BadParameter."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        try:
-            found += range(int(first), int(last) + 1) if dash else [int(first)]
-        except ValueError as problem:
-            raise typer.BadParameter(f"{part!r} is no seed and no range; expected such as 0-11,40") from problem
-    return tuple(found)
-
-
-def chosen(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:
-    """The templates of the tasks that were asked for. Raises BadParameter for one that the site does not grade."""
-    by_id = {template.template_id: template for template in found}
-    for name in names or ():
-        if name not in by_id:
-            raise typer.BadParameter(f"the site grades no task {name!r}; expected one of {', '.join(sorted(by_id))}")
-    return tuple(by_id[name] for name in names) if names else tuple(found)
-
-
 def _planned(
     house: House, before: Sequence[SweepPlanned], site: str, generator: Generator, rng_seed: int, *, learn: bool
 ) -> tuple[SweepPlanned, ...]:
@@ -207,7 +201,7 @@ def _planned(
 
 def _play(
     house: House,
-    client: EnvClient,
+    client: Environment,
     planned: Sequence[SweepPlanned],
     course: Course,
     limits: Limits | None,

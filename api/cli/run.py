@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 
-from agents.envs.client import EnvClient
-from agents.envs.provider import Site
+from agents.envs.environment import Environment
 from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
@@ -20,9 +19,10 @@ from .. import datasets
 from ..decide import Course
 from ..house import House
 from ..loop import Controller
+from ..sites import Where, environment_of
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
-from .sites import AdminUrl, Url, site_of
+from .sites import AdminUrl, Url
 
 
 class Loop(StrEnum):
@@ -45,17 +45,15 @@ def run(
     began = time.monotonic()
     course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel)
     with opened() as house:
-        with site_of(house, site, url, admin_url) as running:
-            why = _go(house, running, course)
+        with environment_of(house, site, Where(url, admin_url)) as environment:
+            why = _go(house, environment, site, course)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def _go(house: House, site: Site, course: Course) -> str:
-    reporter = TerminalReporter()
-    with EnvClient(site.admin_url, site.admin_token) as client:
-        why = Controller(house, client, site.name, course, reporter).run()
-    built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site.name))
+def _go(house: House, environment: Environment, site: str, course: Course) -> str:
+    why = Controller(house, environment, site, course, TerminalReporter()).run()
+    built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, built, "controller")
     return why

@@ -1,40 +1,51 @@
-"""Which site a command plays on: one of ours started for it, or one that already runs."""
+"""`flywheel env` for sites that somebody else built: what they say, and how they say it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agents.envs.client import EnvClient
-from agents.envs.provider import Site, local_site, site_at
+from agents.envs.connect import connect
+from agents.envs.contract import TaskText
+from agents.envs.foreign.dialect import Dialect, read_dialect
+from agents.envs.foreign.observe import observe
+from agents.envs.sandbox import PORT
 
-from ..house import House
+from ..settings import read_settings
+from ..sites import Where, site_elsewhere
+from .output import emit_json
 
 Url = Annotated[str | None, typer.Option(help="A site that already runs: its page address.")]
-AdminUrl = Annotated[str | None, typer.Option(help="Its admin address; the token is in FLYWHEEL_ENV_ADMIN_TOKEN.")]
+AdminUrl = Annotated[str | None, typer.Option(help="Its admin address, if it is another one.")]
+SandboxId = Annotated[str | None, typer.Option(help="A site in a Daytona sandbox: its id or name.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="The port of the pages in the sandbox.")]
+AdminPort = Annotated[int | None, typer.Option(min=1, max=65535, help="The admin port there, if it is another one.")]
+DialectFile = Annotated[Path | None, typer.Option("--dialect", help="How the site speaks: a file in TOML or JSON.")]
 
 
-@contextmanager
-def site_of(house: House, name: str, url: str | None, admin_url: str | None) -> Iterator[Site]:
-    """The site that a command names. Raises BadParameter where only half of a running one is told."""
-    if url is None and admin_url is None:
-        with local_site(name) as local:
-            yield local
-        return
-    token = house.settings.env_admin_token
-    if url is None or admin_url is None or token is None:
-        raise typer.BadParameter("a running site needs --url, --admin-url and FLYWHEEL_ENV_ADMIN_TOKEN")
-    yield site_at(name, url=url, admin_url=admin_url, admin_token=token.get_secret_value())
+def observe_command(
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    may_seed: Annotated[bool, typer.Option(help="Seed it a few times too; what it holds is lost.")] = False,
+) -> None:
+    """Find out how a site of one instance speaks, and print its dialect as JSON; FLYWHEEL_ENV_ADMIN_TOKEN opens it."""
+    known = Dialect() if dialect is None else read_dialect(dialect)
+    where = Where(url, admin_url, sandbox, port, admin_port)
+    with site_elsewhere(read_settings(), known.site or "foreign", where) as site:
+        through = known.model_copy(update={"headers": {**known.headers, **site.admin_headers}})
+        found = observe(site.admin_url, site.admin_token, through, may_seed=may_seed)
+    emit_json(found.model_copy(update={"headers": known.headers}).model_dump(mode="json"))
 
 
-@contextmanager
-def client_of(house: House, name: str, url: str | None, admin_url: str | None) -> Iterator[EnvClient]:
-    """A client of that site's admin surface."""
-    with (
-        site_of(house, name, url, admin_url) as site,
-        EnvClient(site.admin_url, site.admin_token) as client,
-    ):
-        yield client
+def tasks_elsewhere(where: Where, dialect: Path | None) -> tuple[str, tuple[TaskText, ...]]:
+    """The name of a site that runs elsewhere, and the tasks that it names or its dialect does."""
+    known = Dialect() if dialect is None else read_dialect(dialect)
+    with site_elsewhere(read_settings(), "foreign", where) as site, connect(site, known) as environment:
+        health = environment.health()
+    return health.site, health.tasks

@@ -1,0 +1,266 @@
+"""A foreign site as an Environment: seeded as it wants it, verified by what it holds, read in its own words."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self
+
+import httpx2
+from pydantic import ValidationError
+
+from ..contract import LARGEST_SEED, Graded, Health, Instance, Mutation, State
+from ..environment import name_of
+from ..errors import InstanceClosed, NotSeedable, SeedLost, UnknownTask
+from ..wire import Body, Facts, Wire
+from .dialect import Dialect
+from .reading import counts_of, fingerprint, graded_facts, is_unknown_task, mutations_of
+
+ABSENT: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+
+
+class ForeignClient:
+    """An Environment over a site that speaks a dialect; without one, a plain address is taken tolerantly.
+
+    No seed is believed. After each reset the site's state is read and digested: the same seed has to give the same
+    state again (SeedLost), and another seed another one (NotSeedable). The first reset seeds a second time for that.
+    On a site of one instance an instance's id is made up here, and only the newest one is open; who shares such a
+    site takes a lease (`agents/envs/leases.py`). Raises EnvironmentFailure in its kinds, as `EnvClient` does.
+    """
+
+    def __init__(
+        self,
+        admin_url: str,
+        admin_token: str,
+        dialect: Dialect | None = None,
+        *,
+        timeout_s: float = 30.0,
+        extra_headers: Mapping[str, str] | None = None,
+        page_headers: Mapping[str, str] | None = None,
+        page_url: str | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.dialect = dialect or Dialect()
+        self.page_headers: Mapping[str, str] = {**self.dialect.headers, **(page_headers or {})}
+        self._wire = Wire(
+            admin_url,
+            admin_token,
+            admin_header=self.dialect.admin_header,
+            timeout_s=timeout_s,
+            extra_headers={**self.dialect.headers, **(extra_headers or {})},
+            transport=transport,
+            pause=pause,
+        )
+        self.admin_url = self._wire.url
+        self.page_url = (self.dialect.page_url or page_url or self.admin_url).rstrip("/")
+        # Pages are asked without the token, for they may be somebody else's.
+        self._pages = Wire(
+            self.page_url, None, timeout_s=timeout_s, extra_headers=self.page_headers, transport=transport, pause=pause
+        )
+        self._turn = threading.Lock()
+        self._open: dict[str, int] = {}
+        self._made = 0
+        self._seen: dict[int, str] = {}
+        self._has_seed_call = self.dialect.seeding in ("seed", "either")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connections; the site keeps what it holds."""
+        self._wire.close()
+        self._pages.close()
+
+    def health(self) -> Health:
+        """Ask whether the site serves; its tasks are those of the dialect, else those that it names."""
+        facts = self._ask("GET", self.dialect.paths.health, "health")
+        if facts.get("ok") is False:
+            raise self._wire.down("health", "it says that it is not well")
+        site, tasks = facts.get("site"), facts.get("tasks")
+        is_told = isinstance(tasks, list) and all(isinstance(each, dict) for each in tasks)
+        named = {
+            "site": self.dialect.site or (site if isinstance(site, str) and site else "foreign"),
+            "instances": len(self._open),
+            "tasks": self.dialect.tasks or (tasks if is_told else ()),
+        }
+        return self._wire.read(Health, "health", named)
+
+    def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:  # noqa: ARG002
+        """Seed the site and verify it. Raises NotSeedable, SeedLost; `repeat` draws noise that foreign sites lack."""
+        with self._turn:
+            if instance is not None:
+                self._check_open(instance)
+            if not self._seen and self.dialect.seeding != "none":
+                self._forget(self._seeded(seed + 1 if seed < LARGEST_SEED else seed - 1, None))
+            return self._seeded(seed, instance)
+
+    def oracle(self, instance: Instance | str, task_id: str) -> Graded:
+        """Have an instance judged for one task. Raises UnknownTask, also where the site says so in a reason."""
+        self._check_open(instance)
+        path = self.dialect.paths.oracle
+        answer = self._answer("GET", path, "oracle", query={"task_id": task_id}, instance=instance)
+        if answer.status_code in self.dialect.unknown_task_status:
+            raise self._unknown(task_id)
+        self._wire.check_ok("oracle", answer)
+        facts = self._wire.facts("oracle", answer)
+        if is_unknown_task(facts, self.dialect):
+            raise self._unknown(task_id)
+        try:
+            read = graded_facts(facts, task_id)
+        except ValueError as problem:
+            raise self._wire.broken("oracle", str(problem), "a score from 0 to 1") from problem
+        graded = self._wire.read(Graded, "oracle", read)
+        if graded.task_id != task_id:
+            raise self._wire.broken("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+        self._check_open(instance)
+        return graded
+
+    def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
+        """Read an instance's changes with ids above `since_id`, oldest first; none from a site that tells of none."""
+        self._check_open(instance)
+        path = self.dialect.paths.mutations
+        if path is None:
+            return ()
+        query = {"since": str(since_id)} if self.dialect.since_filters and since_id else None
+        answer = self._answer("GET", path, "mutations", query=query, instance=instance)
+        if answer.status_code in ABSENT:
+            return ()
+        self._wire.check_ok("mutations", answer)
+        self._check_open(instance)
+        facts = self._wire.facts("mutations", answer)
+        try:
+            return mutations_of(facts, self.dialect.row, since_id)
+        except ValidationError as problem:
+            raise self._wire.broken("mutations", problem.errors()[0]["msg"], "changes") from problem
+        except ValueError as problem:
+            raise self._wire.broken("mutations", str(problem), "changes under the names of the dialect") from problem
+
+    def state(self, instance: Instance | str) -> State:
+        """Read what an instance holds; the fingerprint is ours, over what does not change by itself."""
+        state = self._state(name_of(instance), self._check_open(instance))
+        self._check_open(instance)
+        return state
+
+    def close(self, instance: Instance | str) -> None:
+        """Close an instance; a site of one instance goes on, but this client grades it no more."""
+        self._check_open(instance)
+        self._forget(instance)
+
+    def _seeded(self, seed: int, instance: Instance | str | None) -> Instance:
+        """An instance of a seed, remembered if its state is of that seed."""
+        if self.dialect.one_instance:
+            self._open.clear()  # beforehand: whoever is being answered now must not take it for their own
+        facts = self._sow(seed, instance)
+        if self.dialect.one_instance:
+            made = self._only(seed, instance)
+        else:
+            made = self._wire.read(Instance, "reset", {**facts, "seed": seed, "repeat": None})
+        held = self._state(made.instance, seed).fingerprint
+        before = self._seen.get(seed)
+        if before not in (None, held):
+            raise SeedLost(url=self.admin_url, operation="reset", seed=seed, actual=held, expected=before)
+        twin = next((other for other, same in self._seen.items() if same == held and other != seed), None)
+        if twin is not None:
+            told = f"the seeds {twin} and {seed} give one state"
+            raise NotSeedable(url=self.admin_url, operation="reset", actual=told, expected="a state for each seed")
+        self._seen[seed] = held
+        self._open[made.instance] = seed
+        return made
+
+    def _only(self, seed: int, instance: Instance | str | None) -> Instance:
+        """The one instance under a made-up id."""
+        if instance is None:
+            self._made += 1
+        name = f"only-{self._made}" if instance is None else name_of(instance)
+        return Instance(seed=seed, instance=name, url=f"{self.page_url}/")
+
+    def _sow(self, seed: int, instance: Instance | str | None) -> Facts:
+        """Have the site seeded by the call that it has for that."""
+        paths = self.dialect.paths
+        if self.dialect.seeding == "none":
+            if seed != self.dialect.only_seed:
+                told = f"seed {seed} was asked for"
+                expected = f"{self.dialect.only_seed}, which it was started with"
+                raise NotSeedable(url=self.admin_url, operation="reset", actual=told, expected=expected)
+            return {} if paths.reset is None else self._post(paths.reset, "reset", {}, instance)
+        if self._has_seed_call and paths.seed is not None:
+            answer = self._answer("POST", paths.seed, "seed", body={"seed": seed}, instance=instance)
+            if answer.status_code not in ABSENT:
+                return self._accepted("seed", answer)
+            self._has_seed_call = False
+        if paths.reset is None or self.dialect.seeding == "seed":
+            told = "it has no call that takes a seed"
+            raise NotSeedable(
+                url=self.admin_url, operation="reset", actual=told, expected="one, as its dialect names it"
+            )
+        return self._post(paths.reset, "reset", {"seed": seed}, instance)
+
+    def _post(self, path: str, operation: str, body: Body, instance: Instance | str | None) -> Facts:
+        return self._accepted(operation, self._answer("POST", path, operation, body=body, instance=instance))
+
+    def _accepted(self, operation: str, answer: httpx2.Response) -> Facts:
+        """What a site said to a call that it was to obey: nothing, or an object that does not say no."""
+        if answer.status_code == HTTPStatus.NO_CONTENT:
+            return {}
+        self._wire.check_ok(operation, answer)
+        facts = self._wire.facts(operation, answer)
+        if facts.get("ok") is False:
+            raise self._wire.broken(operation, f"it says {str(facts)[:200]}", "that it was done")
+        return facts
+
+    def _state(self, name: str, seed: int) -> State:
+        facts = self._ask("GET", self.dialect.paths.state, "state", instance=name)
+        witnesses = tuple(self._witness(path) for path in self.dialect.witnesses)
+        held = fingerprint(facts, self.dialect.volatile, witnesses)
+        return self._wire.read(State, "state", {"seed": seed, "counts": counts_of(facts), "fingerprint": held})
+
+    def _witness(self, path: str) -> str:
+        answer = self._pages.ask("GET", path, "a witness page")
+        self._pages.check_ok("a witness page", answer)
+        return answer.text
+
+    def _forget(self, instance: Instance | str) -> None:
+        if self.dialect.paths.close is not None:
+            self._post(self.dialect.paths.close, "close", {}, instance)
+        self._open.pop(name_of(instance), None)
+
+    def _check_open(self, instance: Instance | str) -> int:
+        """The seed of an open instance. Raises InstanceClosed."""
+        seed = self._open.get(name_of(instance))
+        if seed is None:
+            raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+        return seed
+
+    def _unknown(self, task_id: str) -> UnknownTask:
+        known = ", ".join(task.task_id for task in self.dialect.tasks) or "a task of the site"
+        return UnknownTask(url=self.admin_url, actual=task_id, expected=known)
+
+    def _ask(self, method: str, path: str, operation: str, *, instance: Instance | str | None = None) -> Facts:
+        answer = self._answer(method, path, operation, instance=instance)
+        self._wire.check_ok(operation, answer)
+        return self._wire.facts(operation, answer)
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        operation: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        instance: Instance | str | None = None,
+    ) -> httpx2.Response:
+        sent = instance is not None and not self.dialect.one_instance
+        headers = {self.dialect.instance_header: name_of(instance)} if sent and instance is not None else {}
+        answer = self._wire.ask(method, path, operation, query=query, body=body, headers=headers)
+        self._wire.check_open(operation, answer, refused=self.dialect.refused)
+        return answer

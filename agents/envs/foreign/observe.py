@@ -1,0 +1,158 @@
+"""Finding a site's dialect by asking it: harmless reads, and seeding only where that is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from http import HTTPStatus
+from typing import Any, Final
+
+import httpx2
+
+from ..contract import LARGEST_SEED
+from ..wire import REFUSED, Facts, Wire
+from .client import ABSENT
+from .dialect import Dialect, Row, Seeding
+from .reading import changing, fingerprint, is_unknown_task
+
+NO_TASK: Final = "flywheel.no_such_task"
+NO_TOKEN: Final = "flywheel-asks-with-a-wrong-token"  # noqa: S105 (wrong on purpose)
+SEEDS: Final = (1, 2)
+_FIELDS: Final = tuple(name for name in Row.model_fields if name not in ("listed", "mine"))
+
+
+def observe(
+    admin_url: str,
+    admin_token: str,
+    known: Dialect | None = None,
+    *,
+    may_seed: bool = False,
+    timeout_s: float = 30.0,
+    transport: httpx2.BaseTransport | None = None,
+) -> Dialect:
+    """A site of one instance's dialect, as far as its answers show it; what they do not show stays as in `known`.
+
+    Without `may_seed` everything is a GET, and whether seeds are taken is left for the first reset to find out. With
+    it the site is seeded three times by each call that may do so, and what it held is lost.
+    Raises EnvironmentFailure in its kinds, LoginPage where a proxy stands before the site.
+    """
+    dialect = known or Dialect()
+    more: dict[str, Any] = {"headers": dialect.headers, "timeout_s": timeout_s, "transport": transport}
+    with closing(_wire(admin_url, admin_token, dialect, **more)) as wire:
+        health = _facts(wire, dialect.paths.health, "health")
+        if dialect.site is None and isinstance(health.get("site"), str):
+            dialect = _with(dialect, site=health["site"])
+        with closing(_wire(admin_url, NO_TOKEN, dialect, **more)) as stranger:
+            dialect = _refusals(stranger, dialect)
+        dialect = _unknown_tasks(wire, _changes(wire, _seed_call(wire, dialect)))
+        return _seeding(wire, dialect, health) if may_seed else dialect
+
+
+def _refusals(stranger: Wire, dialect: Dialect) -> Dialect:
+    """Which status means a wrong token: what the state answers to one."""
+    answer = stranger.ask("GET", dialect.paths.state, "state")
+    if answer.is_client_error:
+        return _with(dialect, refused=(answer.status_code,))
+    return dialect
+
+
+def _seed_call(wire: Wire, dialect: Dialect) -> Dialect:
+    """Whether there is a call for seeding: one that exists refuses a GET by its method, not as unknown."""
+    if dialect.paths.seed is None or dialect.seeding != "either":
+        return dialect
+    if wire.ask("GET", dialect.paths.seed, "seed").status_code != HTTPStatus.NOT_FOUND:
+        return _with(dialect, seeding="seed")
+    return _with(dialect, seeding="reset", paths={**dialect.paths.model_dump(), "seed": None})
+
+
+def _changes(wire: Wire, dialect: Dialect) -> Dialect:
+    """Whether changes are told, under which names, and whether `since` leaves out what it should."""
+    path = dialect.paths.mutations
+    if path is None:
+        return dialect
+    answer = wire.ask("GET", path, "mutations")
+    if answer.status_code in ABSENT:
+        return _with(dialect, paths={**dialect.paths.model_dump(), "mutations": None})
+    facts = _read(wire, "mutations", answer)
+    listed = next((name for name in (*dialect.row.listed, *facts) if isinstance(facts.get(name), list)), None)
+    if listed is None:
+        raise wire.broken("mutations", f"no list in {sorted(facts)}", "a list of changes")
+    rows = [row for row in _listed(facts, listed) if isinstance(row, dict)]
+    choices = dialect.row.model_dump()
+    names = {field: [name for name in choices[field] if any(name in row for row in rows)] for field in _FIELDS}
+    told = {"listed": (listed,), **{field: tuple(found) for field, found in names.items() if found}}
+    dialect = _with(dialect, row={**choices, **told})
+    ids = [row[names["id"][0]] for row in rows if names["id"] and isinstance(row.get(names["id"][0]), int)]
+    if not ids or len(ids) < len(rows):
+        return dialect
+    after = _read(wire, "mutations", wire.ask("GET", path, "mutations", query={"since": str(max(ids))}))
+    return _with(dialect, since_filters=_listed(after, listed) == [])
+
+
+def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
+    """How the site says that it grades no such task: by a status, or by a reason of a failed judgement."""
+    answer = wire.ask("GET", dialect.paths.oracle, "oracle", query={"task_id": NO_TASK})
+    if answer.is_client_error and answer.status_code not in dialect.refused:
+        return _with(dialect, unknown_task_status=(answer.status_code,), unknown_task_reason=None)
+    facts = _read(wire, "oracle", answer)
+    reasons = facts.get("reasons")
+    if is_unknown_task(facts, dialect) or not isinstance(reasons, list) or not reasons:
+        return dialect
+    pattern = f"^{re.escape(str(reasons[0])).replace(re.escape(NO_TASK), '.*')}$"
+    return _with(dialect, unknown_task_reason=pattern)
+
+
+def _seeding(wire: Wire, dialect: Dialect, health: Facts) -> Dialect:
+    """Which call takes a seed, and which fields of the state change by themselves."""
+    calls: dict[Seeding, str | None] = {"seed": dialect.paths.seed, "reset": dialect.paths.reset}
+    for seeding, path in calls.items():
+        if path is None:
+            continue
+        found = _seeded_by(wire, path, seeding, dialect)
+        if found is not None:
+            return found
+    seed = health.get("seed")
+    sound = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= LARGEST_SEED
+    return _with(dialect, seeding="none", only_seed=seed if sound else 0)
+
+
+def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect) -> Dialect | None:
+    """The dialect with that call, if one seed gives one state through it, and another seed another."""
+    states: list[Facts] = []
+    for seed in (SEEDS[0], SEEDS[0], SEEDS[1]):
+        answer = wire.ask("POST", path, seeding, body={"seed": seed})
+        if answer.status_code in ABSENT:
+            return None
+        wire.check_open(seeding, answer, refused=dialect.refused)
+        if not answer.is_success:
+            raise wire.broken(seeding, f"status {answer.status_code}", "that it takes a seed")
+        states.append(_facts(wire, dialect.paths.state, "state"))
+    first, again, other = states
+    volatile = tuple(sorted({*dialect.volatile, *changing(first, again)}))
+    if fingerprint(first, volatile) == fingerprint(other, volatile):
+        return None
+    return _with(dialect, seeding=seeding, volatile=volatile)
+
+
+def _wire(admin_url: str, token: str, dialect: Dialect, *, headers: Mapping[str, str], **more: Any) -> Wire:
+    return Wire(admin_url, token, admin_header=dialect.admin_header, extra_headers=headers, **more)
+
+
+def _facts(wire: Wire, path: str, operation: str) -> Facts:
+    return _read(wire, operation, wire.ask("GET", path, operation))
+
+
+def _read(wire: Wire, operation: str, answer: httpx2.Response) -> Facts:
+    wire.check_open(operation, answer, refused=REFUSED)
+    wire.check_ok(operation, answer)
+    return wire.facts(operation, answer)
+
+
+def _listed(facts: Facts, name: str) -> list[object]:
+    listed = facts.get(name)
+    return listed if isinstance(listed, list) else []
+
+
+def _with(dialect: Dialect, **changes: object) -> Dialect:
+    return Dialect.model_validate({**dialect.model_dump(), **changes})

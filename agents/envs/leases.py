@@ -1,0 +1,165 @@
+"""Leases: who acts on a site of one instance, from its reset to its grade, is alone on it.
+
+A lease is taken by key. Here are its protocol, the one for the threads of a process, and an Environment that holds
+one while an instance is open; `api/leases.py` has the one for processes on many machines.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from .contract import Graded, Health, Instance, Mutation, State
+from .environment import Environment, name_of
+from .errors import InstanceClosed, LeaseTaken
+
+PATIENCE_S: Final = 600.0
+
+
+class Lease(Protocol):
+    """`with lease(key) as check:` holds the key alone; `check()` raises LeaseLost if it is not held any more.
+
+    Entering raises LeaseTaken after waiting for long enough.
+    """
+
+    def __call__(self, key: str) -> AbstractContextManager[Callable[[], None]]:
+        """Take the lease of a key, and give it back at the end of the block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLeases:
+    """Leases among the threads of this process; they cannot be lost."""
+
+    patience_s: float = PATIENCE_S
+    _taken: dict[str, str] = field(default_factory=dict, repr=False)
+    _given_back: threading.Condition = field(default_factory=threading.Condition, repr=False)
+
+    @contextmanager
+    def __call__(self, key: str) -> Iterator[Callable[[], None]]:
+        """Hold a key. Raises LeaseTaken, with the name of the thread that holds it."""
+        with self._given_back:
+            if not self._given_back.wait_for(lambda: key not in self._taken, self.patience_s):
+                raise LeaseTaken(key=key, timeout_s=self.patience_s, actual=f"the thread {self._taken[key]}")
+            self._taken[key] = threading.current_thread().name
+        try:
+            yield _nothing
+        finally:
+            with self._given_back:
+                del self._taken[key]
+                self._given_back.notify_all()
+
+
+def _nothing() -> None:
+    """A lease inside one process is held for as long as the process is."""
+
+
+def leased(environment: Environment, lease: Lease, key: str | None = None) -> Leased:
+    """An Environment that holds the lease of a key from each reset until the instance is closed.
+
+    Without a key it is the address of the admin surface: name one where a site has several addresses.
+    """
+    return Leased(environment, lease, f"site {environment.admin_url}" if key is None else key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    stack: ExitStack
+    check: Callable[[], None]
+
+
+class Leased:
+    """An Environment under a lease; made by `leased`. May be shared by threads: each reset waits for its turn.
+
+    A reset that fails gives the lease back, and so does a close that fails. `oracle`, `mutations` and `state` raise
+    LeaseLost where the lease was lost before they were answered: nothing read so is a fact about one run.
+    """
+
+    def __init__(self, environment: Environment, lease: Lease, key: str) -> None:
+        self._environment = environment
+        self._lease = lease
+        self._held: dict[str, _Held] = {}
+        self.key = key
+
+    @property
+    def admin_url(self) -> str:
+        """The site's own."""
+        return self._environment.admin_url
+
+    @property
+    def page_headers(self) -> Mapping[str, str]:
+        """The site's own."""
+        return self._environment.page_headers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connections, and give back what is still held."""
+        try:
+            self._environment.disconnect()
+        finally:
+            while self._held:
+                self._held.popitem()[1].stack.close()
+
+    def health(self) -> Health:
+        """Ask whether the site serves; needs no lease."""
+        return self._environment.health()
+
+    def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
+        """Wait for the lease, then reset; an instance that is given is under its lease already. Raises LeaseTaken."""
+        if instance is not None:
+            check = self._of(instance).check
+            again = self._environment.reset(seed, instance=instance, repeat=repeat)
+            check()
+            return again
+        with ExitStack() as stack:
+            check = stack.enter_context(self._lease(self.key))
+            made = self._environment.reset(seed, repeat=repeat)
+            self._held[made.instance] = _Held(stack.pop_all(), check)
+        return made
+
+    def oracle(self, instance: Instance | str, task_id: str) -> Graded:
+        """Have an instance judged, by a judgement that no other run had a part in."""
+        held = self._of(instance)
+        graded = self._environment.oracle(instance, task_id)
+        held.check()
+        return graded
+
+    def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
+        """Read an instance's changes."""
+        held = self._of(instance)
+        found = self._environment.mutations(instance, since_id)
+        held.check()
+        return found
+
+    def state(self, instance: Instance | str) -> State:
+        """Read what an instance holds."""
+        held = self._of(instance)
+        state = self._environment.state(instance)
+        held.check()
+        return state
+
+    def close(self, instance: Instance | str) -> None:
+        """Close an instance and give the lease back, also where the closing fails."""
+        held = self._of(instance)
+        try:
+            self._environment.close(instance)
+        finally:
+            if self._held.pop(name_of(instance), None) is not None:
+                held.stack.close()
+
+    def _of(self, instance: Instance | str) -> _Held:
+        held = self._held.get(name_of(instance))
+        if held is None:
+            raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+        return held

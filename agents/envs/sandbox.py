@@ -1,0 +1,176 @@
+"""A site in a Daytona sandbox: made or attached to, started, reached through its preview proxy, ended afterwards.
+
+Daytona's own library does the talking; it comes with the extra `daytona` and is imported on use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from .command import HEALTH, await_health
+from .errors import DaytonaMissing, SandboxFailed
+from .provider import Site, site_at
+
+if TYPE_CHECKING:
+    from daytona import Daytona
+    from daytona import Sandbox as Theirs
+
+TOKEN_HEADER: Final = "x-daytona-preview-token"  # noqa: S105 (a header's name)
+WARNING_HEADER: Final = "X-Daytona-Skip-Preview-Warning"
+AUTOSTOP_MINUTES: Final = 180
+START_WITHIN_S: Final = 120.0
+PORT: Final = 8080
+USUAL_URL: Final = "https://app.daytona.io/api"
+
+AtTheEnd = Literal["delete", "stop", "leave"]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose sandboxes they are: Daytona's key, its address and region where they are not the usual ones."""
+
+    key: str = field(repr=False)
+    url: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A sandbox that serves a site: an existing one by `sandbox_id`, else a new one from `snapshot` or `image`.
+
+    Previews do not count as use, so a sandbox stops `autostop_minutes` after it was last started or spoken to by
+    Daytona's own calls (0: never): give it more than the longest sweep. What it is told is in `variables`.
+    `admin_port` is None where pages and admin surface share a port. What was made is deleted at the end, what was
+    attached to is left as it was found, where `at_the_end` says nothing else.
+    """
+
+    sandbox_id: str | None = None
+    snapshot: str | None = None
+    image: str | None = None
+    port: int = PORT
+    admin_port: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    autostop_minutes: int = AUTOSTOP_MINUTES
+    at_the_end: AtTheEnd | None = None
+    health: str = HEALTH
+    start_within_s: float = START_WITHIN_S
+
+    @property
+    def ending(self) -> AtTheEnd:
+        """What becomes of it, where nothing was said: gone if it was made here, and as it was found if not."""
+        return self.at_the_end or ("delete" if self.sandbox_id is None else "leave")
+
+
+@contextmanager
+def daytona_site(name: str, sandbox: Sandbox, account: Account, admin_token: str) -> Iterator[Site]:
+    """Yield a sandbox's site when it answers, with the headers that its preview proxy asks for; end it afterwards.
+
+    Raises DaytonaMissing, SandboxFailed, BadSiteUrl, SiteUnhealthy.
+    """
+    deadline = time.monotonic() + sandbox.start_within_s
+    with _running(name, sandbox, _daytona(name, sandbox, account)) as running:
+        url, headers = _preview(name, running, sandbox.port, sandbox)
+        admin_url, admin_headers = url, headers
+        if sandbox.admin_port is not None:
+            admin_url, admin_headers = _preview(name, running, sandbox.admin_port, sandbox)
+        checked = site_at(name, url=url, admin_url=admin_url, admin_token=admin_token)
+        site = replace(checked, page_headers=headers, admin_headers=admin_headers)
+        await_health(site, sandbox.health, deadline=deadline, within_s=sandbox.start_within_s)
+        yield site
+
+
+def _daytona(name: str, sandbox: Sandbox, account: Account) -> Daytona:
+    try:
+        import daytona  # noqa: PLC0415 an extra, imported on use
+    except ImportError as problem:
+        raise DaytonaMissing(expected="the package daytona") from problem
+    with _named(name, "reached", sandbox):
+        config = daytona.DaytonaConfig(api_key=account.key, api_url=account.url or USUAL_URL, target=account.target)
+        return daytona.Daytona(config)
+
+
+@contextmanager
+def _named(name: str, operation: str, sandbox: Sandbox) -> Iterator[None]:
+    """Daytona's errors as ours."""
+    from daytona import DaytonaError  # noqa: PLC0415 an extra, imported on use
+
+    try:
+        yield
+    except DaytonaError as problem:
+        shown = f"{type(problem).__name__}: {problem}"
+        raise SandboxFailed(site=name, operation=operation, actual=shown, timeout_s=sandbox.start_within_s) from problem
+
+
+@contextmanager
+def _running(name: str, sandbox: Sandbox, daytona: Daytona) -> Iterator[Theirs]:
+    """A sandbox that was started, ended as it was told to be however the block ends."""
+    if sandbox.sandbox_id is None:
+        with _named(name, "made", sandbox):
+            theirs, was_started = _made(name, sandbox, daytona), True
+    else:
+        with _named(name, "found", sandbox):
+            theirs = daytona.get(sandbox.sandbox_id)
+        was_started = theirs.state == "started"
+    try:
+        if sandbox.sandbox_id is not None:
+            with _named(name, "started", sandbox):
+                _wake(theirs, sandbox, was_started=was_started)
+        yield theirs
+    finally:
+        with _named(name, "ended", sandbox):
+            _end(theirs, sandbox, was_started=was_started)
+
+
+def _made(name: str, sandbox: Sandbox, daytona: Daytona) -> Theirs:
+    """A new sandbox; it goes by itself once it stopped, so that a process that was killed leaves nothing behind."""
+    from daytona import (  # noqa: PLC0415 an extra, imported on use
+        CreateSandboxFromImageParams,
+        CreateSandboxFromSnapshotParams,
+        DaytonaTimeoutError,
+    )
+
+    asked: dict[str, Any] = {
+        "env_vars": dict(sandbox.variables),
+        "labels": {**sandbox.labels, "flywheel": name},
+        "auto_stop_interval": sandbox.autostop_minutes,
+        "auto_delete_interval": 0 if sandbox.ending == "delete" else None,
+    }
+    try:
+        if sandbox.image is not None:
+            return daytona.create(
+                CreateSandboxFromImageParams(image=sandbox.image, **asked), timeout=sandbox.start_within_s
+            )
+        return daytona.create(
+            CreateSandboxFromSnapshotParams(snapshot=sandbox.snapshot, **asked), timeout=sandbox.start_within_s
+        )
+    except DaytonaTimeoutError as problem:
+        if problem.sandbox_id is not None:
+            daytona.get(problem.sandbox_id).delete()
+        raise
+
+
+def _wake(theirs: Theirs, sandbox: Sandbox, *, was_started: bool) -> None:
+    theirs.set_autostop_interval(sandbox.autostop_minutes)
+    if was_started:
+        theirs.refresh_activity()
+    else:
+        theirs.start(timeout=sandbox.start_within_s)
+
+
+def _end(theirs: Theirs, sandbox: Sandbox, *, was_started: bool) -> None:
+    if sandbox.ending == "delete":
+        theirs.delete(timeout=sandbox.start_within_s)
+    elif sandbox.ending == "stop" or not was_started:
+        theirs.stop(timeout=sandbox.start_within_s)
+
+
+def _preview(name: str, theirs: Theirs, port: int, sandbox: Sandbox) -> tuple[str, Mapping[str, str]]:
+    """The address of a port behind the preview proxy, and the headers without which it shows a login page."""
+    with _named(name, "previewed", sandbox):
+        link = theirs.get_preview_link(port)
+    return link.url, {TOKEN_HEADER: link.token, WARNING_HEADER: "true"}

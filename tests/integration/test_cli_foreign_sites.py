@@ -1,0 +1,93 @@
+"""`flywheel env` on a site that somebody else built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.envs.command import command_site
+from agents.envs.foreign.dialect import read_dialect
+from agents.envs.provider import Site, local_site
+from api.cli.main import run_command
+from tests.foreign_site import TOKEN, Speech
+from tests.preview_host import preview_of, recorded_api
+
+Flywheel = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with command_site("harbour", Speech(seeding="seed", operation="op", own_row=True).command(), TOKEN) as started:
+        yield started
+
+
+@pytest.fixture
+def flywheel(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Flywheel:
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", TOKEN)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(["env", *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_what_was_observed_is_a_dialect_to_list_tasks_with(site: Site, flywheel: Flywheel, tmp_path: Path) -> None:
+    code, out, _ = flywheel("observe", "--url", site.url, "--may-seed")
+    assert code == 0
+    file = tmp_path / "harbour.json"
+    file.write_text(
+        json.dumps({**json.loads(out), "site": "harbour", "tasks": [{"task_id": "T1", "instruction": "go"}]})
+    )
+    assert (read_dialect(file).seeding, read_dialect(file).row.operation) == ("seed", ("op",))
+    code, out, _ = flywheel("list", "--url", site.url, "--dialect", str(file), "--json")
+    assert (code, json.loads(out)) == (
+        0,
+        [{"site": "harbour", "task": "T1", "cluster": "unsorted", "instruction": "go"}],
+    )
+
+
+def test_a_plain_address_needs_no_description(site: Site, flywheel: Flywheel) -> None:
+    code, out, _ = flywheel("list", "--url", site.url, "--json")
+    assert (code, json.loads(out)) == (0, [])
+    with local_site("helpdesk") as ours:
+        code, out, _ = flywheel("list", "--url", ours.url, "--admin-url", ours.admin_url, "--json")
+    assert {row["site"] for row in json.loads(out)} == {"helpdesk"}
+
+
+def test_a_site_in_a_sandbox(site: Site, flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "FLYWHEEL_DAYTONA_KEY is not set" in flywheel("list", "--sandbox", "harbour-1")[2]
+    with (
+        preview_of(site.url, "preview-token-8080") as pages,
+        preview_of(site.url, "preview-token-8081") as admin,
+        recorded_api("running", {"8080": pages, "8081": admin}) as (url, seen),
+    ):
+        monkeypatch.setenv("FLYWHEEL_DAYTONA_KEY", "key-1")
+        monkeypatch.setenv("FLYWHEEL_DAYTONA_URL", url)
+        code, out, _ = flywheel("observe", "--sandbox", "harbour-1", "--admin-port", "8081")
+    assert (code, json.loads(out)["headers"]) == (0, {})
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "neither; expected --url or --sandbox"),
+        (("--url", "http://a.test", "--sandbox", "x"), "an address and a sandbox"),
+        (("--url", "nonsense"), "expected http"),
+        (("--url", "http://127.0.0.1:9", "--dialect", "/no/such.toml"), "/no/such.toml"),
+    ],
+)
+def test_what_names_no_site_is_said(flywheel: Flywheel, arguments: tuple[str, ...], told: str) -> None:
+    code, _, err = flywheel("observe", *arguments)
+    assert code == 1
+    assert told in err
+
+
+def test_without_a_token_nothing_is_asked(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLYWHEEL_ENV_ADMIN_TOKEN")
+    assert "FLYWHEEL_ENV_ADMIN_TOKEN is not set" in flywheel("observe", "--url", "http://127.0.0.1:9")[2]
