@@ -53,13 +53,14 @@ class Page:
 
     def links(self) -> tuple[Link, ...]:
         """All links that stay inside the instance, in order."""
-        return tuple(link for _, link in self._anchors())
+        return tuple(link for _, link in self.anchors())
 
-    def _anchors(self) -> Iterator[tuple[Any, Link]]:
+    def anchors(self) -> Iterator[tuple[Any, Link]]:
+        """The same links with their elements."""
         for element in self.document.iter("a"):
             target = _joined(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
-                yield element, Link(_words(element), "/" + target.removeprefix(self.root))
+                yield element, Link(text_of(element), "/" + target.removeprefix(self.root))
 
     def link(self, label: str) -> Link:
         """The link with this text, else the first whose text contains it. Raises Absent."""
@@ -71,7 +72,7 @@ class Page:
 
     def _anchor(self, label: str) -> tuple[Any, Link]:
         wanted = plain(label)
-        shown = [pair for pair in self._anchors() if pair[1].text]
+        shown = [pair for pair in self.anchors() if pair[1].text]
         exact = [pair for pair in shown if plain(pair[1].text) == wanted]
         found = exact or [pair for pair in shown if wanted in plain(pair[1].text)]
         if not found:
@@ -81,22 +82,23 @@ class Page:
     def field(self, label: str) -> Any:
         """The form control that a label belongs to. Raises Absent."""
         for element in self.document.iter("label"):
-            if plain(_caption(element)) == plain(label):
-                control = self._labelled(element)
+            if plain(caption_of(element)) == plain(label):
+                control = self.control_of(element)
                 if control is not None:
                     return control
         raise Absent("no_such_field", label)
 
-    def _labelled(self, label: html.HtmlElement) -> Any:
+    def control_of(self, label: html.HtmlElement) -> Any:
+        """The control that a label element belongs to; None where it has none."""
         target = label.get("for")
         return label.find(".//*[@name]") if target is None else self.document.get_element_by_id(target, None)
 
     def button(self, label: str) -> Any:
         """The button with this caption, inside its form. Raises Absent."""
         for element in self.document.iter("button", "input"):
-            caption = _words(element) if element.tag == "button" else str(element.get("value") or "")
+            caption = text_of(element) if element.tag == "button" else str(element.get("value") or "")
             is_button = element.tag == "button" or element.get("type") == "submit"
-            if is_button and plain(caption) == plain(label) and _form_of(element) is not None:
+            if is_button and plain(caption) == plain(label) and form_of(element) is not None:
                 return element
         raise Absent("no_such_field", label)
 
@@ -121,7 +123,7 @@ class Page:
         if control.tag != "select":
             raise Absent("no_such_field", label)
         for place, element in enumerate(control.iter("option")):
-            if plain(_words(element)) == plain(option):
+            if plain(text_of(element)) == plain(option):
                 return control, place
         raise Absent("no_such_option", option)
 
@@ -171,7 +173,7 @@ class Session:
     def submit(self, page: Page, label: str) -> Page:
         """Send the form that the button with this caption belongs to. Raises Absent."""
         button = page.button(label)
-        form = _form_of(button)
+        form = form_of(button)
         values = [(name, value) for name, value in form.form_values() if name]
         if button.get("name"):
             values.append((button.get("name"), button.get("value") or ""))
@@ -262,15 +264,17 @@ def _grouped(values: list[tuple[str, str]]) -> dict[str, list[str]]:
     return fields
 
 
-def _form_of(element: Any) -> Any:
+def form_of(element: Any) -> Any:
+    """The form around a control; None where it is in none."""
     return next(element.iterancestors("form"), None)
 
 
-def _words(element: Any) -> str:
+def text_of(element: Any) -> str:
+    """What an element says, its space evened out."""
     return _SPACE.sub(" ", str(element.text_content())).strip()
 
 
-def _caption(label: html.HtmlElement) -> str:
+def caption_of(label: html.HtmlElement) -> str:
     """What a label says, without what stands in a control that it wraps."""
     own = label.xpath(".//text()[not(ancestor::select or ancestor::textarea or ancestor::button)]")
     return _SPACE.sub(" ", "".join(map(str, own))).strip()
@@ -286,7 +290,7 @@ _BLOCKS: Final = ("title", "h1", "h2", "h3", "p", "li", "a", "label", "button", 
 
 def _lines(document: html.HtmlElement) -> Iterator[str]:
     for element in document.iter(*_BLOCKS):
-        if element.tag != "option" and (words := _words(element)) and not _has_block(element):
+        if element.tag != "option" and (words := text_of(element)) and not _has_block(element):
             yield f"[{element.tag}] {words}" if element.tag in {"a", "label", "button"} else words
 
 
