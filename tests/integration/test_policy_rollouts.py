@@ -32,6 +32,7 @@ from agents.rollouts.play import Job, Means, drawing_seed
 from agents.rollouts.record import dispatch, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import template
+from api import datasets
 from api.decide import Course
 from api.errors import NoModel, UnknownExecutor
 from api.house import House
@@ -39,7 +40,7 @@ from api.playing import executor_from, play_jobs
 from api.settings import Settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
-from eventlog.events import FollowLink, ModelCalled, PromotionRule, RunFinished
+from eventlog.events import FollowLink, ModelCalled, PromotionRule, RunFinished, SftQuery
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, EventStore
 from projections.rewards import REWARDS
@@ -321,6 +322,10 @@ def test_a_house_plays_a_policy_by_its_name_and_memory_has_no_part_in_it(
     assert {asked.body["model"] for asked in host.asked} == {"m2"}
     found = events(empty_house.store, todo[0].run)
     assert {event.by for event in found if event.type == "StepVerified"} == {"oracle"}
+    built = datasets.build(
+        empty_house.store, empty_house.blobs, empty_house.views(), SftQuery(environment="marketplace")
+    )
+    assert (built.rows.height, [(each.reason, each.runs) for each in built.refused]) == (0, [("no_plan", 2)])
     call = calls(empty_house.store, todo[0].run)[-1]
     assert len(get_messages(empty_house.blobs, call.messages)) == 2 * len(
         [event for event in found if event.type == "StepTaken"]
