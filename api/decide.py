@@ -30,6 +30,7 @@ class Course:
     """How large a round is and when to stop. Seeds are taken in order, so every round sees new ones.
 
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
+    `verify_steps` has each step checked right after it, which costs a request a step.
     """
 
     seeds_per_round: int = 12
@@ -41,6 +42,7 @@ class Course:
     repeats: int = 1
     max_parallel: int = MAX_PARALLEL
     rng_seed: int = 7
+    verify_steps: bool = False
     rule: PromotionRule = field(default_factory=PromotionRule)
     rules: Rules = field(default_factory=Rules)
 

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agents.models import anthropic, openai
-from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.errors import BadEndpoint, ModelFailure, ModelRefused, ModelUnknown
 from agents.models.judge import PROMPT_VERSION, Opinion, ShownRun, ShownStep, ask_judge
 from agents.models.model import Image, Model
-from agents.models.openai import OpenAI, OpenAISettings
 from eventlog.blobs import Blob
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import JudgeOpined, RunFinished, RunStarted, StepTaken
@@ -23,6 +20,7 @@ from projections.judges import JUDGES, judge_name
 from projections.runs import RUNS
 from projections.views import PostgresViews
 
+from .asking import open_model
 from .errors import NoJudge, RunUnreadable, Unknown
 from .house import House
 from .settings import Settings
@@ -51,19 +49,12 @@ def judge_from(settings: Settings) -> Iterator[Model]:
     name, key, url = settings.judge_model, settings.judge_key, settings.judge_url
     if name is None:
         raise NoJudge(actual="FLYWHEEL_JUDGE_MODEL is not set", expected="the name of a model that judges")
-    model: OpenAI | Anthropic
-    if settings.judge_api == "openai":
-        model = OpenAI(OpenAISettings(model=name, api_key=key, base_url=url or openai.BASE_URL))
-    elif key is None:
+    if settings.judge_api == "anthropic" and key is None:
         raise NoJudge(
             actual="FLYWHEEL_JUDGE_KEY is not set", expected="a key; Anthropic's API takes no request without"
         )
-    else:
-        model = Anthropic(AnthropicSettings(model=name, api_key=key, base_url=url or anthropic.BASE_URL))
-    try:
+    with open_model(settings.judge_api, name, url, key) as model:
         yield model
-    finally:
-        model.close()
 
 
 def grade_runs(

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Final, Protocol
 
+from agents.envs.contract import Instance
 from agents.envs.environment import Environment
+from agents.envs.mutations import read_mutations
+from agents.executors import plan, policy
+from agents.executors.executor import Executor, Watch, unwatched
+from agents.executors.policy import PolicyExecutor
+from agents.executors.watching import watching
 from agents.learning.memory import pieces_from
 from agents.plans import Piece
-from agents.rollouts.play import Job, Means
+from agents.rollouts.play import PLAN, Job, Means
 from agents.rollouts.record import dispatch, rollout, stopwatch
 from eventlog.events import Artifact
 
+from .asking import agent_model
 from .decide import Course, prices
+from .errors import UnknownExecutor
 from .house import House
+from .settings import Settings
+
+EXECUTORS: Final = (plan.NAME, policy.NAME)
+"""The executors that can be asked for by name."""
 
 
 class Reporter(Protocol):
@@ -34,14 +47,46 @@ def pieces_of(house: House, artifact: Artifact) -> tuple[Piece, ...]:
     return pieces_from(house.blobs.get(artifact.memory.digest).body)
 
 
+@contextmanager
+def executor_from(settings: Settings, name: str, *, model: str | None = None) -> Iterator[Executor]:
+    """An executor by name; a policy reads pages, with the model of the settings or another of that endpoint.
+
+    Raises UnknownExecutor, NoModel, BadEndpoint.
+    """
+    match name:
+        case plan.NAME:
+            yield PLAN
+        case policy.NAME:
+            with agent_model(settings, model) as asked:
+                yield PolicyExecutor(asked)
+        case _:
+            raise UnknownExecutor(actual=name, expected=", ".join(EXECUTORS))
+
+
+def watching_of(client: Environment, site: str, course: Course) -> Callable[[Instance], Watch]:
+    """Who looks at the steps of each instance: nobody, or the site's own record, for which no model is asked."""
+    if not course.verify_steps:
+        return lambda _instance: unwatched
+    return watching(site, look=lambda instance, since: read_mutations(client, instance, since))
+
+
 def play_jobs(
-    house: House, client: Environment, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
+    house: House,
+    client: Environment,
+    title: str,
+    jobs: Sequence[Job],
+    course: Course,
+    reporter: Reporter,
+    executor: Executor = PLAN,
 ) -> None:
-    """Play every job, at the prices in force now."""
-    means = Means(client, prices(house.views()), course.rule, stopwatch)
+    """Play every job, at the prices in force now. A policy walks no plan, so its runs carry nothing of memory."""
+    site = next((job.environment for job in jobs), "")
+    watch = watching_of(client, site, course)
+    means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
+    played = jobs if executor.name != policy.NAME else [replace(job, pieces=(), candidate=None) for job in jobs]
     with reporter.phase(title, len(jobs)) as advance:
         for _ in dispatch(
-            jobs,
+            played,
             lambda job: rollout(job, house.store, house.blobs, means),
             max_parallel=course.max_parallel,
         ):

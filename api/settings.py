@@ -51,6 +51,15 @@ class Settings(BaseSettings):
     judge_model: str | None = Field(default=None, description="the judge's model; unset: there is no judge")
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
+    model: str | None = Field(
+        default=None, description="the model that acts as a policy, checks steps and decomposes plans; unset: none"
+    )
+    model_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
+    model_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
+    model_key: SecretStr | None = Field(default=None, description="the key of its endpoint")
+    model_logprobs: bool = Field(default=True, description="whether its endpoint gives logprobs")
+    model_token_ids: bool = Field(default=False, description="whether its endpoint gives token ids, as vLLM does")
+
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 
     @property

@@ -31,6 +31,9 @@ SYSTEM = (
 
 NOTHING: Mapping[str, str] = {}
 
+PLANLESS = frozenset({"policy"})
+"""Executors whose steps are not those of the recorded plan: no row of plan steps can be made of their runs."""
+
 _STEPS = TypeAdapter(tuple[Step, ...])
 _STAYS = frozenset({"fill_field", "select_option"})
 _MISSED = frozenset({"no_such_link", "no_such_field", "no_such_option"})
@@ -157,6 +160,8 @@ def _unfit(query: Query, run: RunState, reward: RewardState | None, group: Group
         return "missing"
     if group is not None and run.run in group.contaminated:
         return "contaminated"
+    if run.executor in PLANLESS:
+        return "no_plan"
     if reward is None:
         return "ungraded"
     return "below_score" if reward.score < query.min_score else None

@@ -9,6 +9,7 @@ import httpx2
 
 from .client import EnvClient
 from .contract import Instance
+from .environment import Environment
 from .errors import EnvironmentFailure
 
 ONLY = ""
@@ -33,7 +34,15 @@ def fetch_mutations(
         with EnvClient(
             url, admin_token, timeout_s=timeout_s, extra_headers=extra_headers, transport=transport
         ) as client:
-            found = client.mutations(instance, since_id)
+            return read_mutations(client, instance, since_id)
+    except EnvironmentFailure as problem:
+        return {"mutations": [], "error": str(problem)}
+
+
+def read_mutations(client: Environment, instance: Instance | str, since_id: int) -> dict[str, Any]:
+    """The same as `fetch_mutations`, over the connections of a client that is open already."""
+    try:
+        found = client.mutations(instance, since_id)
     except EnvironmentFailure as problem:
         return {"mutations": [], "error": str(problem)}
     return {"mutations": [mutation.model_dump(mode="json") for mutation in found]}

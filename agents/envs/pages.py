@@ -53,20 +53,28 @@ class Page:
 
     def links(self) -> tuple[Link, ...]:
         """All links that stay inside the instance, in order."""
-        return tuple(self._links())
+        return tuple(link for _, link in self.anchors())
 
-    def _links(self) -> Iterator[Link]:
+    def anchors(self) -> Iterator[tuple[Any, Link]]:
+        """The same links with their elements."""
         for element in self.document.iter("a"):
             target = _joined(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
-                yield Link(_words(element), "/" + target.removeprefix(self.root))
+                yield element, Link(text_of(element), "/" + target.removeprefix(self.root))
 
     def link(self, label: str) -> Link:
         """The link with this text, else the first whose text contains it. Raises Absent."""
+        return self._anchor(label)[1]
+
+    def anchor(self, label: str) -> Any:
+        """The element of such a link. Raises Absent."""
+        return self._anchor(label)[0]
+
+    def _anchor(self, label: str) -> tuple[Any, Link]:
         wanted = plain(label)
-        links = [link for link in self.links() if link.text]
-        exact = [link for link in links if plain(link.text) == wanted]
-        found = exact or [link for link in links if wanted in plain(link.text)]
+        shown = [pair for pair in self.anchors() if pair[1].text]
+        exact = [pair for pair in shown if plain(pair[1].text) == wanted]
+        found = exact or [pair for pair in shown if wanted in plain(pair[1].text)]
         if not found:
             raise Absent("no_such_link", label)
         return found[0]
@@ -74,47 +82,58 @@ class Page:
     def field(self, label: str) -> Any:
         """The form control that a label belongs to. Raises Absent."""
         for element in self.document.iter("label"):
-            if plain(_caption(element)) == plain(label):
-                control = self._labelled(element)
+            if plain(caption_of(element)) == plain(label):
+                control = self.control_of(element)
                 if control is not None:
                     return control
         raise Absent("no_such_field", label)
 
-    def _labelled(self, label: html.HtmlElement) -> Any:
+    def control_of(self, label: html.HtmlElement) -> Any:
+        """The control that a label element belongs to; None where it has none."""
         target = label.get("for")
         return label.find(".//*[@name]") if target is None else self.document.get_element_by_id(target, None)
 
     def button(self, label: str) -> Any:
         """The button with this caption, inside its form. Raises Absent."""
         for element in self.document.iter("button", "input"):
-            caption = _words(element) if element.tag == "button" else str(element.get("value") or "")
+            caption = text_of(element) if element.tag == "button" else str(element.get("value") or "")
             is_button = element.tag == "button" or element.get("type") == "submit"
-            if is_button and plain(caption) == plain(label) and _form_of(element) is not None:
+            if is_button and plain(caption) == plain(label) and form_of(element) is not None:
                 return element
         raise Absent("no_such_field", label)
 
+    def fillable(self, label: str) -> Any:
+        """The text field that a label belongs to. Raises Absent."""
+        control = self.field(label)
+        if control.tag not in {"input", "textarea"}:
+            raise Absent("no_such_field", label)
+        return control
+
     def fill(self, label: str, value: str) -> None:
         """Write into a text field. Raises Absent."""
-        control = self.field(label)
+        control = self.fillable(label)
         if control.tag == "textarea":
             control.value = value
-        elif control.tag == "input":
-            control.set("value", value)
         else:
-            raise Absent("no_such_field", label)
+            control.set("value", value)
 
-    def choose(self, label: str, option: str) -> None:
-        """Choose an option by its visible text. Raises Absent."""
+    def option(self, label: str, option: str) -> tuple[Any, int]:
+        """The list that a label belongs to, and the place of the option with this visible text. Raises Absent."""
         control = self.field(label)
         if control.tag != "select":
             raise Absent("no_such_field", label)
-        options = list(control.iter("option"))
-        chosen = next((element for element in options if plain(_words(element)) == plain(option)), None)
-        if chosen is None:
-            raise Absent("no_such_option", option)
-        for element in options:
+        for place, element in enumerate(control.iter("option")):
+            if plain(text_of(element)) == plain(option):
+                return control, place
+        raise Absent("no_such_option", option)
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose an option by its visible text. Raises Absent."""
+        control, chosen = self.option(label, option)
+        for place, element in enumerate(control.iter("option")):
             element.attrib.pop("selected", None)
-        chosen.set("selected", "selected")
+            if place == chosen:
+                element.set("selected", "selected")
 
     def text(self) -> str:
         """What the page says, one line a block, without addresses: the same for the same seed in every instance."""
@@ -136,7 +155,7 @@ class Session:
         headers: Mapping[str, str] | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self.root = str(httpx2.URL(root if root.endswith("/") else root + "/"))
+        self.root = rooted(root)
         self._client = httpx2.Client(
             headers=headers,
             timeout=timeout_s,
@@ -158,18 +177,12 @@ class Session:
 
     def open(self, path: str) -> Page:
         """Open a path from the instance's root. Raises Absent for one that is no address in the instance."""
-        try:
-            address = httpx2.URL(self.root + path.lstrip("/"))
-        except httpx2.InvalidURL as problem:
-            raise Absent("no_such_link", path) from problem
-        if not self._is_inside(address):
-            raise Absent("no_such_link", path)
-        return self._request("GET", str(address))
+        return self._request("GET", address_of(self.root, path))
 
     def submit(self, page: Page, label: str) -> Page:
         """Send the form that the button with this caption belongs to. Raises Absent."""
         button = page.button(label)
-        form = _form_of(button)
+        form = form_of(button)
         values = [(name, value) for name, value in form.form_values() if name]
         if button.get("name"):
             values.append((button.get("name"), button.get("value") or ""))
@@ -187,32 +200,60 @@ class Session:
             ) from problem
         if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
-        address = str(answer.url)
-        path = "/" + address.removeprefix(self.root) if address.startswith(self.root) else urlsplit(address).path
-        return Page(answer.status_code, path, address, self.root, _parsed(answer))
+        document = parsed(answer.content, answer.charset_encoding)
+        return page_at(self.root, str(answer.url), answer.status_code, document)
 
     def _stay(self, request: httpx2.Request) -> None:
-        if not self._is_inside(request.url):
-            raise ContractBroken(
-                url=self.root,
-                operation=request.method,
-                actual=f"it leads to {request.url}",
-                expected="every link, form and redirect to stay in the instance",
-            )
-
-    def _is_inside(self, address: httpx2.URL) -> bool:
-        bare = str(address.copy_with(query=None, fragment=None))
-        return bare.startswith(self.root) or bare + "/" == self.root
+        if not is_inside(self.root, request.url):
+            raise leads_out(self.root, request.method, str(request.url))
 
 
-def _parsed(answer: httpx2.Response) -> html.HtmlElement:
+def rooted(address: str) -> str:
+    """An instance's address as its pages' addresses begin: spelt one way, with a slash at its end."""
+    return str(httpx2.URL(address if address.endswith("/") else address + "/"))
+
+
+def address_of(root: str, path: str) -> str:
+    """The address of a path from an instance's root. Raises Absent for one that is no address in the instance."""
+    try:
+        address = httpx2.URL(root + path.lstrip("/"))
+    except httpx2.InvalidURL as problem:
+        raise Absent("no_such_link", path) from problem
+    if not is_inside(root, address):
+        raise Absent("no_such_link", path)
+    return str(address)
+
+
+def is_inside(root: str, address: httpx2.URL) -> bool:
+    """Whether an address lies in the instance with this root."""
+    bare = str(address.copy_with(query=None, fragment=None))
+    return bare.startswith(root) or bare + "/" == root
+
+
+def leads_out(root: str, operation: str, address: str) -> ContractBroken:
+    """What is raised where a site sends its agent out of the instance."""
+    return ContractBroken(
+        url=root,
+        operation=operation,
+        actual=f"it leads to {address}",
+        expected="every link, form and redirect to stay in the instance",
+    )
+
+
+def page_at(root: str, address: str, status: int, document: html.HtmlElement) -> Page:
+    """A document as the page of its address."""
+    path = "/" + address.removeprefix(root) if address.startswith(root) else urlsplit(address).path
+    return Page(status, path, address, root, document)
+
+
+def parsed(content: bytes, encoding: str | None) -> html.HtmlElement:
     """The document of an answer, whatever it holds: nothing, broken HTML, or no HTML at all."""
     try:
-        parser = html.HTMLParser(encoding=answer.charset_encoding)
+        parser = html.HTMLParser(encoding=encoding)
     except LookupError:
         parser = html.HTMLParser()
     try:
-        return html.document_fromstring(answer.content, parser=parser)
+        return html.document_fromstring(content, parser=parser)
     except etree.ParserError:
         return html.document_fromstring(b"<html></html>")
 
@@ -232,15 +273,17 @@ def _grouped(values: list[tuple[str, str]]) -> dict[str, list[str]]:
     return fields
 
 
-def _form_of(element: Any) -> Any:
+def form_of(element: Any) -> Any:
+    """The form around a control; None where it is in none."""
     return next(element.iterancestors("form"), None)
 
 
-def _words(element: Any) -> str:
+def text_of(element: Any) -> str:
+    """What an element says, its space evened out."""
     return _SPACE.sub(" ", str(element.text_content())).strip()
 
 
-def _caption(label: html.HtmlElement) -> str:
+def caption_of(label: html.HtmlElement) -> str:
     """What a label says, without what stands in a control that it wraps."""
     own = label.xpath(".//text()[not(ancestor::select or ancestor::textarea or ancestor::button)]")
     return _SPACE.sub(" ", "".join(map(str, own))).strip()
@@ -256,7 +299,7 @@ _BLOCKS: Final = ("title", "h1", "h2", "h3", "p", "li", "a", "label", "button", 
 
 def _lines(document: html.HtmlElement) -> Iterator[str]:
     for element in document.iter(*_BLOCKS):
-        if element.tag != "option" and (words := _words(element)) and not _has_block(element):
+        if element.tag != "option" and (words := text_of(element)) and not _has_block(element):
             yield f"[{element.tag}] {words}" if element.tag in {"a", "label", "button"} else words
 
 

@@ -16,6 +16,7 @@ from ..envs.contract import Instance
 from ..learning.step_checks import Checked
 from ..models.model import Completion, Request
 from ..plans import Plan
+from .errors import NoLogprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,12 @@ class Verified:
     check: CheckName
     checked: Checked
 
+    @property
+    def called(self) -> tuple[Called, ...]:
+        """The verifier's own call, where a model was asked."""
+        exchange = self.checked.exchange
+        return () if exchange is None else (Called("verifier", self.index, exchange.request, exchange.completion),)
+
 
 @dataclass(frozen=True, slots=True)
 class Execution:
@@ -107,6 +114,12 @@ class Executor(Protocol):
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
         """Do it. Raises EnvironmentFailure, and ModelFailure where the model of a policy does not answer."""
         ...
+
+
+def refuse_without_logprobs(executor: Executor) -> None:
+    """Raise NoLogprobs where what an executor draws cannot be trained on: for runs that are meant for GRPO."""
+    if not executor.offers_logprobs:
+        raise NoLogprobs(actual=executor.name)
 
 
 def outcome_of(status: int) -> StepOutcome:

@@ -91,6 +91,14 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """What was asked, and what came back."""
+
+    request: Request
+    completion: Completion
+
+
+@dataclass(frozen=True, slots=True)
 class Offers:
     """What a backend can do beyond text in, text out."""
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from eventlog.events import Sampling
 
 from .errors import AnswerUnstructured
-from .model import Completion, Message, Model, Request, Schema
+from .model import Completion, Message, Model, Request, Sample, Schema
 
 B = TypeVar("B", bound=BaseModel)
 _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
@@ -26,13 +26,17 @@ def complete_as(
 ) -> tuple[B, Completion]:
     """The first sample as `shape`. Raises AnswerUnstructured, whose message holds nothing that the model said."""
     completion = model.complete(Request(messages, sampling, schema_of(shape)))
-    sample = completion.samples[0]
+    return read_as(model.name, completion.samples[0], shape), completion
+
+
+def read_as(model: str, sample: Sample, shape: type[B]) -> B:
+    """An answer as `shape`, bare or in a fence. Raises AnswerUnstructured, whose message holds nothing of it."""
     fenced = _FENCE.match(sample.text)
     try:
-        return shape.model_validate_json(fenced[1] if fenced else sample.text), completion
+        return shape.model_validate_json(fenced[1] if fenced else sample.text)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "it"
         raise AnswerUnstructured(
-            model=model.name, shape=shape.__name__, actual=f"{where}: {first['msg']}", finish=sample.finish
+            model=model, shape=shape.__name__, actual=f"{where}: {first['msg']}", finish=sample.finish
         ) from problem

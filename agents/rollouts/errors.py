@@ -29,3 +29,8 @@ class UnknownVerifier(FlywheelError):
 
 class CannotGrade(FlywheelError):
     """The run {run} cannot be graded again: {actual}; expected a run on one of our sites with its end state."""
+
+
+class PlanRefused(FlywheelError):
+    """The model {model} made no plan of the text that we execute: {actual}; expected {expected}.
+    Say the steps more plainly, or write them down as plan_steps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from eventlog.blobs import Blob
@@ -35,15 +35,22 @@ class Facts:
 
 
 def facts_of(run: str, execution: Execution) -> Facts:
-    """Each step: the calls that chose it, the step itself, what was said of it."""
-    calls = [(call.step, _called(run, number, call)) for number, call in enumerate(execution.called)]
-    checks = {check.index: _verified(run, check) for check in execution.verified}
-    found = [fact for step, fact in calls if step is None]
+    """Each step: the calls that chose it, the step itself, who was asked of it and what was said.
+
+    Calls are numbered through the run, in this order.
+    """
+    checks = {check.index: check for check in execution.verified}
+    number = count()
+    found = [called(run, next(number), call) for call in execution.called if call.step is None]
     for taken in execution.taken:
-        found += [fact for step, fact in calls if step == taken.index]
+        found += [called(run, next(number), call) for call in execution.called if call.step == taken.index]
         found.append(_taken(run, taken))
-        found += [checks[taken.index]] if taken.index in checks else []
-    found += [fact for step, fact in calls if step is not None and step >= len(execution.taken)]
+        check = checks.get(taken.index)
+        if check is not None:
+            found += [called(run, next(number), call) for call in check.called]
+            found.append(_verified(run, check))
+    later = [call for call in execution.called if call.step is not None and call.step >= len(execution.taken)]
+    found += [called(run, next(number), call) for call in later]
     return Facts(
         tuple(chain.from_iterable(f.events for f in found)), tuple(chain.from_iterable(f.blobs for f in found))
     )
@@ -65,7 +72,8 @@ def _taken(run: str, taken: Taken) -> Facts:
     return Facts((event,), tuple(blob for blob in (page, picture) if blob is not None))
 
 
-def _called(run: str, number: int, call: Called) -> Facts:
+def called(run: str, number: int, call: Called) -> Facts:
+    """A call of a model, as the one of this number in its run."""
     request, completion = call.request, call.completion
     nodes = tuple(linked([plain_message(message) for message in request.messages], lambda blob: blob.digest))
     pictures = _pictures(request.messages)

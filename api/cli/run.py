@@ -39,11 +39,15 @@ def run(
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 4,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
+    *,
+    verify_steps: Annotated[
+        bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
     began = time.monotonic()
-    course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel)
+    course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel, verify_steps=verify_steps)
     with opened() as house:
         with environment_of(house, site, Where(url, admin_url)) as environment:
             why = _go(house, environment, site, course)

@@ -129,7 +129,8 @@ class ModelCalled(Event):
     """One call of a model. `messages` is a chain of message blobs, `completion` its samples with ids and logprobs.
 
     `step` is the step that it was asked for, None where it was asked before the first. `images` are the pictures in the
-    messages, which hold their addresses alone.
+    messages, which hold their addresses alone. A decomposer makes a plan before there is a run: there `run` is the
+    plan's stream.
     """
 
     type: Literal["ModelCalled"] = "ModelCalled"

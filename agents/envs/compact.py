@@ -1,0 +1,151 @@
+"""A page as a model reads it: one line a heading, text, link, field or button, in the order of the page. Pure.
+
+What can be acted on is named by what a person sees, as steps name it. Addresses are paths from the instance's root, so
+the same seed gives the same bytes in every instance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .pages import Link, Page, caption_of, form_of, plain, text_of
+
+LONGEST_VIEW: Final = 6_000
+"""Characters of a view but for the line that says what was left out. Text takes what controls and headings leave."""
+
+LONGEST_LINE: Final = 300
+MOST_OPTIONS: Final = 40
+
+_SPACE: Final = re.compile(r"\s+")
+_UNSEEN: Final = frozenset({"head", "title", "script", "style", "template", "noscript", "select", "textarea", "svg"})
+_CELLS: Final = frozenset({"td", "th", "dd"})
+_INLINE: Final = frozenset(
+    {"a", "abbr", "b", "code", "em", "i", "label", "mark", "s", "small", "span", "strong", "sub", "sup", "time", "u"}
+)
+_HEADINGS: Final = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "### "}
+_BETWEEN_CELLS: Final = " | "
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a view. What is not kept may be left out where the view grows too long."""
+
+    text: str
+    is_kept: bool
+
+
+_Part = str | _Line | None
+"""Running text; a line of its own; None: the end of a line."""
+
+
+def compact(page: Page, longest: int = LONGEST_VIEW) -> str:
+    """The view of a page: its path, status and title, then its lines; says how many were left out."""
+    title = page.document.find(".//title")
+    head = [f"page {page.path}, status {page.status}"]
+    if title is not None and text_of(title):
+        head.append(f"title: {text_of(title)[:LONGEST_LINE]}")
+    anchors = list(page.anchors())
+    names = Counter(plain(link.text) for _, link in anchors)
+    shown = {element: _link(link, names) for element, link in anchors}
+    lines = list(_lines(_parts(page.document, page, shown)))
+    return "\n".join([*head, *_bounded(lines, longest - sum(len(line) + 1 for line in head))])
+
+
+def _bounded(lines: Sequence[_Line], longest: int) -> Iterator[str]:
+    """The lines that fit, in their order: kept ones are chosen first."""
+    chosen: set[int] = set()
+    left = longest
+    for place in sorted(range(len(lines)), key=lambda place: (not lines[place].is_kept, place)):
+        if len(lines[place].text) < left:
+            chosen.add(place)
+            left -= len(lines[place].text) + 1
+    yield from (line.text for place, line in enumerate(lines) if place in chosen)
+    if len(chosen) < len(lines):
+        yield f"({len(lines) - len(chosen)} more lines are not shown)"
+
+
+def _lines(parts: Iterator[_Part]) -> Iterator[_Line]:
+    """Running text gathered into lines."""
+    running = ""
+    for part in parts:
+        if isinstance(part, str):
+            running += part
+            continue
+        words = _SPACE.sub(" ", running).strip().strip("|").strip()
+        running = ""
+        if words:
+            yield _Line(words[:LONGEST_LINE], is_kept=False)
+        if part is not None:
+            yield part
+    words = _SPACE.sub(" ", running).strip()
+    if words:
+        yield _Line(words[:LONGEST_LINE], is_kept=False)
+
+
+def _parts(element: Any, page: Page, links: Mapping[Any, str]) -> Iterator[_Part]:
+    """What an element and all in it come to."""
+    if not isinstance(element.tag, str) or element.tag in _UNSEEN or element.get("hidden") is not None:
+        return
+    line = _line(element, page, links)
+    if line is not None:
+        yield from [line] if line.text else []
+        return
+    is_block = element.tag not in _INLINE and element.tag not in _CELLS
+    if is_block:
+        yield None
+    elif element.tag in _CELLS:
+        yield _BETWEEN_CELLS
+    yield element.text or ""
+    for child in element:
+        yield from _parts(child, page, links)
+        yield child.tail or ""
+    if is_block and element.tag != "dt":  # what is said of a term stands beside it
+        yield None
+
+
+def _line(element: Any, page: Page, links: Mapping[Any, str]) -> _Line | None:
+    """What can be acted on, and headings; an empty line for what is left out; None for anything else."""
+    found: str | None = None
+    match element.tag:
+        case "a":
+            found = links.get(element)
+        case "label":
+            control = page.control_of(element)
+            found = None if control is None else _field(caption_of(element), control)
+        case "button":
+            found = f"[button] {text_of(element)}" if form_of(element) is not None else ""
+        case "input":
+            is_button = element.get("type") == "submit" and form_of(element) is not None
+            found = f"[button] {element.get('value') or ''}" if is_button else ""
+        case "h1" | "h2" | "h3" | "h4":
+            found = f"{_HEADINGS[element.tag]}{text_of(element)}" if element.find(".//a") is None else None
+    return None if found is None else _Line(found[:LONGEST_LINE] if element.tag != "label" else found, is_kept=True)
+
+
+def _link(link: Link, names: Mapping[str, int]) -> str:
+    """A link, with its path where its text alone would not tell it from another."""
+    is_clear = bool(link.text) and names[plain(link.text)] == 1
+    return f"[link] {link.text}" if is_clear else f"[link] {link.text} -> {link.path}"
+
+
+def _field(caption: str, control: Any) -> str:
+    """A field with its kind, its options and what it holds now."""
+    name = caption.rstrip(":* ")[:LONGEST_LINE]
+    if control.tag == "select":
+        options = list(control.iter("option"))
+        chosen = next((each for each in options if each.get("selected") is not None), options[0] if options else None)
+        shown = [f'"{text_of(each)[:LONGEST_LINE]}"' for each in options[:MOST_OPTIONS]]
+        more = f", and {len(options) - MOST_OPTIONS} more" if len(options) > MOST_OPTIONS else ""
+        now = "" if chosen is None else text_of(chosen)[:LONGEST_LINE]
+        return f'[choice] {name}: "{now}" of {", ".join(shown)}{more}'
+    if control.tag == "textarea":
+        return f'[field] {name}: "{_SPACE.sub(" ", str(control.value or ""))[:LONGEST_LINE]}"'
+    kind = str(control.get("type") or "text")
+    if kind in {"checkbox", "radio"}:
+        return f"[box] {name}: {'checked' if control.get('checked') is not None else 'not checked'}"
+    holds = "set" if kind == "password" and control.get("value") else str(control.get("value") or "")[:LONGEST_LINE]
+    return f'[field] {name}: "{holds}"'

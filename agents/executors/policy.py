@@ -1,0 +1,181 @@
+"""The policy executor: any model chooses each next action, from a view of the page or from a picture of the window.
+
+A run is one conversation: what it was told and what it answered, growing by a message at a time. So what a later call
+shares with an earlier one is kept once, and the last call holds the whole run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventlog.events import RunStatus, Sampling, Step
+
+from ..envs.compact import compact
+from ..envs.contract import Instance
+from ..envs.pages import Session
+from ..models.errors import NotOffered
+from ..models.model import Image, Message, Model, Request
+from ..models.structured import schema_of
+from .actions import SHAPES, NotAnAction, Sight, step_of, system_prompt
+from .executor import Assignment, Called, Execution, Taken, Verified, Watch, unwatched
+from .surface import Acted, HttpSurface, Surface
+
+NAME: Final = "policy"
+TRIES: Final = 2
+"""How often a model may answer before a step is given up: once more after what was no action."""
+
+REPEATS: Final = 3
+"""The same action on a page that looks the same, so often in a run, ends it; the last of them is not taken."""
+
+MAX_TOKENS: Final = 512
+_PAGE_TAG: Final = re.compile(r"</?page>")
+
+Opening = Callable[[Instance, Mapping[str, str]], AbstractContextManager[Surface]]
+"""Opens a visit to an instance, with the headers that every call to its pages carries."""
+
+
+@contextmanager
+def over_http(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[Surface]:
+    """A visit over plain HTTP."""
+    with Session(instance.url, headers=page_headers) as session:
+        yield HttpSurface(session)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyExecutor:
+    """The executor of a model. `opening` makes the surface of each run. Raises NotOffered where it cannot see."""
+
+    model: Model
+    sight: Sight = "text"
+    opening: Opening = over_http
+    max_tokens: int = MAX_TOKENS
+    name: str = NAME
+
+    def __post_init__(self) -> None:
+        if self.sight == "screenshot" and not self.model.offers.images:
+            raise NotOffered(model=self.model.name, actual="images")
+
+    @property
+    def offers_logprobs(self) -> bool:
+        """See Executor."""
+        return self.model.offers.logprobs and self.model.offers.token_ids
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor. It is done when it says so; a step that fails is told to it, and is no end."""
+        with self.opening(instance, assignment.page_headers) as surface:
+            return _played(_Talk(self, assignment), surface, assignment.max_steps, watch)
+
+    def sampling(self, assignment: Assignment) -> Sampling:
+        """How each answer is drawn: as the assignment says, as far as the model takes it."""
+        offers = self.model.offers
+        return Sampling(
+            temperature_micro=assignment.temperature_micro,
+            max_tokens=self.max_tokens,
+            seed=assignment.seed if offers.seed else None,
+            wants_logprobs=offers.logprobs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a policy sees at one moment; equal looks cannot be told apart."""
+
+    words: str | None
+    picture: bytes | None
+
+
+@dataclass
+class _Talk:
+    """The conversation with a model, and every call of it."""
+
+    executor: PolicyExecutor
+    assignment: Assignment
+    messages: list[Message] = field(default_factory=list)
+    called: list[Called] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Say what the task is. No page is open yet."""
+        told = f"The task:\n{self.assignment.instruction}\n\nNo page is open yet."
+        self.messages += [Message("system", (system_prompt(self.executor.sight),)), Message("user", (told,))]
+
+    def next(self, index: int) -> Step | None:
+        """The action that it chooses; None where it answered twice with none. Raises ModelFailure."""
+        model, sight = self.executor.model, self.executor.sight
+        schema = schema_of(SHAPES[sight]) if model.offers.schema else None
+        for _ in range(TRIES):
+            request = Request(tuple(self.messages), self.executor.sampling(self.assignment), schema)
+            completion = model.complete(request)
+            self.called.append(Called("policy", index, request, completion))
+            sample = completion.samples[0]
+            self.messages.append(Message("assistant", (sample.text or "(nothing)",)))
+            try:
+                return step_of(model.name, sample, sight)
+            except NotAnAction as problem:
+                self.messages.append(Message("user", (f"That is no action: {problem} Answer with one action.",)))
+        return None
+
+    def tell(self, acted: Acted, before: _Look, after: _Look) -> None:
+        """Say how its action went, and what it sees now."""
+        status = "" if acted.http_status is None else f", status {acted.http_status}"
+        told = f"{acted.outcome}{status}"
+        if after.picture is not None:
+            self.messages.append(Message("user", (told, Image("image/png", after.picture))))
+        else:
+            self.messages.append(Message("user", (f"{told}\n{_news(acted, before.words, after.words)}",)))
+
+
+def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execution:
+    taken: list[Taken] = []
+    verified: list[Verified] = []
+    seen: Counter[tuple[Step, _Look]] = Counter()
+    look = _Look(None, None)
+    sight = talk.executor.sight
+    talk.begin()
+
+    def ended(status: RunStatus) -> Execution:
+        return Execution(tuple(taken), status, tuple(talk.called), tuple(verified))
+
+    for index in range(max_steps):
+        step = talk.next(index)
+        if step is None:
+            return ended("halted")
+        seen[step, look] += 1
+        if seen[step, look] == REPEATS:
+            return ended("halted")
+        if step.type == "finish":
+            taken.append(Taken(index, step, "ok", None, None))
+            return ended("completed")
+        acted = surface.act(step)
+        before, look = look, _looked(surface, sight)
+        taken.append(
+            Taken(index, step, acted.outcome, acted.http_status, surface.text() if acted.led else None, look.picture)
+        )
+        if (found := watch(taken[-1])) is not None:
+            verified.append(found)
+        talk.tell(acted, before, look)
+    return ended("out_of_budget")
+
+
+def _looked(surface: Surface, sight: Sight) -> _Look:
+    if sight == "screenshot":
+        return _Look(None, surface.screenshot())
+    page = surface.page if isinstance(surface, HttpSurface) else None
+    return _Look(surface.text() if page is None else compact(page), None)
+
+
+def _news(acted: Acted, before: str | None, after: str | None) -> str:
+    """The page in full where the action led to one, else the lines that are new on it."""
+    if after is None:
+        return "There is no page to be seen."
+    if acted.led or before is None:
+        return f"<page>\n{_PAGE_TAG.sub('', after)}\n</page>"
+    known = set(before.splitlines())
+    fresh = [line for line in after.splitlines() if line not in known]
+    if not fresh:
+        return "The page is as it was."
+    return "New on the page:\n<page>\n" + _PAGE_TAG.sub("", "\n".join(fresh)) + "\n</page>"

@@ -1,0 +1,74 @@
+"""Looking at each step of an execution: who is asked, and what they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from eventlog.events import Step
+
+from ..envs.contract import Instance
+from ..learning.step_checks import OracleVerifier, Seen, StepVerifier, check, check_name, verifier_for
+from ..models.model import Image
+from ..rewards import OPS_BY_SITE, kind_of
+from .executor import Taken, Verified, Watch, unwatched
+
+KindOf = Callable[[Step], str | None]
+"""Of which kind a step is; None where it isn't known."""
+
+Look = Callable[[Instance, int], Mapping[str, Any]]
+"""Reads the mutations of an instance above an id, as `fetch_mutations` gives them; never raises."""
+
+
+def watch_of(verifier: StepVerifier, kind: KindOf) -> Watch:
+    """A watch that has every step checked, once, right after it was taken."""
+
+    def watch(taken: Taken) -> Verified:
+        found = kind(taken.step)
+        return Verified(taken.index, check_name(found), check(verifier, seen_of(taken, found)))
+
+    return watch
+
+
+def seen_of(taken: Taken, kind: str | None) -> Seen:
+    """A step as a verifier is shown it."""
+    picture = None if taken.screenshot is None else Image("image/png", taken.screenshot)
+    return Seen(kind, taken.step.intent, expected_of(taken.step), taken.http_status, taken.text, picture)
+
+
+def expected_of(step: Step) -> str:
+    """What should be there after a step, in words."""
+    label, value = step.label or "", step.value or ""
+    match step.type:
+        case "navigate":
+            return f"the page at {step.url or '/'}"
+        case "click":
+            return f"the page that the link “{label}” leads to"
+        case "fill_field":
+            return f"“{value}” in the field “{label}”"
+        case "select_option":
+            return f"“{value}” chosen as “{label}”"
+        case "submit":
+            return f"what the button “{label}” is for"
+        case _:
+            return f"what {step.type} {value} is for"
+
+
+def watching(
+    site: str, *, look: Look | None = None, by_model: StepVerifier | None = None
+) -> Callable[[Instance], Watch]:
+    """Makes the watch of each instance: by the site's own record where it can be read, and then no model is asked.
+
+    Where there is neither a record nor a model, nobody looks.
+    """
+    table = OPS_BY_SITE.get(site, {})
+
+    def kind(step: Step) -> str | None:
+        return kind_of(site, step.type, step.label)
+
+    def watch(instance: Instance) -> Watch:
+        by_oracle = None if look is None else OracleVerifier(lambda since: look(instance, since), table)
+        verifier = by_oracle if by_model is None else verifier_for(by_model, by_oracle)
+        return unwatched if verifier is None else watch_of(verifier, kind)
+
+    return watch

@@ -1,0 +1,66 @@
+"""Models that the settings name, opened and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from pydantic import SecretStr
+
+from agents.models import anthropic, openai
+from agents.models.anthropic import Anthropic, AnthropicSettings
+from agents.models.model import Model
+from agents.models.openai import OpenAI, OpenAISettings
+
+from .errors import NoModel
+from .settings import Settings
+
+
+@contextmanager
+def open_model(
+    api: Literal["openai", "anthropic"],
+    name: str,
+    url: str | None,
+    key: SecretStr | None,
+    *,
+    offers_logprobs: bool = True,
+    offers_token_ids: bool = False,
+) -> Iterator[Model]:
+    """A model at an endpoint. Raises NoModel, BadEndpoint."""
+    model: OpenAI | Anthropic
+    if api == "openai":
+        model = OpenAI(
+            OpenAISettings(
+                model=name,
+                api_key=key,
+                base_url=url or openai.BASE_URL,
+                offers_logprobs=offers_logprobs,
+                offers_token_ids=offers_token_ids,
+            )
+        )
+    elif key is None:
+        raise NoModel(actual="there is no key", expected="one; Anthropic's API takes no request without")
+    else:
+        model = Anthropic(AnthropicSettings(model=name, api_key=key, base_url=url or anthropic.BASE_URL))
+    try:
+        yield model
+    finally:
+        model.close()
+
+
+@contextmanager
+def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
+    """The model that agents ask, or another of its endpoint. Raises NoModel, BadEndpoint."""
+    wanted = settings.model if name is None else name
+    if wanted is None:
+        raise NoModel(actual="FLYWHEEL_MODEL is not set", expected="the name of a model that acts as an agent")
+    with open_model(
+        settings.model_api,
+        wanted,
+        settings.model_url,
+        settings.model_key,
+        offers_logprobs=settings.model_logprobs,
+        offers_token_ids=settings.model_token_ids,
+    ) as model:
+        yield model

@@ -1,0 +1,86 @@
+"""A plan in free text through a real model server into PostgreSQL, swept and replayed; another process asks nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.tasks import TASKS
+from agents.learning.memory import forget_everything
+from agents.models.openai import OpenAI, OpenAISettings
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.decompose import decomposed
+from agents.rollouts.play import Job
+from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.tasks import PLANS
+from api.decide import Course
+from api.house import House
+from api.playing import play_jobs
+from api.replaying import replayed
+from eventlog.events import SweepPlanned, Template
+from eventlog.store import Append
+from projections.rewards import REWARDS
+from tests.conftest import Database
+from tests.golden.make import Quiet
+from tests.model_server import model_server
+from tests.unit.test_agent_samples import EMPTY
+
+TASK = "marketplace.phone_reveal"
+TEXT = (
+    "Open the boats, look for a Sea Ray of a private owner in Florida, the cheapest first, and show its phone number."
+)
+SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+ANSWER = json.dumps({"steps": [step.model_dump() for step in PLANS[TASK]]})
+
+AGAIN = f"""
+import json
+from api.house import open_house
+from api.settings import read_settings
+from agents.models.scripted import Scripted
+from agents.rollouts.decompose import decompose_text
+
+model = Scripted([])
+model.name = "openai:m1"
+house = open_house(read_settings())
+plan = decompose_text({TEXT!r}, model, house.store, house.blobs)
+house.close()
+print(json.dumps([len(model.asked), [step.model_dump() for step in plan]]))
+"""
+
+
+def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(
+    empty_house: House, empty_database: Database
+) -> None:
+    instruction = next(task.instruction for task in TASKS if task.task_id == TASK)
+    free = Template(template_id=TASK, cluster="c", oracle_task_id=TASK, instruction=instruction, plan_text=TEXT)
+    with model_server(lambda _: ANSWER) as server:
+        with closing(OpenAI(OpenAISettings(model="m1", base_url=server.url))) as model:
+            made = decomposed(free, model, empty_house.store, empty_house.blobs)
+        assert len(server.asked) == 1
+        assert server.asked[0].body["temperature"] == 0
+        assert server.asked[0].body["messages"][1]["content"] == TEXT
+    environment = {**os.environ, "FLYWHEEL_DATABASE_URL": empty_database.app_url}
+    again = subprocess.run([sys.executable, "-c", AGAIN], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(again.stdout) == [0, [step.model_dump() for step in PLANS[TASK]]]
+
+    empty_house.blobs.put([forget_everything("base")[1]])
+    sweep = planned(SeedSweep("s1", [made], [SEED]), "marketplace", EMPTY, rng_seed=7)
+    empty_house.store.append(
+        [Append("prices", (DEFAULT_PRICES,), "test"), Append(f"sweep/{sweep.sweep}", (sweep,), "test")]
+    )
+    (job,) = (Job(spec, made, "marketplace", EMPTY, (), None, None, learns=True) for spec in sweep.specs)
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        play_jobs(empty_house, client, "sweep", [job], Course(), Quiet())
+    assert empty_house.views().find(REWARDS)[job.run].passed
+    (event,) = (recorded.event for recorded in empty_house.store.read(types=["SweepPlanned"]))
+    assert isinstance(event, SweepPlanned)
+    assert (event.templates[0].plan_text, event.templates[0].plan_steps) == (TEXT, PLANS[TASK])
+    found = replayed(empty_house.store, empty_house.blobs, empty_house.views, job.run)
+    assert (found.outcome, found.divergence) == ("identical", None)
+    assert "plan" in found.compared
