@@ -53,20 +53,27 @@ class Page:
 
     def links(self) -> tuple[Link, ...]:
         """All links that stay inside the instance, in order."""
-        return tuple(self._links())
+        return tuple(link for _, link in self._anchors())
 
-    def _links(self) -> Iterator[Link]:
+    def _anchors(self) -> Iterator[tuple[Any, Link]]:
         for element in self.document.iter("a"):
             target = _joined(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
-                yield Link(_words(element), "/" + target.removeprefix(self.root))
+                yield element, Link(_words(element), "/" + target.removeprefix(self.root))
 
     def link(self, label: str) -> Link:
         """The link with this text, else the first whose text contains it. Raises Absent."""
+        return self._anchor(label)[1]
+
+    def anchor(self, label: str) -> Any:
+        """The element of such a link. Raises Absent."""
+        return self._anchor(label)[0]
+
+    def _anchor(self, label: str) -> tuple[Any, Link]:
         wanted = plain(label)
-        links = [link for link in self.links() if link.text]
-        exact = [link for link in links if plain(link.text) == wanted]
-        found = exact or [link for link in links if wanted in plain(link.text)]
+        shown = [pair for pair in self._anchors() if pair[1].text]
+        exact = [pair for pair in shown if plain(pair[1].text) == wanted]
+        found = exact or [pair for pair in shown if wanted in plain(pair[1].text)]
         if not found:
             raise Absent("no_such_link", label)
         return found[0]
@@ -93,28 +100,38 @@ class Page:
                 return element
         raise Absent("no_such_field", label)
 
+    def fillable(self, label: str) -> Any:
+        """The text field that a label belongs to. Raises Absent."""
+        control = self.field(label)
+        if control.tag not in {"input", "textarea"}:
+            raise Absent("no_such_field", label)
+        return control
+
     def fill(self, label: str, value: str) -> None:
         """Write into a text field. Raises Absent."""
-        control = self.field(label)
+        control = self.fillable(label)
         if control.tag == "textarea":
             control.value = value
-        elif control.tag == "input":
-            control.set("value", value)
         else:
-            raise Absent("no_such_field", label)
+            control.set("value", value)
 
-    def choose(self, label: str, option: str) -> None:
-        """Choose an option by its visible text. Raises Absent."""
+    def option(self, label: str, option: str) -> tuple[Any, int]:
+        """The list that a label belongs to, and the place of the option with this visible text. Raises Absent."""
         control = self.field(label)
         if control.tag != "select":
             raise Absent("no_such_field", label)
-        options = list(control.iter("option"))
-        chosen = next((element for element in options if plain(_words(element)) == plain(option)), None)
-        if chosen is None:
-            raise Absent("no_such_option", option)
-        for element in options:
+        for place, element in enumerate(control.iter("option")):
+            if plain(_words(element)) == plain(option):
+                return control, place
+        raise Absent("no_such_option", option)
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose an option by its visible text. Raises Absent."""
+        control, chosen = self.option(label, option)
+        for place, element in enumerate(control.iter("option")):
             element.attrib.pop("selected", None)
-        chosen.set("selected", "selected")
+            if place == chosen:
+                element.set("selected", "selected")
 
     def text(self) -> str:
         """What the page says, one line a block, without addresses: the same for the same seed in every instance."""
@@ -128,7 +145,7 @@ class Session:
     """
 
     def __init__(self, root: str, *, timeout_s: float = 10.0, transport: httpx2.BaseTransport | None = None) -> None:
-        self.root = str(httpx2.URL(root if root.endswith("/") else root + "/"))
+        self.root = rooted(root)
         self._client = httpx2.Client(
             timeout=timeout_s,
             follow_redirects=True,
@@ -149,13 +166,7 @@ class Session:
 
     def open(self, path: str) -> Page:
         """Open a path from the instance's root. Raises Absent for one that is no address in the instance."""
-        try:
-            address = httpx2.URL(self.root + path.lstrip("/"))
-        except httpx2.InvalidURL as problem:
-            raise Absent("no_such_link", path) from problem
-        if not self._is_inside(address):
-            raise Absent("no_such_link", path)
-        return self._request("GET", str(address))
+        return self._request("GET", address_of(self.root, path))
 
     def submit(self, page: Page, label: str) -> Page:
         """Send the form that the button with this caption belongs to. Raises Absent."""
@@ -178,32 +189,60 @@ class Session:
             ) from problem
         if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
-        address = str(answer.url)
-        path = "/" + address.removeprefix(self.root) if address.startswith(self.root) else urlsplit(address).path
-        return Page(answer.status_code, path, address, self.root, _parsed(answer))
+        document = parsed(answer.content, answer.charset_encoding)
+        return page_at(self.root, str(answer.url), answer.status_code, document)
 
     def _stay(self, request: httpx2.Request) -> None:
-        if not self._is_inside(request.url):
-            raise ContractBroken(
-                url=self.root,
-                operation=request.method,
-                actual=f"it leads to {request.url}",
-                expected="every link, form and redirect to stay in the instance",
-            )
-
-    def _is_inside(self, address: httpx2.URL) -> bool:
-        bare = str(address.copy_with(query=None, fragment=None))
-        return bare.startswith(self.root) or bare + "/" == self.root
+        if not is_inside(self.root, request.url):
+            raise leads_out(self.root, request.method, str(request.url))
 
 
-def _parsed(answer: httpx2.Response) -> html.HtmlElement:
+def rooted(address: str) -> str:
+    """An instance's address as its pages' addresses begin: spelt one way, with a slash at its end."""
+    return str(httpx2.URL(address if address.endswith("/") else address + "/"))
+
+
+def address_of(root: str, path: str) -> str:
+    """The address of a path from an instance's root. Raises Absent for one that is no address in the instance."""
+    try:
+        address = httpx2.URL(root + path.lstrip("/"))
+    except httpx2.InvalidURL as problem:
+        raise Absent("no_such_link", path) from problem
+    if not is_inside(root, address):
+        raise Absent("no_such_link", path)
+    return str(address)
+
+
+def is_inside(root: str, address: httpx2.URL) -> bool:
+    """Whether an address lies in the instance with this root."""
+    bare = str(address.copy_with(query=None, fragment=None))
+    return bare.startswith(root) or bare + "/" == root
+
+
+def leads_out(root: str, operation: str, address: str) -> ContractBroken:
+    """What is raised where a site sends its agent out of the instance."""
+    return ContractBroken(
+        url=root,
+        operation=operation,
+        actual=f"it leads to {address}",
+        expected="every link, form and redirect to stay in the instance",
+    )
+
+
+def page_at(root: str, address: str, status: int, document: html.HtmlElement) -> Page:
+    """A document as the page of its address."""
+    path = "/" + address.removeprefix(root) if address.startswith(root) else urlsplit(address).path
+    return Page(status, path, address, root, document)
+
+
+def parsed(content: bytes, encoding: str | None) -> html.HtmlElement:
     """The document of an answer, whatever it holds: nothing, broken HTML, or no HTML at all."""
     try:
-        parser = html.HTMLParser(encoding=answer.charset_encoding)
+        parser = html.HTMLParser(encoding=encoding)
     except LookupError:
         parser = html.HTMLParser()
     try:
-        return html.document_fromstring(answer.content, parser=parser)
+        return html.document_fromstring(content, parser=parser)
     except etree.ParserError:
         return html.document_fromstring(b"<html></html>")
 
