@@ -9,10 +9,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agents.envs.client import EnvClient
+from agents.executors.executor import Executor
 from agents.learning.credit import credits_of
 from agents.learning.memory import forget_everything, piece_of, remember
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.play import Job
+from agents.rollouts.play import PLAN, Job
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import CLUSTER, templates
 from eventlog.events import (
@@ -39,13 +40,14 @@ from .playing import Reporter, pieces_of, play_jobs
 
 @dataclass(frozen=True)
 class Controller:
-    """The fast loop over one site."""
+    """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor."""
 
     house: House
     client: EnvClient
     site: str
     course: Course
     reporter: Reporter
+    executor: Executor = PLAN
 
     def run(self) -> str:
         """Go on until a verdict was reached or nothing is left to try; says why it stopped. Raises ControllerBusy."""
@@ -69,7 +71,8 @@ class Controller:
                 case "open_evaluation":
                     self._open(views)
                 case "play_arms":
-                    return play_and_settle(self.house, self.client, known(step.evaluation), self.course, self.reporter)
+                    name = known(step.evaluation)
+                    return play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
                 case "stop":
                     return step.why
 
@@ -142,9 +145,8 @@ class Controller:
             )
             for spec in waiting
         ]
-        play_jobs(
-            self.house, self.client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, self.course, self.reporter
-        )
+        title = f"sweep {sweep.sweep} with {sweep.artifact}"
+        play_jobs(self.house, self.client, title, jobs, self.course, self.reporter, self.executor)
         self._credit(sweep)
         self._tell(sweep, before=rewrites.keys())
 

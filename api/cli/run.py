@@ -20,6 +20,7 @@ from .. import datasets
 from ..decide import Course
 from ..house import House
 from ..loop import Controller
+from ..playing import Way, executor_of
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
 
@@ -30,7 +31,7 @@ class Loop(StrEnum):
     FAST = "fast"
 
 
-def run(
+def run(  # noqa: PLR0917 (Typer makes options of them)
     loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
     url: Annotated[str | None, typer.Option(help="A site that already runs: its page address.")] = None,
@@ -40,6 +41,7 @@ def run(
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 4,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
+    executor: Annotated[Way, typer.Option(help="How plans are done: over HTTP, or in Chromium.")] = Way.PLAN,
     as_json: AsJson = False,
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
@@ -51,18 +53,18 @@ def run(
             if url is None or admin_url is None or token is None:
                 raise typer.BadParameter("a running site needs --url, --admin-url and FLYWHEEL_ENV_ADMIN_TOKEN")
             running = site_at(site, url=url, admin_url=admin_url, admin_token=token.get_secret_value())
-            why = _go(house, running, course)
+            why = _go(house, running, course, executor)
         else:
             with local_site(site) as local:
-                why = _go(house, local, course)
+                why = _go(house, local, course, executor)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def _go(house: House, site: Site, course: Course) -> str:
+def _go(house: House, site: Site, course: Course, way: Way) -> str:
     reporter = TerminalReporter()
-    with EnvClient(site.admin_url, site.admin_token) as client:
-        why = Controller(house, client, site.name, course, reporter).run()
+    with executor_of(way, house.settings) as executor, EnvClient(site.admin_url, site.admin_token) as client:
+        why = Controller(house, client, site.name, course, reporter, executor).run()
     built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site.name))
     if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, built, "controller")

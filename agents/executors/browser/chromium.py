@@ -6,12 +6,12 @@ Visits are isolated from each other: each has a context, so that neither cookies
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -90,7 +90,7 @@ class Chromium:
             return self._browser
 
     def _checked(self) -> Path:
-        if find_spec("playwright") is None:
+        if importlib.util.find_spec("playwright") is None:
             raise BrowserMissing(
                 what="Playwright",
                 actual="it cannot be imported",

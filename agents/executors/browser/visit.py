@@ -215,6 +215,7 @@ class Visit:
             raise leads_out(self.root, *self._left)
         if problem is not None and (not self._was_asked() or isinstance(problem, TooSlow)):
             if step.type != "navigate" and not self._was_asked() and not self._window.is_closed():
+                await self._window.evaluate("0")  # a page that hangs never answers: that is not the agent's doing
                 raise Absent(lacking(step), step.label or "") from problem
             raise problem
         if self._asked is None:
