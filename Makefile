@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,9 @@ chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock t
 bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
 	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"
 	@$(BIN)/python -m benchmarks.log $(ARGS)
+
+bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what recording costs (ARGS=--quick for a minute of it)
+	@$(BIN)/python -m benchmarks.rollouts $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

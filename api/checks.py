@@ -53,7 +53,7 @@ def checks(settings: Settings, *, port: int | None = None) -> Iterator[Check]:
     yield Check(
         "chromium",
         ok=True,
-        found=shutil.which("chromium") or "not installed (browser tests are left out)",
+        found=str(settings.browser or "not installed (no browser executor; browser tests are left out)"),
         is_required=False,
     )
     database = _check("database", lambda: _database(settings))

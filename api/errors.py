@@ -61,10 +61,6 @@ class NoModel(FlywheelError):
     """There is no model to ask: {actual}; expected {expected}."""
 
 
-class UnknownExecutor(FlywheelError):
-    """No executor is called {actual!r}: expected one of {expected}."""
-
-
 class ControllerBusy(FlywheelError):
     """Another `flywheel run` or `flywheel gate run` works on {site} in this project: expected to be the only one. Wait for it, or
     choose another project with FLYWHEEL_PROJECT."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agents.envs.environment import Environment
-from agents.rollouts.play import Job
+from agents.executors.executor import Executor
+from agents.rollouts.play import PLAN, Job
 from eventlog.events import Artifact, BenchmarkFrozen, Decision, Rules, Verdict
 from eventlog.store import Position
 from gate.arms import arm
@@ -33,7 +34,14 @@ def challenge(house: House, site: str, challenger: Artifact, rules: Rules) -> st
     return evaluation
 
 
-def play_and_settle(house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter) -> str:
+def play_and_settle(
+    house: House,
+    client: Environment,
+    evaluation: str,
+    course: Course,
+    reporter: Reporter,
+    executor: Executor = PLAN,
+) -> str:
     """Play what is left of both arms, judge, and append the verdict; says how it ended.
 
     Where the champion was moved meanwhile the verdict is void: what was judged is no longer the champion.
@@ -41,7 +49,7 @@ def play_and_settle(house: House, client: Environment, evaluation: str, course: 
     views = house.views()
     state = known(views.get(VERDICTS, evaluation))
     jobs = tuple(_jobs(house, views, state))
-    play_jobs(house, client, f"{evaluation}: both arms on {state.benchmark}", jobs, course, reporter)
+    play_jobs(house, client, f"{evaluation}: both arms on {state.benchmark}", jobs, course, reporter, executor)
     return f"{evaluation} was decided: {_settled(house, evaluation)}"
 
 

@@ -9,7 +9,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
+from agents.executors.executor import Executor
 from agents.learning.memory import remember
+from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
 from agents.rollouts.tasks import CLUSTER
 from eventlog.events import (
@@ -34,13 +36,14 @@ from .sweeping import Draw, biased, credit, first_facts, next_name, plan, play_s
 
 @dataclass(frozen=True)
 class Controller:
-    """The fast loop over one site."""
+    """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor."""
 
     house: House
     client: Environment
     site: str
     course: Course
     reporter: Reporter
+    executor: Executor = PLAN
 
     def run(self) -> str:
         """Go on until a verdict was reached or nothing is left to try; says why it stopped. Raises ControllerBusy."""
@@ -64,7 +67,8 @@ class Controller:
                 case "open_evaluation":
                     self._open(views)
                 case "play_arms":
-                    return play_and_settle(self.house, self.client, known(step.evaluation), self.course, self.reporter)
+                    name = known(step.evaluation)
+                    return play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
                 case "stop":
                     return step.why
 
@@ -112,7 +116,7 @@ class Controller:
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = views.find(REWRITES).keys()
-        play_sweep(self.house, self.client, sweep, self.course, self.reporter)
+        play_sweep(self.house, self.client, sweep, self.course, self.reporter, self.executor)
         self._tell(sweep, before=before)
 
     def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.envs.mutations import read_mutations
-from agents.executors import plan, policy
+from agents.executors import policy
 from agents.executors.executor import Executor, Watch, unwatched
-from agents.executors.policy import PolicyExecutor
 from agents.executors.watching import watching
 from agents.learning.memory import pieces_from
 from agents.plans import Piece
@@ -20,14 +19,8 @@ from agents.rollouts.play import PLAN, Job, Means
 from agents.rollouts.record import dispatch, rollout, stopwatch
 from eventlog.events import Artifact
 
-from .asking import agent_model
 from .decide import Course, prices
-from .errors import UnknownExecutor
 from .house import House
-from .settings import Settings
-
-EXECUTORS: Final = (plan.NAME, policy.NAME)
-"""The executors that can be asked for by name."""
 
 
 class Reporter(Protocol):
@@ -45,22 +38,6 @@ class Reporter(Protocol):
 def pieces_of(house: House, artifact: Artifact) -> tuple[Piece, ...]:
     """What an artifact remembers. Raises BlobMissing."""
     return pieces_from(house.blobs.get(artifact.memory.digest).body)
-
-
-@contextmanager
-def executor_from(settings: Settings, name: str, *, model: str | None = None) -> Iterator[Executor]:
-    """An executor by name; a policy reads pages, with the model of the settings or another of that endpoint.
-
-    Raises UnknownExecutor, NoModel, BadEndpoint.
-    """
-    match name:
-        case plan.NAME:
-            yield PLAN
-        case policy.NAME:
-            with agent_model(settings, model) as asked:
-                yield PolicyExecutor(asked)
-        case _:
-            raise UnknownExecutor(actual=name, expected=", ".join(EXECUTORS))
 
 
 def watching_of(client: Environment, site: str, course: Course) -> Callable[[Instance], Watch]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
+from agents.executors.executor import Executor
+from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import extended
 from eventlog.events import Spec, SweepPlanned
 from projections.groups import GROUPS
@@ -54,6 +56,8 @@ def seek(
     course: Course,
     limits: Limits,
     reporter: Reporter,
+    executor: Executor = PLAN,
+    *,
     actor: str,
 ) -> Sought:
     """Add one sibling at a time to each group that GRPO cannot use, all at the temperatures its siblings had."""
@@ -67,7 +71,7 @@ def seek(
         if not specs:
             is_done = all(each.grpo_usable for each in found.values())
             return Sought(added, found, cost, "each group differs" if is_done else "groups have all their siblings")
-        play_sweep(house, client, extend(house, views, sweep, specs, actor), course, reporter, learns=False)
+        play_sweep(house, client, extend(house, views, sweep, specs, actor), course, reporter, executor, learns=False)
         added += len(specs)
 
 

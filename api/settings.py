@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,8 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .errors import BadSetting
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Settings(BaseSettings):
@@ -41,6 +44,9 @@ class Settings(BaseSettings):
     )
 
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
+    chromium: Path | None = Field(
+        default=None, description="the Chromium of the browser executor; unset: the first on the PATH"
+    )
 
     daytona_key: SecretStr | None = Field(default=None, description="the key of the owner of Daytona sandboxes")
     daytona_url: str | None = Field(default=None, description="the address of Daytona's API; unset: its own")
@@ -71,6 +77,14 @@ class Settings(BaseSettings):
     def key_folder(self) -> Path:
         """Where this project's keys are kept: those of its subjects and the one that signs."""
         return (self.home / "keys" if self.keys is None else self.keys) / self.project
+
+    @property
+    def browser(self) -> Path | None:
+        """The Chromium that was named, else the first on the PATH; None where there is none."""
+        if self.chromium is not None:
+            return self.chromium
+        found = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
+        return None if found is None else Path(found)
 
     @property
     def is_embedded(self) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
+from agents.executors.executor import Executor
 from agents.learning.credit import credits_of
 from agents.learning.memory import forget_everything, piece_of, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
-from agents.rollouts.play import Job
+from agents.rollouts.play import PLAN, Job
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
@@ -136,7 +137,14 @@ def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec
 
 
 def play_sweep(
-    house: House, client: Environment, sweep: SweepPlanned, course: Course, reporter: Reporter, *, learns: bool = True
+    house: House,
+    client: Environment,
+    sweep: SweepPlanned,
+    course: Course,
+    reporter: Reporter,
+    executor: Executor = PLAN,
+    *,
+    learns: bool = True,
 ) -> None:
     """Play what is left of a sweep, then credit what its treated runs tried."""
     views = house.views()
@@ -156,7 +164,7 @@ def play_sweep(
         )
         for spec in unended(views, sweep.specs, f"{sweep.sweep}__")
     ]
-    play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter)
+    play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
     credit(house, sweep)
 
 

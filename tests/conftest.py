@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from projections.projector import Projector
 
 GOLDEN = Path(__file__).parent / "golden" / "log.ndjson.gz"
 LEFT_OUT: dict[str, tuple[str, Callable[[], bool]]] = {
-    "browser": ("Chromium is not installed", lambda: shutil.which("chromium") is not None),
+    "browser": ("Chromium is not installed", lambda: read_settings().browser is not None),
     "gpu": ("there is no CUDA device", lambda: Path("/dev/nvidia0").exists()),
 }
 

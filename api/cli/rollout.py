@@ -10,6 +10,7 @@ import typer
 
 from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
+from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import Generator, SeedSweep
 from eventlog.events import SweepPlanned
@@ -20,6 +21,7 @@ from projections.variance import GroupClass
 from ..decide import Course, fresh_seeds
 from ..errors import Unknown
 from ..exclusive import only_controller
+from ..executing import Way, executor_of
 from ..house import House
 from ..progress import SweepProgress, progress_of
 from ..reading import read_position
@@ -29,10 +31,13 @@ from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, s
 from .output import AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_options import (
+    ForGrpo,
+    How,
     Learn,
     MaxCost,
     MaxParallel,
     MaxSiblings,
+    ModelName,
     Name,
     RngSeed,
     Seeds,
@@ -68,6 +73,9 @@ def sweep(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    executor: How = Way.PLAN,
+    model: ModelName = None,
+    for_grpo: ForGrpo = False,
     variance_seek: Seek = False,
     max_siblings: MaxSiblings = 6,
     max_cost: MaxCost = None,
@@ -86,8 +94,11 @@ def sweep(
     with (
         opened() as house,
         environment_of(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as client,
+        executor_of(executor, house.settings, model=model) as doing,
         only_controller(house.engine, site),
     ):
+        if for_grpo:
+            refuse_without_logprobs(doing)
         first_facts(house)
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
@@ -101,7 +112,7 @@ def sweep(
         )
         planned = _planned(house, before, site, generator, rng_seed, learn=learn)
         limits = Limits(max_siblings, None if max_cost is None else round(max_cost * _MICRO)) if variance_seek else None
-        _play(house, client, planned, course, limits, learn=learn, as_json=as_json)
+        _play(house, client, planned, course, limits, doing, learn=learn, as_json=as_json)
 
 
 @app.command("biased")
@@ -119,6 +130,9 @@ def biased_(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    executor: How = Way.PLAN,
+    model: ModelName = None,
+    for_grpo: ForGrpo = False,
     templates: TemplatesFile = None,
     url: Url = None,
     admin_url: AdminUrl = None,
@@ -133,8 +147,11 @@ def biased_(
     with (
         opened() as house,
         environment_of(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as client,
+        executor_of(executor, house.settings, model=model) as doing,
         only_controller(house.engine, site),
     ):
+        if for_grpo:
+            refuse_without_logprobs(doing)
         first_facts(house)
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
@@ -145,7 +162,7 @@ def biased_(
             say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
             return
         planned = _planned(house, before, site, generator, rng_seed, learn=learn)
-        _play(house, client, planned, course, None, learn=learn, as_json=as_json)
+        _play(house, client, planned, course, None, doing, learn=learn, as_json=as_json)
 
 
 @app.command()
@@ -205,14 +222,17 @@ def _play(
     planned: Sequence[SweepPlanned],
     course: Course,
     limits: Limits | None,
+    executor: Executor,
     *,
     learn: bool,
     as_json: bool,
 ) -> None:
     reporter, name = TerminalReporter(), planned[0].sweep
     for event in planned:
-        play_sweep(house, client, event, course, reporter, learns=learn)
-    sought = None if limits is None else seek(house, client, planned[0], course, limits, reporter, ACTOR)
+        play_sweep(house, client, event, course, reporter, executor, learns=learn)
+    sought = (
+        None if limits is None else seek(house, client, planned[0], course, limits, reporter, executor, actor=ACTOR)
+    )
     views = house.views()
     events = [event for event in sweeps_of(house.store, planned[0].environment) if event.sweep == name]
     (found,), groups = progress_of(views, events), classes(views, name)

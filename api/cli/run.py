@@ -12,11 +12,13 @@ from typing import Annotated
 import typer
 
 from agents.envs.environment import Environment
+from agents.executors.executor import Executor
 from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
 from ..decide import Course
+from ..executing import Way, executor_of
 from ..house import House
 from ..loop import Controller
 from ..sites import Where, environment_of
@@ -43,20 +45,24 @@ def run(
     verify_steps: Annotated[
         bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
     ] = False,
+    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium, or a model.")] = Way.PLAN,
     as_json: AsJson = False,
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
     began = time.monotonic()
     course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel, verify_steps=verify_steps)
     with opened() as house:
-        with environment_of(house, site, Where(url, admin_url)) as environment:
-            why = _go(house, environment, site, course)
+        with (
+            environment_of(house, site, Where(url, admin_url)) as environment,
+            executor_of(executor, house.settings) as doing,
+        ):
+            why = _go(house, environment, site, course, doing)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def _go(house: House, environment: Environment, site: str, course: Course) -> str:
-    why = Controller(house, environment, site, course, TerminalReporter()).run()
+def _go(house: House, environment: Environment, site: str, course: Course, executor: Executor) -> str:
+    why = Controller(house, environment, site, course, TerminalReporter(), executor).run()
     built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, built, "controller")

@@ -13,6 +13,7 @@ from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from eventlog.events import Template
 
+from ..executing import Way
 from ..sweeping import site_templates
 
 _FILE = TypeAdapter(tuple[Template, ...])
@@ -35,6 +36,11 @@ Learn = Annotated[
 TemplatesFile = Annotated[
     Path | None, typer.Option("--templates", help="The tasks with their plans: a list in JSON. Default: our own.")
 ]
+How = Annotated[Way, typer.Option("--executor", help="How: a plan over HTTP or in Chromium, or a model.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model", help="With --executor policy: another model of that endpoint.")
+]
+ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
 Seek = Annotated[
     bool, typer.Option("--variance-seek", help="Add siblings to groups whose runs all ended alike, one at a time.")

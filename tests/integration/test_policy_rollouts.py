@@ -34,9 +34,10 @@ from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import template
 from api import datasets
 from api.decide import Course
-from api.errors import NoModel, UnknownExecutor
+from api.errors import NoModel
+from api.executing import Way, executor_of
 from api.house import House
-from api.playing import executor_from, play_jobs
+from api.playing import play_jobs
 from api.settings import Settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
@@ -311,7 +312,7 @@ def test_a_house_plays_a_policy_by_its_name_and_memory_has_no_part_in_it(
     follow = FollowLink(page="/", label="Advice")
     piece = Piece(rewrite_id(anchor_of(PHONE.plan_steps[0]), follow), anchor_of(PHONE.plan_steps[0]), follow, 9, 0)
     todo = [replace(job, pieces=(piece,)) for job in jobs([CANONICAL_SEED, DRIFTED_SEED])]
-    with executor_from(settings, "policy", model="m2") as executor:
+    with executor_of(Way.POLICY, settings, model="m2") as executor:
         assert executor.offers_logprobs
         course = Course(verify_steps=True)
         play_jobs(empty_house, client, "sweep", todo, course, Quiet(), executor)
@@ -341,10 +342,8 @@ def test_steps_are_not_checked_unless_that_is_asked_for(empty_house: House, clie
 
 def test_an_executor_that_is_not_there_and_a_model_that_nobody_named_are_refused() -> None:
     with ExitStack() as stack:
-        with pytest.raises(UnknownExecutor, match="plan, policy"):
-            stack.enter_context(executor_from(Settings(), "telepathy"))
         with pytest.raises(NoModel, match="FLYWHEEL_MODEL"):
-            stack.enter_context(executor_from(Settings(), "policy"))
+            stack.enter_context(executor_of(Way.POLICY, Settings()))
         with pytest.raises(NoModel, match="key"):
-            stack.enter_context(executor_from(Settings(model="m", model_api="anthropic"), "policy"))
-        assert stack.enter_context(executor_from(Settings(), "plan")).name == "plan"
+            stack.enter_context(executor_of(Way.POLICY, Settings(model="m", model_api="anthropic")))
+        assert stack.enter_context(executor_of(Way.PLAN, Settings())).name == "plan"

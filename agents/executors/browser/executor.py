@@ -1,0 +1,29 @@
+"""The browser executor: the same plans in Chromium. What a step means and how it can end is as over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...envs.contract import Instance
+from ..executor import Assignment, Execution, Watch, unwatched
+from ..walk import Pictures, walk
+from .chromium import Chromium
+
+NAME: Final = "browser"
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserExecutor:
+    """The executor in a browser that is shared; each run has a context of its own. `pictures` says what is kept."""
+
+    chromium: Chromium
+    pictures: Pictures = "pages"
+    name: str = NAME
+    offers_logprobs: bool = False
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor."""
+        with self.chromium.visit(instance.url, assignment.profile, assignment.page_headers) as surface:
+            found = walk(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch, pictures=self.pictures)
+            return replace(found, profile=surface.profile())

@@ -1,0 +1,60 @@
+"""What a window shows, as the document that rules for labels and texts are written for. Reading changes nothing.
+
+The document is copied into an inert one. What is not shown is left out of the copy, and each element of it carries its
+place among the live ones, so that what the rules find can be acted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from playwright.async_api import ElementHandle, JSHandle
+from playwright.async_api import Page as Window
+
+from ...envs.pages import Page, page_at, parsed
+
+_PLACE: Final = "data-flywheel-place"
+_HTML: Final = "text/html"
+_READ: Final = (
+    """() => {
+  const live = [...document.querySelectorAll('*')];
+  const root = document.implementation.createHTMLDocument('').importNode(document.documentElement, true);
+  const copies = [root, ...root.querySelectorAll('*')];
+  const isHidden = (element) => {
+    if (element.matches('noscript, template')) return true;
+    if (!document.body || !document.body.contains(element)) return false;
+    if (element.matches('select *')) return false;
+    const style = getComputedStyle(element);
+    return style.display === 'none' ||
+      (style.visibility !== 'visible' && element.matches('a, button, input, label, select, textarea'));
+  };
+  live.forEach((element, place) => copies[place].setAttribute('"""
+    + _PLACE
+    + """', place));
+  live.map(isHidden).forEach((hidden, place) => hidden && copies[place].remove());
+  return {live, html: root.outerHTML, type: document.contentType, address: document.URL};
+}"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A page as it was read, and the live elements that it was read from."""
+
+    page: Page
+    live: JSHandle
+
+    async def element(self, found: Any) -> ElementHandle | None:
+        """The live element that an element of the page was copied from."""
+        place = int(found.get(_PLACE))
+        return (await self.live.evaluate_handle("(read, place) => read.live[place]", place)).as_element()
+
+
+async def read(window: Window, root: str, status: int, body: Callable[[], Awaitable[bytes]]) -> Seen:
+    """Read a window. What is no HTML is read from its bytes, for a browser shows it in a document of its own making."""
+    live = await window.evaluate_handle(_READ)
+    found = await live.evaluate("({html, type, address}) => ({html, type, address})")
+    document = parsed(found["html"].encode(), "utf-8") if found["type"] == _HTML else parsed(await body(), None)
+    return Seen(page_at(root, found["address"], status, document), live)

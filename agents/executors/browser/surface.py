@@ -1,0 +1,63 @@
+"""A visit in Chromium as a surface: any thread may use it, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from playwright.async_api import Error
+
+from eventlog.events import Step
+
+from ...envs.errors import EnvironmentDown
+from ..surface import Acted
+from .visit import Visit
+
+T = TypeVar("T")
+# Opening, doing and settling may each take the whole time that a site has to answer.
+_PATIENCE: Final = 3
+
+
+class BrowserSurface:
+    """See Surface. Made by `Chromium.visit`, which also ends it."""
+
+    def __init__(self, visit: Visit, call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._visit = visit
+        self._call = call
+
+    def act(self, step: Step) -> Acted:
+        """See Surface."""
+        return self._asked(step.type, self._visit.act(step))
+
+    def text(self) -> str | None:
+        """See Surface."""
+        return self._asked("reading", self._visit.text())
+
+    def screenshot(self) -> bytes | None:
+        """See Surface."""
+        return self._asked("drawing", self._visit.screenshot())
+
+    def profile(self) -> bytes:
+        """What the session's next call goes on from. Raises EnvironmentDown."""
+        return self._asked("its profile", self._visit.profile())
+
+    def close(self) -> None:
+        """End the visit."""
+        self._call(self._visit.close())
+
+    def _asked(self, operation: str, work: Coroutine[Any, Any, T]) -> T:
+        """A page that hangs or a window that died is a site that does not answer."""
+        visit = self._visit
+        try:
+            found: T = self._call(_within(_PATIENCE * visit.timeout_s, work))
+        except (Error, TimeoutError) as problem:
+            actual = str(problem).partition("\n")[0] or "the page hangs"
+            raise EnvironmentDown(
+                url=visit.root, operation=operation, actual=actual, timeout_s=visit.timeout_s
+            ) from problem
+        return found
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.wait_for(work, seconds)

@@ -1,0 +1,1 @@
+"""How fast runs are played on real sites, and what recording them costs."""

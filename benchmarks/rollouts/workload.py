@@ -1,0 +1,78 @@
+"""The runs that are played: every task of both sites, in the same order on every side, each with keys of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.envs.client import EnvClient
+from agents.executors.executor import Executor
+from agents.learning.memory import forget_everything
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.play import Job, Means, Played, play
+from agents.rollouts.record import dispatch, rollout, stopwatch
+from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.tasks import templates
+from eventlog.blobs import BlobStore
+from eventlog.events import PromotionRule, Template
+from eventlog.store import EventStore
+from projections.costs import PriceBook
+
+NOTHING = forget_everything("base")[0]
+BOOK = PriceBook(
+    version=DEFAULT_PRICES.version,
+    per_action=DEFAULT_PRICES.per_action,
+    per_second=DEFAULT_PRICES.per_second,
+    per_thousand_input_tokens=DEFAULT_PRICES.per_thousand_input_tokens,
+    per_thousand_output_tokens=DEFAULT_PRICES.per_thousand_output_tokens,
+)
+_sweeps = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where runs are played, and the log that they are recorded in."""
+
+    clients: Mapping[str, EnvClient]
+    store: EventStore
+    blobs: BlobStore
+
+    def arm(self, executor: Executor, *, runs: int, max_parallel: int, recorded: bool) -> Callable[[], int]:
+        """An arm that plays so many runs side by side and returns their number; recording is in it or not."""
+
+        def go() -> int:
+            jobs = self._jobs(runs)
+            work = self._recorded if recorded else self._played
+            found = dispatch(jobs, lambda job: work(job, executor), max_parallel=max_parallel)
+            missing = sum(played.events[-1].type == "RunMissing" for _, played in found)
+            if missing:
+                raise ValueError(f"{missing} of {runs} runs are missing; expected none, or the figures mean nothing")
+            return runs
+
+        return go
+
+    def _jobs(self, runs: int) -> Sequence[Job]:
+        """The first so many runs of all tasks over ascending seeds; the same ones each time, under other names."""
+        made = [self._jobs_of(site, runs) for site in sorted(self.clients)]
+        return list(itertools.islice((job for group in zip(*made, strict=False) for job in group), runs))
+
+    def _jobs_of(self, site: str, runs: int) -> list[Job]:
+        found = self._tasks(site)
+        sweep = SeedSweep(f"bench-{next(_sweeps)}", found, range(-(-runs // len(found))), 1)
+        specs = planned(sweep, site, NOTHING, rng_seed=7).specs
+        by_id = {template.template_id: template for template in found}
+        ordered = sorted(specs, key=lambda spec: (spec.env_seed, spec.template))
+        return [Job(spec, by_id[spec.template], site, NOTHING, (), None, None, learns=False) for spec in ordered]
+
+    def _tasks(self, site: str) -> tuple[Template, ...]:
+        return templates({task.task_id: task.instruction for task in self.clients[site].health().tasks})
+
+    def _means(self, job: Job, executor: Executor) -> Means:
+        return Means(self.clients[job.environment], BOOK, PromotionRule(), stopwatch, executor)
+
+    def _played(self, job: Job, executor: Executor) -> Played:
+        return play(job, self._means(job, executor))
+
+    def _recorded(self, job: Job, executor: Executor) -> Played:
+        return rollout(job, self.store, self.blobs, self._means(job, executor))
