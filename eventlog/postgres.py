@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from .appending import commit
-from .archive.read import archived, position_at
+from .archive.read import POSITIONS_OF_STREAM, archived, position_at
 from .archive.segments import live_from, segments
 from .codec import EncodedAppend, decode, encode_append
 from .database import first_line, schema_of
@@ -24,6 +24,7 @@ from .grouping import MOST_WAITING, GroupCommit
 from .store import START, Append, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 1000
+_CURSOR = "cursor of appends"
 _POLL_S = 0.5
 _PAUSES_S = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 7)
 """Before each further try to reach a database that was lost: half a minute, then it is given up."""
@@ -35,9 +36,7 @@ _RANGE = " WHERE e.position > :after AND e.position <= :upto"
 _PAGE = " ORDER BY e.position LIMIT :page"
 _READ = text(_SELECT + "events e" + _RANGE + _PAGE)
 _READ_TYPES = text(_SELECT + "events e" + _RANGE + " AND e.type = ANY(:types)" + _PAGE)
-_READ_STREAM = text(
-    _SELECT + "stream_versions s JOIN events e ON e.position = s.position" + _RANGE + " AND s.stream = :stream" + _PAGE
-)
+_READ_STREAM = text(_SELECT + f"({POSITIONS_OF_STREAM}) wanted JOIN events e USING (position) ORDER BY e.position")
 
 _COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
     FROM events GROUP BY type""")
@@ -88,9 +87,12 @@ class PostgresStore:
     def _tried(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
         with self.engine.connect() as connection:
             driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+            kept = connection.connection.info
             try:
                 driver.autocommit = True
-                return commit(driver, requests)
+                if _CURSOR not in kept:
+                    kept[_CURSOR] = driver.cursor(binary=True)
+                return commit(kept[_CURSOR], requests)
             except psycopg.errors.CheckViolation as error:
                 raise LogFull(actual=self.head() + 1) from error
             except psycopg.Error as error:

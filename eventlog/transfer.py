@@ -179,7 +179,8 @@ _INSERT_EVENTS = """INSERT INTO events
     SELECT position, stream, version, at, actor, cause, type, schema_version, payload,
            decode(digest, 'hex'), decode(chain, 'hex')
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (position bigint, stream text, version bigint, at timestamptz,
-        actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)"""
+        actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)
+    ORDER BY position"""
 _INSERT_KEYS = """INSERT INTO append_keys SELECT key, decode(digest, 'hex'), first, last
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint)"""
 

@@ -138,8 +138,9 @@ def verify_range(opening: Opening, part: Range) -> bytes:
 
 
 _UNMATCHED = text("""SELECT position, stream, version FROM (
-        SELECT r.*, (SELECT s.position FROM stream_versions s
-                     WHERE s.stream = r.stream AND s.version = r.version) AS kept
+        SELECT r.*, (SELECT CASE WHEN r.version > s.version - s.events THEN s.position - s.version + r.version END
+                     FROM stream_versions s WHERE s.stream = r.stream AND s.version >= r.version
+                     ORDER BY s.version LIMIT 1) AS kept
         FROM unnest(CAST(:streams AS text[]), CAST(:versions AS bigint[]), CAST(:positions AS bigint[]))
             AS r (stream, version, position)) matched
     WHERE kept IS DISTINCT FROM position ORDER BY position LIMIT 1""")
@@ -168,17 +169,21 @@ _DISAGREEMENTS = {
     "its entry in stream_versions": (
         "one of several",
         "the only one of that position",
-        """SELECT position FROM stream_versions WHERE position > :after AND position <= :upto
-        GROUP BY position HAVING count(*) > 1 ORDER BY position LIMIT 1""",
+        """SELECT greatest(first, CAST(:after AS bigint) + 1) AS position FROM (
+            SELECT first, least(position, coalesce(max(position) OVER (ORDER BY first, position
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)) AS again
+            FROM (SELECT position, position - events + 1 AS first FROM stream_versions) b) several
+        WHERE again >= first AND again > :after AND first <= :upto ORDER BY 1 LIMIT 1""",
     ),
     "its version": (
         "no successor of the one before it in its stream",
         "1, 2, 3, ... in the order of positions",
-        """SELECT position FROM (SELECT position, version, lag(version, 1, 0::bigint) OVER earlier AS version_before,
+        """SELECT first FROM (SELECT position - events + 1 AS first, version - events AS version_below, events,
+            lag(version, 1, 0::bigint) OVER earlier AS version_before,
             lag(position, 1, 0::bigint) OVER earlier AS position_before FROM stream_versions
-            WHERE position <= :upto WINDOW earlier AS (PARTITION BY stream ORDER BY version)) v
-        WHERE position > :after AND (version <> version_before + 1 OR position <= position_before)
-        ORDER BY position LIMIT 1""",
+            WHERE position - events < :upto WINDOW earlier AS (PARTITION BY stream ORDER BY version)) v
+        WHERE first > :after AND (version_below <> version_before OR first <= position_before OR events < 1)
+        ORDER BY first LIMIT 1""",
     ),
     "its append key": (
         "one of several, or none",
@@ -198,7 +203,9 @@ _DISAGREEMENTS = {
     ),
 }
 _BEYOND = {
-    "stream_versions": f"SELECT min(position) FROM stream_versions WHERE position > {_HEAD} OR position < 1",  # noqa: S608 ours
+    "stream_versions": f"""SELECT min(CASE WHEN position > {_HEAD} THEN greatest(position - events, {_HEAD}) + 1
+            ELSE position - events + 1 END) FROM stream_versions
+        WHERE position > {_HEAD} OR position - events < 0""",  # noqa: S608 ours
     "append_keys": f"""SELECT min(CASE WHEN last_position > {_HEAD} THEN greatest(first_position, {_HEAD} + 1)
             ELSE first_position END) FROM append_keys
         WHERE last_position > {_HEAD} OR first_position < 1 OR last_position < first_position""",  # noqa: S608 ours

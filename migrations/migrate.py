@@ -51,7 +51,7 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
         f'GRANT USAGE ON SCHEMA "{schema}" TO {quoted}',
         f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {quoted}',
         f"GRANT INSERT ON {', '.join(_partitioned(connection))} TO {quoted}",
-        f"GRANT EXECUTE ON FUNCTION append_events, judge_appends TO {quoted}",
+        f"GRANT EXECUTE ON FUNCTION append_events, append_request, judge_appends TO {quoted}",
         f"GRANT INSERT (address, size, encoding, subject, media_type, body), UPDATE (at) ON blobs TO {quoted}",
         f"GRANT INSERT, UPDATE, DELETE ON builds, fold_rows TO {quoted}",
     ):

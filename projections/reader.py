@@ -123,9 +123,11 @@ def rows_of_streams(
     wanted = columns((fold,))
     statement = f"""SELECT string_agg(line, E'\\n'), array_agg(DISTINCT archived) FILTER (WHERE archived IS NOT NULL)
         FROM (SELECT {wanted.line} AS line, CASE WHEN e.position IS NULL THEN s.stream END AS archived
-            FROM stream_versions s LEFT JOIN events e ON e.position = s.position
-            WHERE s.stream = ANY(%s) AND s.position <= %s ORDER BY s.position) found"""  # noqa: S608 as above
-    lines, archived = connection.exec_driver_sql(statement, (list(streams), upto)).one()
+            FROM stream_versions s
+                CROSS JOIN generate_series(s.position - s.events + 1, least(s.position, %s)) AS p (position)
+                LEFT JOIN LATERAL (SELECT * FROM events e WHERE e.position = p.position OFFSET 0) e ON true
+            WHERE s.stream = ANY(%s) ORDER BY p.position) found"""  # noqa: S608 as above
+    lines, archived = connection.exec_driver_sql(statement, (upto, list(streams))).one()
     rows = _decoded(wanted, lines)
     if archived is None:
         return rows

@@ -124,7 +124,12 @@ def _tables(engine: Engine, rows: Sequence[Stored], requests: Sequence[Settled])
         }
         versions = {
             (row.stream, row.version, row.position)
-            for row in connection.execute(text("SELECT stream, version, position FROM stream_versions"))
+            for row in connection.execute(
+                text(
+                    "SELECT stream, version - back AS version, position - back AS position"
+                    " FROM stream_versions, generate_series(0, events - 1) AS back"
+                )
+            )
         }
     given = {(found.request.key, answer.first, answer.last) for found in requests for answer in found.answers}
     return {

@@ -25,8 +25,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """What polars raises of a file that is not what the manifest says. Its PanicException is no Exception."""
 
-_POSITIONS = text("""SELECT position FROM stream_versions
-    WHERE stream = :stream AND position > :after AND position <= :upto ORDER BY position LIMIT :page""")
+POSITIONS_OF_STREAM = """SELECT p.position FROM stream_versions s,
+        generate_series(greatest(s.position - s.events, :after) + 1, least(s.position, :upto)) AS p (position)
+    WHERE s.stream = :stream AND s.position > :after AND s.position - s.events < :upto ORDER BY 1 LIMIT :page"""
+_POSITIONS = text(POSITIONS_OF_STREAM)
 
 
 def archived(

@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DataError, OperationalError
 
-from eventlog.appending import Connection, by_call, by_copy
+from eventlog.appending import Cursor, by_call, by_copy
 from eventlog.chain import GENESIS, verified
 from eventlog.codec import EncodedAppend, encode_append
 from eventlog.errors import AppendInterrupted, LogBusy
@@ -223,7 +224,7 @@ BATCHES = st.lists(
 
 @pytest.mark.parametrize("write", [by_call, by_copy])
 def test_a_batch_is_judged_in_sql_as_it_is_in_memory(
-    empty_engine: Engine, write: Callable[[Connection, Sequence[EncodedAppend]], list[Outcome]]
+    empty_engine: Engine, write: Callable[[Cursor, Sequence[EncodedAppend]], list[Outcome]]
 ) -> None:
     table, memory = PostgresStore(empty_engine), MemoryStore(lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -232,9 +233,9 @@ def test_a_batch_is_judged_in_sql_as_it_is_in_memory(
     def agree(batch: list[tuple[str, int, int, int | None]]) -> None:
         requests = [Append(stream, (WON,) * n, "test", expect, f"{stream}{key}") for stream, key, n, expect in batch]
         with empty_engine.connect() as connection:
-            driver = cast("Connection", connection.connection.driver_connection)
+            driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
             driver.autocommit = True
-            outcomes = write(driver, [encode_append(request) for request in requests])
+            outcomes = write(driver.cursor(binary=True), [encode_append(request) for request in requests])
             driver.autocommit = False
         assert outcomes == list(memory.append(requests))
 

@@ -38,7 +38,7 @@ def test_a_caller_with_an_old_snapshot_fails_and_writes_nothing(
         (outcome,) = store.append([Append("s", (WON,), "test")])
         assert isinstance(outcome, Committed)
         with pytest.raises(psycopg.Error):
-            write(connection.connection.driver_connection, [encode_append(Append("t", (WON,), "test", key="k"))])
+            write(connection.connection.cursor(binary=True), [encode_append(Append("t", (WON,), "test", key="k"))])
     assert store.head() == 1
     assert list(store.append([Append("t", (WON,), "test", key="k")])) == [Committed(Position(2), Position(2), 1)]
     assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == 2
@@ -62,7 +62,7 @@ def test_an_append_that_is_rolled_back_leaves_its_positions_to_the_next(empty_en
     request = Append("s", (WON,), "test", expect=0, key="k")
     with empty_engine.connect() as connection:
         driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-        assert by_call(driver, [encode_append(request)]) == [Committed(Position(1), Position(1), 1)]
+        assert by_call(driver.cursor(binary=True), [encode_append(request)]) == [Committed(Position(1), Position(1), 1)]
         connection.rollback()
     assert list(store.append([request])) == [Committed(Position(1), Position(1), 1)]
 

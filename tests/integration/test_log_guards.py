@@ -134,7 +134,7 @@ def test_the_application_may_not_write_another_time_than_now_and_the_owner_none_
     ):
         moved = replace(successor(last), at=at)
         moved = replace(moved, chain=link(last.chain, moved))
-        with pytest.raises(DBAPIError, match="chain breaks"), opened.begin() as connection:
+        with pytest.raises(DBAPIError, match="times of positions"), opened.begin() as connection:
             insert(connection, "events", moved)
     ahead = replace(successor(last), at=now + timedelta(days=1))
     with owner_engine.connect() as connection:

@@ -64,6 +64,10 @@ EVENTS, VERSIONS, KEYS = "events", "stream_versions", "append_keys"
 OF_100 = "SELECT first_position FROM append_keys WHERE 100 BETWEEN first_position AND last_position"
 OF_LAST = "SELECT first_position FROM append_keys WHERE last_position = 652"
 OF_FIRST = "SELECT last_position FROM append_keys WHERE first_position = 1"
+OF_BLOCK = "position - events < 100 AND position >= 100"
+FIRST_OF_BLOCK = f"SELECT position - events + 1 FROM stream_versions WHERE {OF_BLOCK}"  # noqa: S608 ours
+BEFORE_BLOCK = f"SELECT position - events FROM stream_versions WHERE {OF_BLOCK}"  # noqa: S608 ours
+FIRST_OF_LAST = "SELECT position - events + 1 FROM stream_versions WHERE position = 652"
 UNKEYED = "DELETE FROM append_keys WHERE 100 BETWEEN first_position AND last_position"
 DAMAGE = [
     (EVENTS, "UPDATE events SET actor = 'another' WHERE position IN (100, 600)", 100),
@@ -71,10 +75,15 @@ DAMAGE = [
     (EVENTS, "DELETE FROM events WHERE position > 640", 641),
     (EVENTS, "DELETE FROM events WHERE position = 1", 1),
     (EVENTS, "UPDATE events SET chain = decode(repeat('00', 32), 'hex') WHERE position = 82", 82),
-    (VERSIONS, "DELETE FROM stream_versions WHERE position = 100", 100),
-    (VERSIONS, "UPDATE stream_versions SET position = 101 WHERE position = 100", 100),
-    (VERSIONS, "UPDATE stream_versions SET version = version + 1000 WHERE position = 100", 100),
-    (VERSIONS, "UPDATE stream_versions SET stream = 'another' WHERE position = 100", 100),
+    (VERSIONS, f"DELETE FROM stream_versions WHERE {OF_BLOCK}", FIRST_OF_BLOCK),  # noqa: S608 ours
+    (VERSIONS, f"UPDATE stream_versions SET position = position + 1 WHERE {OF_BLOCK}", FIRST_OF_BLOCK),  # noqa: S608 ours
+    (VERSIONS, f"UPDATE stream_versions SET version = version + 1000 WHERE {OF_BLOCK}", FIRST_OF_BLOCK),  # noqa: S608 ours
+    (VERSIONS, f"UPDATE stream_versions SET stream = 'another' WHERE {OF_BLOCK}", FIRST_OF_BLOCK),  # noqa: S608 ours
+    (VERSIONS, f"UPDATE stream_versions SET events = events + 1 WHERE {OF_BLOCK}", BEFORE_BLOCK),  # noqa: S608 ours
+    (VERSIONS, f"UPDATE stream_versions SET events = events - 1 WHERE {OF_BLOCK}", FIRST_OF_BLOCK),  # noqa: S608 ours
+    (VERSIONS, "UPDATE stream_versions SET events = 0 WHERE position = 652", FIRST_OF_LAST),
+    (VERSIONS, "INSERT INTO stream_versions VALUES ('another', 3, 102, 3)", 100),
+    (VERSIONS, "INSERT INTO stream_versions VALUES ('another', 3, 654, 3)", 652),
     (VERSIONS, "INSERT INTO stream_versions VALUES ('another', 1, 100)", 100),
     (VERSIONS, "INSERT INTO stream_versions VALUES ('another', 2, 100)", 100),
     (VERSIONS, "INSERT INTO stream_versions VALUES ('another', 1, 653)", 653),
@@ -123,19 +132,24 @@ def test_damage_is_told_by_its_lowest_position(
 
 def test_the_first_damage_is_the_same_however_many_look_for_it(opening: Opening, owner_engine: Engine) -> None:
     damaged(owner_engine, EVENTS, "UPDATE events SET actor = 'another' WHERE position IN (333, 500, 640)")
-    damaged(owner_engine, VERSIONS, "DELETE FROM stream_versions WHERE position IN (332, 650)")
+    block = "position - events < 332 AND position >= 332"
+    with owner_engine.connect() as connection:
+        first = connection.execute(
+            text(f"SELECT position - events + 1 FROM stream_versions WHERE {block}")  # noqa: S608 ours
+        ).scalar_one()
+    damaged(owner_engine, VERSIONS, f"DELETE FROM stream_versions WHERE {block} OR position = 652")  # noqa: S608 ours
     told = set()
     for workers in (1, 2, 3):
         with pytest.raises(FlywheelError) as caught:
             verify_log(opening, after=START, upto=HEAD, workers=workers)
         told.add(str(caught.value))
     assert len(told) == 1
-    assert "damaged at position 332" in told.pop()
+    assert f"damaged at position {first}:" in told.pop()
 
 
 def test_a_range_is_only_judged_by_what_is_in_it(here: Opening, owner_engine: Engine) -> None:
     damaged(owner_engine, EVENTS, "UPDATE events SET actor = 'another' WHERE position = 100")
-    damaged(owner_engine, VERSIONS, "DELETE FROM stream_versions WHERE position = 100")
+    damaged(owner_engine, VERSIONS, f"DELETE FROM stream_versions WHERE {OF_BLOCK}")  # noqa: S608 ours
     damaged(owner_engine, KEYS, UNKEYED)
     assert verify_log(here, after=START, upto=Position(60))
     assert verify_log(here, after=Position(200), upto=Position(HEAD - 1))
