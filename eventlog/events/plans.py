@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from .event import Count, FrozenModel, Name, Whole
 
@@ -46,7 +46,10 @@ class Template(FrozenModel):
 class Spec(FrozenModel):
     """One rollout to execute (the seeds' RolloutSpec). `template` is a template_id; the sweep makes re-runs distinct.
 
-    `candidate` names the one rewrite that a treated sibling carries beyond its artifact.
+    `candidate` names the one rewrite that a treated sibling carries beyond its artifact. Specs of one `state_key` are a
+    session: they share a browser profile and run one after another; a spec without one is independent of all others.
+    `temperature_micro` is the sampling temperature in millionths. A spec without these two is written as it was before
+    there were any: the same digest.
     """
 
     spec_id: Name
@@ -56,6 +59,8 @@ class Spec(FrozenModel):
     sibling_index: Count
     sweep: Name
     candidate: Name | None = None
+    state_key: Annotated[Name | None, Field(exclude_if=lambda key: key is None)] = None
+    temperature_micro: Annotated[Count | None, Field(exclude_if=lambda micro: micro is None)] = None
 
 
 class TaskSpec(FrozenModel):
