@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from agents.envs.client import EnvClient
 from agents.learning.credit import credits_of
-from agents.learning.memory import forget_everything, piece_of, remember
+from agents.learning.memory import forget_everything, remember
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import CLUSTER, templates
 from eventlog.events import (
@@ -34,7 +33,7 @@ from .decide import ACTOR, BASE, Course, benchmark_name, champion, decide, descr
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
 from .house import House
-from .playing import Reporter, pieces_of, play_jobs
+from .playing import Reporter, jobs_of, play_jobs
 
 
 @dataclass(frozen=True)
@@ -126,22 +125,8 @@ class Controller:
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         waiting = unended(views, sweep.specs, f"{sweep.sweep}__")
-        by_id = {template.template_id: template for template in sweep.templates}
-        pieces = pieces_of(self.house, sweep.artifact)
         rewrites = views.find(REWRITES)
-        jobs = [
-            Job(
-                spec=spec,
-                template=by_id[spec.template],
-                environment=self.site,
-                artifact=sweep.artifact,
-                pieces=pieces,
-                candidate=None if spec.candidate is None else piece_of(rewrites[spec.candidate]),
-                arm=None,
-                learns=True,
-            )
-            for spec in waiting
-        ]
+        jobs = jobs_of(self.house, views, sweep, waiting)
         play_jobs(
             self.house, self.client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, self.course, self.reporter
         )

@@ -18,6 +18,7 @@ import httpx2
 from lxml import etree, html
 
 from .errors import ContractBroken, EnvironmentDown
+from .profiles import EMPTY, Profile, cookies_in, put_cookies
 
 LONGEST_TEXT: Final = 4_000
 _SPACE = re.compile(r"\s+")
@@ -122,12 +123,19 @@ class Page:
 
 
 class Session:
-    """One agent's visit to one instance; keeps cookies.
+    """One agent's visit to one instance; keeps cookies, and can go on with the profile of a visit before it.
 
     Raises EnvironmentDown where the site does not answer, and ContractBroken where it leads out of the instance.
     """
 
-    def __init__(self, root: str, *, timeout_s: float = 10.0, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        timeout_s: float = 10.0,
+        transport: httpx2.BaseTransport | None = None,
+        profile: Profile = EMPTY,
+    ) -> None:
         self.root = str(httpx2.URL(root if root.endswith("/") else root + "/"))
         self._client = httpx2.Client(
             timeout=timeout_s,
@@ -138,6 +146,8 @@ class Session:
             event_hooks={"request": [self._stay]},
         )
         self._timeout_s = timeout_s
+        self._address = profile.address
+        put_cookies(self._client.cookies.jar, self.root, profile.cookies)
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +156,10 @@ class Session:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
+
+    def profile(self) -> Profile:
+        """What the visit would leave to the next one of its state key: cookies, and the page it stands on."""
+        return Profile(cookies=cookies_in(self._client.cookies.jar, self.root), address=self._address)
 
     def open(self, path: str) -> Page:
         """Open a path from the instance's root. Raises Absent for one that is no address in the instance."""
@@ -180,6 +194,7 @@ class Session:
             raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
         address = str(answer.url)
         path = "/" + address.removeprefix(self.root) if address.startswith(self.root) else urlsplit(address).path
+        self._address = path
         return Page(answer.status_code, path, address, self.root, _parsed(answer))
 
     def _stay(self, request: httpx2.Request) -> None:

@@ -29,3 +29,13 @@ class UnknownVerifier(FlywheelError):
 
 class CannotGrade(FlywheelError):
     """The run {run} cannot be graded again: {actual}; expected a run on one of our sites with its end state."""
+
+
+class SessionWithoutKey(FlywheelError):
+    """A call of a session has the state key {actual!r}: expected the session's name; give it a state key, or let it be
+    independent."""
+
+
+class WorkerLost(FlywheelError):
+    """The worker lost its queue: {actual}; expected it to go on until it is stopped. Start it again: what it had begun is
+    given out again."""
