@@ -40,6 +40,7 @@ from . import (
     serve,
     token,
     whatif,
+    worker,
 )
 from .output import ERR
 
@@ -58,6 +59,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.command("replay")(replay.replay)
 app.command("diff")(diff.diff)
 app.command("what-if")(whatif.what_if)

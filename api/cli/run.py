@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agents.envs.client import EnvClient
-from agents.envs.provider import Site, local_site, site_at
+from agents.envs.provider import Site
 from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
@@ -22,6 +22,7 @@ from ..house import House
 from ..loop import Controller
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
+from .sites import AdminUrl, Url, site_for
 
 
 class Loop(StrEnum):
@@ -33,10 +34,8 @@ class Loop(StrEnum):
 def run(
     loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
-    url: Annotated[str | None, typer.Option(help="A site that already runs: its page address.")] = None,
-    admin_url: Annotated[
-        str | None, typer.Option(help="Its admin address; the token is in FLYWHEEL_ENV_ADMIN_TOKEN.")
-    ] = None,
+    url: Url = None,
+    admin_url: AdminUrl = None,
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 4,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
@@ -46,15 +45,8 @@ def run(
     began = time.monotonic()
     course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel)
     with opened() as house:
-        token = house.settings.env_admin_token
-        if url is not None or admin_url is not None:
-            if url is None or admin_url is None or token is None:
-                raise typer.BadParameter("a running site needs --url, --admin-url and FLYWHEEL_ENV_ADMIN_TOKEN")
-            running = site_at(site, url=url, admin_url=admin_url, admin_token=token.get_secret_value())
+        with site_for(house.settings, site, url, admin_url) as running:
             why = _go(house, running, course)
-        else:
-            with local_site(site) as local:
-                why = _go(house, local, course)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
