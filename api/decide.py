@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal, TypeVar
 
 from agents.learning.memory import forget_everything, remember
-from agents.rollouts.record import MAX_PARALLEL
+from agents.rollouts.dispatch import MAX_PARALLEL
 from eventlog.events import Artifact, PromotionRule, Rules, Spec, SweepPlanned
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook

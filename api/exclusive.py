@@ -12,6 +12,7 @@ from .errors import ControllerBusy
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
+_KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def only_controller(engine: Engine, site: str) -> Iterator[None]:
 
     A process that was just killed may hold it for a moment more, so there is some patience.
     """
-    statement = text("SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/controller/' || :site, 0))")
+    statement = text(f"SELECT pg_try_advisory_lock({_KEY})")
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         deadline = time.monotonic() + _PATIENCE_S
         while not connection.execute(statement, {"site": site}).scalar_one():
@@ -31,3 +32,10 @@ def only_controller(engine: Engine, site: str) -> Iterator[None]:
             yield
         finally:
             connection.execute(text("SELECT pg_advisory_unlock_all()"))
+
+
+def is_controlled(engine: Engine, site: str) -> bool:
+    """Whether a controller works on the site now: it plays what it has planned."""
+    with engine.begin() as connection:
+        statement = text(f"SELECT pg_try_advisory_xact_lock({_KEY})")
+        return not connection.execute(statement, {"site": site}).scalar_one()

@@ -13,13 +13,18 @@ from agents.envs.mutations import read_mutations
 from agents.executors import policy
 from agents.executors.executor import Executor, Watch, unwatched
 from agents.executors.watching import watching
-from agents.learning.memory import pieces_from
+from agents.learning.memory import piece_of, pieces_from
 from agents.plans import Piece
-from agents.rollouts.play import PLAN, Job, Means
-from agents.rollouts.record import dispatch, rollout, stopwatch
-from eventlog.events import Artifact
+from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.play import PLAN, Job, Means, Played
+from agents.rollouts.profiles import TableKeeper, held
+from agents.rollouts.record import rollout, stopwatch
+from agents.rollouts.state_keys import State
+from eventlog.events import Artifact, Spec, SweepPlanned
+from projections.rewrites import REWRITES
+from projections.views import Views
 
-from .decide import Course, prices
+from .decide import Course, known, prices
 from .house import House
 
 
@@ -47,6 +52,25 @@ def watching_of(client: Environment, site: str, course: Course) -> Callable[[Ins
     return watching(site, look=lambda instance, since: read_mutations(client, instance, since))
 
 
+def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
+    """Some specs of a sweep, each with all that its run needs to know. Raises BlobMissing, FactMissing."""
+    by_id = {template.template_id: template for template in sweep.templates}
+    pieces = pieces_of(house, sweep.artifact)
+    return [
+        Job(
+            spec=spec,
+            template=by_id[spec.template],
+            environment=sweep.environment,
+            artifact=sweep.artifact,
+            pieces=pieces,
+            candidate=None if spec.candidate is None else piece_of(known(views.get(REWRITES, spec.candidate))),
+            arm=None,
+            learns=sweep.learns,
+        )
+        for spec in specs
+    ]
+
+
 def play_jobs(
     house: House,
     client: Environment,
@@ -56,15 +80,27 @@ def play_jobs(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play every job, at the prices in force now. A policy walks no plan, so its runs carry nothing of memory."""
+    """Play every job, at the prices in force now. An error is raised when all the others have ended."""
     site = next((job.environment for job in jobs), "")
     watch = watching_of(client, site, course)
     means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
-    played = jobs if executor.name != policy.NAME else [replace(job, pieces=(), candidate=None) for job in jobs]
+    calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
+    dispatch = Dispatch(calls, lambda job, state: play_one(house, means, job, state), max_parallel=course.max_parallel)
+    errors = []
     with reporter.phase(title, len(jobs)) as advance:
-        for _ in dispatch(
-            played,
-            lambda job: rollout(job, house.store, house.blobs, means),
-            max_parallel=course.max_parallel,
-        ):
+        for outcome in dispatch.outcomes():
+            if outcome.error is not None:
+                errors.append(outcome.error)
             advance()
+    if errors:
+        raise errors[0]
+
+
+def play_one(house: House, means: Means, job: Job, state: State) -> Played:
+    """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory."""
+    if means.executor.name == policy.NAME:
+        job = replace(job, pieces=(), candidate=None)
+    with held(TableKeeper(house.engine), state, means.executor.name) as holding:
+        played = rollout(job, house.store, house.blobs, means, holding.profile)
+        holding.profile = played.profile or holding.profile
+        return played

@@ -71,7 +71,7 @@ def seek(
         if not specs:
             is_done = all(each.grpo_usable for each in found.values())
             return Sought(added, found, cost, "each group differs" if is_done else "groups have all their siblings")
-        play_sweep(house, client, extend(house, views, sweep, specs, actor), course, reporter, executor, learns=False)
+        play_sweep(house, client, extend(house, views, sweep, specs, actor), course, reporter, executor)
         added += len(specs)
 
 

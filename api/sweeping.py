@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from agents.learning.credit import credits_of
-from agents.learning.memory import forget_everything, piece_of, remember
+from agents.learning.memory import forget_everything, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
-from agents.rollouts.play import PLAN, Job
+from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
@@ -20,14 +20,13 @@ from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
 from projections.rewards import REWARDS
-from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
 from .decide import ACTOR, BASE, Course, champion, unended
 from .errors import SweepExists
 from .house import House
-from .playing import Reporter, pieces_of, play_jobs
+from .playing import Reporter, jobs_of, play_jobs
 
 
 def first_facts(house: House) -> None:
@@ -101,6 +100,7 @@ def plan(
     *,
     rng_seed: int,
     candidates: Collection[str] = (),
+    learns: bool = True,
     actor: str = ACTOR,
 ) -> SweepPlanned:
     """Pin today's memory and append the sweep. Raises BadSweep, BenchmarkInstance, SweepExists."""
@@ -113,6 +113,7 @@ def plan(
         candidates=candidates,
         frozen=benchmark_instances(views.find(BENCHMARKS).values()),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
+        learns=learns,
     )
     house.blobs.put([blob])
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
@@ -143,27 +144,10 @@ def play_sweep(
     course: Course,
     reporter: Reporter,
     executor: Executor = PLAN,
-    *,
-    learns: bool = True,
 ) -> None:
     """Play what is left of a sweep, then credit what its treated runs tried."""
     views = house.views()
-    rewrites = views.find(REWRITES)
-    by_id = {template.template_id: template for template in sweep.templates}
-    pieces = pieces_of(house, sweep.artifact)
-    jobs = [
-        Job(
-            spec=spec,
-            template=by_id[spec.template],
-            environment=sweep.environment,
-            artifact=sweep.artifact,
-            pieces=pieces,
-            candidate=None if spec.candidate is None else piece_of(rewrites[spec.candidate]),
-            arm=None,
-            learns=learns,
-        )
-        for spec in unended(views, sweep.specs, f"{sweep.sweep}__")
-    ]
+    jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
     credit(house, sweep)
 

@@ -70,7 +70,7 @@ def _on_connect(schema: str) -> Any:
     return set_search_path
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What the database said, without statement and parameters."""
     cause = getattr(error, "orig", None) or error
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

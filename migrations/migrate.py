@@ -54,6 +54,10 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
         f"GRANT EXECUTE ON FUNCTION append_events, append_request, judge_appends TO {quoted}",
         f"GRANT INSERT (address, size, encoding, subject, media_type, body), UPDATE (at) ON blobs TO {quoted}",
         f"GRANT INSERT, UPDATE, DELETE ON builds, fold_rows TO {quoted}",
+        f"GRANT INSERT, UPDATE, DELETE ON procrastinate_jobs, procrastinate_workers, parked_jobs, profiles TO {quoted}",
+        f"GRANT INSERT ON procrastinate_events TO {quoted}",
+        f"GRANT UPDATE ON procrastinate_periodic_defers TO {quoted}",  # a job's removal unlinks it there
+        f"GRANT USAGE ON SEQUENCE procrastinate_jobs_id_seq, procrastinate_events_id_seq TO {quoted}",
     ):
         connection.execute(text(statement))
 

@@ -18,6 +18,7 @@ import httpx2
 from lxml import etree, html
 
 from .errors import ContractBroken, EnvironmentDown
+from .profiles import EMPTY, Profile, cookies_in, put_cookies
 
 LONGEST_TEXT: Final = 4_000
 _SPACE = re.compile(r"\s+")
@@ -141,7 +142,7 @@ class Page:
 
 
 class Session:
-    """One agent's visit to one instance; keeps cookies.
+    """One agent's visit to one instance; keeps cookies, and can go on with the profile of a visit before it.
 
     `headers` go on every call; preview proxies want them.
     Raises EnvironmentDown where the site does not answer, and ContractBroken where it leads out of the instance.
@@ -154,6 +155,7 @@ class Session:
         timeout_s: float = 10.0,
         headers: Mapping[str, str] | None = None,
         transport: httpx2.BaseTransport | None = None,
+        profile: Profile = EMPTY,
     ) -> None:
         self.root = rooted(root)
         self._client = httpx2.Client(
@@ -166,6 +168,8 @@ class Session:
             event_hooks={"request": [self._stay]},
         )
         self._timeout_s = timeout_s
+        self._address = profile.address
+        put_cookies(self._client.cookies.jar, self.root, profile.cookies)
 
     def __enter__(self) -> Self:
         return self
@@ -174,6 +178,10 @@ class Session:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
+
+    def profile(self) -> Profile:
+        """What the visit would leave to the next one of its state key: cookies, and the page it stands on."""
+        return Profile(cookies=cookies_in(self._client.cookies.jar, self.root), address=self._address)
 
     def open(self, path: str) -> Page:
         """Open a path from the instance's root. Raises Absent for one that is no address in the instance."""
@@ -201,7 +209,9 @@ class Session:
         if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
         document = parsed(answer.content, answer.charset_encoding)
-        return page_at(self.root, str(answer.url), answer.status_code, document)
+        page = page_at(self.root, str(answer.url), answer.status_code, document)
+        self._address = page.path
+        return page
 
     def _stay(self, request: httpx2.Request) -> None:
         if not is_inside(self.root, request.url):

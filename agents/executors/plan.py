@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..envs.contract import Instance
 from ..envs.pages import Session
+from ..envs.profiles import EMPTY, Profile
 from ..plans import Plan
 from .executor import Assignment, Execution, Watch, unwatched
 from .surface import HttpSurface
@@ -24,8 +25,10 @@ class PlanExecutor:
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
         """See Executor."""
-        with Session(instance.url, headers=assignment.page_headers) as session:
-            return execute(assignment.plan, session, max_steps=assignment.max_steps, watch=watch)
+        kept = EMPTY if assignment.profile is None else Profile.from_bytes(assignment.profile)
+        with Session(instance.url, headers=assignment.page_headers, profile=kept) as session:
+            found = execute(assignment.plan, session, max_steps=assignment.max_steps, watch=watch)
+            return replace(found, profile=session.profile().to_bytes())
 
 
 def execute(plan: Plan, session: Session, *, max_steps: int, watch: Watch = unwatched) -> Execution:

@@ -34,3 +34,13 @@ class CannotGrade(FlywheelError):
 class PlanRefused(FlywheelError):
     """The model {model} made no plan of the text that we execute: {actual}; expected {expected}.
     Say the steps more plainly, or write them down as plan_steps."""
+
+
+class SessionWithoutKey(FlywheelError):
+    """A call of a session has the state key {actual!r}: expected the session's name; give it a state key, or let it be
+    independent."""
+
+
+class WorkerLost(FlywheelError):
+    """The worker lost its queue: {actual}; expected it to go on until it is stopped. Start it again: what it had begun is
+    given out again."""

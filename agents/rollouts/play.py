@@ -103,11 +103,12 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a run left behind: the rest of its events, its blobs, and what recovery proposed."""
+    """What a run left behind: the rest of its events, its blobs, what recovery proposed, its browser's profile."""
 
     events: tuple[AnyEvent, ...]
     blobs: tuple[Blob, ...]
     proposals: tuple[RewriteProposed, ...]
+    profile: bytes | None = None
 
 
 def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
@@ -135,12 +136,12 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
     return event, blob
 
 
-def play(job: Job, means: Means) -> Played:
-    """Execute and grade. What fails but the agent becomes RunMissing."""
+def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
+    """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing."""
     try:
         instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
-            return _played(job, means, instance)
+            return _played(job, means, instance, profile)
         finally:
             _close(means.environment, instance)
     except (EnvironmentFailure, ModelFailure) as failure:
@@ -148,11 +149,11 @@ def play(job: Job, means: Means) -> Played:
         return Played((missing,), (), ())
 
 
-def _played(job: Job, means: Means, instance: Instance) -> Played:
+def _played(job: Job, means: Means, instance: Instance, profile: bytes | None) -> Played:
     environment = means.environment
     fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
-    assignment = job.assignment(environment.page_headers)
+    assignment = job.assignment(environment.page_headers, profile)
     began = means.stopwatch()
     execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began
@@ -175,7 +176,7 @@ def _played(job: Job, means: Means, instance: Instance) -> Played:
         ),
     )
     facts = facts_of(job.run, execution)
-    return Played((reset, *facts.events, finish, reward), (*facts.blobs, end_state), proposals)
+    return Played((reset, *facts.events, finish, reward), (*facts.blobs, end_state), proposals, execution.profile)
 
 
 def _finished(

@@ -7,8 +7,6 @@ see to it that its start and its end are in the log once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from eventlog.blobs import BlobStore
 from eventlog.events import RunMissing
@@ -18,7 +16,6 @@ from .errors import KeyTaken
 from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
-MAX_PARALLEL = 4
 TRIES = 3
 
 
@@ -27,30 +24,47 @@ def stopwatch() -> int:
     return time.monotonic_ns() // 1_000
 
 
-def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means) -> Played:
+def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile: bytes | None = None) -> Played:
     """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
 
     A run that was started with another plan, by other code, is missing: what it was started with can't be played.
     Raises KeyTaken where another stream holds the run's keys.
     """
-    start, plan = started(job, means.executor.name)
-    blobs.put([plan])
-    request = Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}")
-    if _stands(store, request):
-        played = _tried(job, means)
+    if _begun(job, store, blobs, means.executor.name):
+        played = _tried(job, means, profile)
     else:
-        detail = "it was started with another plan than this code makes for it"
-        missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
-        played = Played((missing,), (), ())
+        played = _missing(job, "it was started with another plan than this code makes for it")
     blobs.put(played.blobs)
     finish, *proposals = _appends(job, played)
     _stands(store, finish, *proposals)
     return played
 
 
-def _tried(job: Job, means: Means) -> Played:
+def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail: str) -> bool:
+    """Record a run that is not waited for any more as missing; whether it is: it may have ended a moment before.
+
+    What the run itself would record later is refused, because its end is there. Raises KeyTaken.
+    """
+    _begun(job, store, blobs, executor)
+    (finish,) = _appends(job, _missing(job, detail))
+    return _stands(store, finish)
+
+
+def _begun(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
+    """Record the start, or find it recorded with this same plan."""
+    start, plan = started(job, executor)
+    blobs.put([plan])
+    return _stands(store, Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}"))
+
+
+def _missing(job: Job, detail: str) -> Played:
+    missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
+    return Played((missing,), (), ())
+
+
+def _tried(job: Job, means: Means, profile: bytes | None) -> Played:
     for _ in range(TRIES):
-        played = play(job, means)
+        played = play(job, means, profile)
         if played.events[-1].type != "RunMissing":
             break
     return played
@@ -73,25 +87,3 @@ def _appends(job: Job, played: Played) -> list[Append]:
         for event in played.proposals
     ]
     return [Append(f"run/{job.run}", played.events, ACTOR, key=f"finish:{job.run}"), *proposals]
-
-
-def dispatch(
-    jobs: Sequence[Job], work: Callable[[Job], Played], *, max_parallel: int = MAX_PARALLEL
-) -> Iterator[tuple[Job, Played]]:
-    """Play jobs side by side, each as it ends; at most `max_parallel` at once (1: one after another).
-
-    An error stops the giving out of jobs, lets those under way end and be recorded, and is then raised.
-    """
-    if max_parallel < 1:
-        raise ValueError(f"max_parallel is {max_parallel}; expected at least 1")
-    waiting = iter(jobs)
-    with ThreadPoolExecutor(max_workers=max_parallel, thread_name_prefix="rollout") as pool:
-        running: dict[Future[Played], Job] = {}
-        while True:
-            while len(running) < max_parallel and (job := next(waiting, None)) is not None:
-                running[pool.submit(work, job)] = job
-            if not running:
-                return
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield running.pop(future), future.result()

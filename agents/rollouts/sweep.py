@@ -135,6 +135,7 @@ def planned(
     candidates: Collection[str] = (),
     frozen: Collection[Instance] = (),
     bias: Bias | None = None,
+    learns: bool = True,
 ) -> SweepPlanned:
     """The sweep as a fact. Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark."""
     specs = treat(generator.specs(), candidates, rng_seed)
@@ -149,6 +150,7 @@ def planned(
         artifact=artifact,
         rng_seed=rng_seed,
         bias=bias,
+        learns=learns,
     )
 
 

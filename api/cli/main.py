@@ -42,6 +42,7 @@ from . import (
     serve,
     token,
     whatif,
+    worker,
 )
 from .output import ERR
 
@@ -60,6 +61,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.command("replay")(replay.replay)
 app.command("diff")(diff.diff)
 app.command("what-if")(whatif.what_if)

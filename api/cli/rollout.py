@@ -112,7 +112,7 @@ def sweep(
         )
         planned = _planned(house, before, site, generator, rng_seed, learn=learn)
         limits = Limits(max_siblings, None if max_cost is None else round(max_cost * _MICRO)) if variance_seek else None
-        _play(house, client, planned, course, limits, doing, learn=learn, as_json=as_json)
+        _play(house, client, planned, course, limits, doing, as_json=as_json)
 
 
 @app.command("biased")
@@ -162,7 +162,7 @@ def biased_(
             say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
             return
         planned = _planned(house, before, site, generator, rng_seed, learn=learn)
-        _play(house, client, planned, course, None, doing, learn=learn, as_json=as_json)
+        _play(house, client, planned, course, None, doing, as_json=as_json)
 
 
 @app.command()
@@ -213,7 +213,7 @@ def _planned(
     views = house.views()
     states = views.find(REWRITES) if learn else {}
     candidates = sorted(key for key, state in states.items() if state.status == "candidate")
-    return (plan(house, views, site, generator, rng_seed=rng_seed, candidates=candidates, actor=ACTOR),)
+    return (plan(house, views, site, generator, rng_seed=rng_seed, candidates=candidates, learns=learn, actor=ACTOR),)
 
 
 def _play(
@@ -224,12 +224,11 @@ def _play(
     limits: Limits | None,
     executor: Executor,
     *,
-    learn: bool,
     as_json: bool,
 ) -> None:
     reporter, name = TerminalReporter(), planned[0].sweep
     for event in planned:
-        play_sweep(house, client, event, course, reporter, executor, learns=learn)
+        play_sweep(house, client, event, course, reporter, executor)
     sought = (
         None if limits is None else seek(house, client, planned[0], course, limits, reporter, executor, actor=ACTOR)
     )

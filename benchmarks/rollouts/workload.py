@@ -10,8 +10,9 @@ from agents.envs.client import EnvClient
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything
 from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played, play
-from agents.rollouts.record import dispatch, rollout, stopwatch
+from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import BlobStore
@@ -44,8 +45,9 @@ class Bench:
         def go() -> int:
             jobs = self._jobs(runs)
             work = self._recorded if recorded else self._played
-            found = dispatch(jobs, lambda job: work(job, executor), max_parallel=max_parallel)
-            missing = sum(played.events[-1].type == "RunMissing" for _, played in found)
+            calls = [Call(job) for job in jobs]
+            found = Dispatch(calls, lambda job, _: work(job, executor), max_parallel=max_parallel).results()
+            missing = sum(each.result is None or each.result.events[-1].type == "RunMissing" for each in found)
             if missing:
                 raise ValueError(f"{missing} of {runs} runs are missing; expected none, or the figures mean nothing")
             return runs

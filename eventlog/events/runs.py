@@ -69,7 +69,8 @@ class SweepPlanned(Event):
     """Specs of a sweep, before the first of them runs. The artifact is pinned for all of them.
 
     A further event of the same sweep adds siblings to its groups. `bias` is why a failure-biased sweep draws as it
-    does; an event without one is written as it was before there were any.
+    does. Of a sweep that `learns`, failures propose rewrites. An event that learns without a bias is written as it was
+    before there were these two.
     """
 
     type: Literal["SweepPlanned"] = "SweepPlanned"
@@ -80,6 +81,7 @@ class SweepPlanned(Event):
     artifact: Artifact
     rng_seed: Whole
     bias: Annotated[Bias | None, Field(exclude_if=lambda bias: bias is None)] = None
+    learns: Annotated[bool, Field(exclude_if=lambda learns: learns)] = True
 
 
 class RunStarted(Event):

@@ -28,8 +28,9 @@ from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
 from agents.plans import Piece, anchor_of, rewrite_id
 from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, drawing_seed
-from agents.rollouts.record import dispatch, rollout, stopwatch
+from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import template
 from api import datasets
@@ -188,8 +189,9 @@ def test_siblings_draw_with_seeds_of_their_own_and_side_by_side_as_one_by_one(
         store, blobs = a_store(), MemoryBlobs()
         with model(host) as asked:
             means = Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked))
-            for _ in dispatch(todo, lambda job: rollout(job, store, blobs, means), max_parallel=max_parallel):
-                pass
+            calls = [Call(job) for job in todo]
+            done = Dispatch(calls, lambda job, _: rollout(job, store, blobs, means), max_parallel=max_parallel)
+            assert [each.ending for each in done.results()] == ["played"] * len(todo)
         kept = ("StepTaken", "ModelCalled", "InstanceReset")
         return {job.run: [event for event in events(store, job.run) if event.type in kept] for job in todo}
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,8 +22,9 @@ from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
+from agents.rollouts.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.play import Job, Means, Played, play, started
-from agents.rollouts.record import TRIES, dispatch, rollout, stopwatch
+from agents.rollouts.record import TRIES, abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import MemoryBlobs
@@ -84,6 +85,11 @@ def client(site: Site) -> Iterator[EnvClient]:
 @pytest.fixture
 def room(client: EnvClient) -> Room:
     return Room(client)
+
+
+def dispatched(todo: Sequence[Job], work: Callable[[Job], Played], max_parallel: int) -> Dispatch[Job, Played]:
+    """Independent calls of these jobs."""
+    return Dispatch([Call(job) for job in todo], lambda job, _: work(job), max_parallel=max_parallel)
 
 
 def jobs(seeds: Sequence[int], siblings: int = 1, candidate: Piece | None = None) -> list[Job]:
@@ -263,7 +269,7 @@ def test_a_site_killed_in_the_middle_of_a_sweep_loses_no_run() -> None:
         room = Room(client)
         todo = jobs(range(10), 2)
         assert doomed.pid is not None
-        for number, _ in enumerate(dispatch(todo, room.play, max_parallel=4)):
+        for number, _ in enumerate(dispatched(todo, room.play, 4).outcomes()):
             if number == 9:
                 os.kill(doomed.pid, signal.SIGKILL)
         seen = views(room.store)
@@ -283,7 +289,8 @@ def test_sixteen_at_a_time_twice_and_one_by_one_are_the_same(client: EnvClient) 
 
     def all_of(max_parallel: int) -> dict[str, object]:
         room = Room(client)
-        return {job.run: outcome(played) for job, played in dispatch(todo, room.play, max_parallel=max_parallel)}
+        ended = dispatched(todo, room.play, max_parallel).results()
+        return {each.call.work.run: outcome(each.result) for each in ended if each.result is not None}
 
     first = all_of(16)
     assert len(first) == len(todo) == 48
@@ -291,25 +298,38 @@ def test_sixteen_at_a_time_twice_and_one_by_one_are_the_same(client: EnvClient) 
     assert all_of(1) == first
 
 
-def test_an_error_stops_the_giving_out_and_what_is_under_way_is_recorded(room: Room) -> None:
-    todo = jobs(range(20))
+def test_an_error_takes_nothing_from_the_other_runs(room: Room) -> None:
+    todo = jobs(range(4))
 
     def work(job: Job) -> Played:
         if job is todo[2]:
             raise RuntimeError("disk full")
         return room.play(job)
 
-    with pytest.raises(RuntimeError, match="disk full"):
-        list(dispatch(todo, work, max_parallel=2))
+    ended: tuple[Outcome[Job, Played], ...] = dispatched(todo, work, 2).results()
+    assert [each.ending for each in ended].count("failed") == 1
+    assert str(ended[2].error) == "disk full"
     runs = views(room.store).find(RUNS)
-    assert 1 <= len(runs) < len(todo)
+    assert set(runs) == {job.run for job in todo} - {todo[2].run}
     assert all(run.is_ended for run in runs.values())
 
 
-@pytest.mark.parametrize("max_parallel", [0, -1])
-def test_nothing_at_a_time_is_refused(max_parallel: int, room: Room) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        next(iter(dispatch(jobs([1]), room.play, max_parallel=max_parallel)))
+def test_a_run_that_is_given_up_is_missing_and_what_it_says_later_is_not_recorded(room: Room) -> None:
+    job = jobs([CANONICAL_SEED])[0]
+    assert abandon(job, room.store, room.blobs, "plan", "it took longer than 1 s")
+    room.play(job)
+    assert room.types(job.run) == ["RunStarted", "RunMissing"]
+    assert [(each.reason, each.detail) for each in room.events("RunMissing")] == [
+        ("platform_error", "it took longer than 1 s")
+    ]
+
+
+def test_a_run_that_ended_a_moment_before_is_not_given_up(room: Room) -> None:
+    job = jobs([CANONICAL_SEED])[0]
+    room.play(job)
+    before = room.types(job.run)
+    assert not abandon(job, room.store, room.blobs, "plan", "it took longer than 1 s")
+    assert room.types(job.run) == before
 
 
 # A site of the test's own: what ours never does ----------------------------------------------------------------------

@@ -128,8 +128,8 @@ def ends_of(house: House, sweep: str) -> Ends:
 
 def played(house: House, client: EnvClient, name: str, reporter: Reporter) -> SweepPlanned:
     with_templates = SeedSweep(name, templates({task.task_id: task.instruction for task in ALL_TASKS}), range(50))
-    sweep = plan(house, house.views(), "marketplace", with_templates, rng_seed=7)
-    play_sweep(house, client, sweep, COURSE, reporter, learns=False)
+    sweep = plan(house, house.views(), "marketplace", with_templates, rng_seed=7, learns=False)
+    play_sweep(house, client, sweep, COURSE, reporter)
     return sweep
 
 

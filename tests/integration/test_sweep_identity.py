@@ -9,8 +9,9 @@ import pytest
 from agents.envs.client import EnvClient
 from agents.envs.provider import known_sites, local_site
 from agents.learning.memory import forget_everything
+from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played
-from agents.rollouts.record import dispatch, rollout, stopwatch
+from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import MemoryBlobs
@@ -57,7 +58,8 @@ def test_two_hundred_siblings_sixteen_at_a_time_three_times_end_alike() -> None:
             def work(job: Job) -> Played:
                 return rollout(job, store, blobs, Means(clients[job.environment], BOOK, PromotionRule(), stopwatch))
 
-            return {job.run: outcome(played) for job, played in dispatch(todo, work, max_parallel=16)}
+            ended = Dispatch([Call(job) for job in todo], lambda job, _: work(job), max_parallel=16).outcomes()
+            return {each.call.work.run: outcome(each.result) for each in ended if each.result is not None}
 
         first = round_of()
         assert len(first) == 200

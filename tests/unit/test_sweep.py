@@ -127,3 +127,19 @@ def test_training_seeds_end_before_the_benchmarks_begin_and_none_is_left_out() -
     last = planned(SeedSweep("t", [template()], left), "shop", EMPTY, rng_seed=7)
     assert not fresh_seeds([event, last], course)
     assert min(course.visible_seeds + course.sealed_seeds) >= course.training_seeds
+
+
+def test_a_spec_without_a_state_key_and_a_temperature_is_written_as_before_there_were_any() -> None:
+    spec = sweep(1)[0]
+    assert set(spec.model_dump()) == {
+        "spec_id",
+        "template",
+        "env_seed",
+        "group_id",
+        "sibling_index",
+        "sweep",
+        "candidate",
+    }
+    named = spec.model_copy(update={"state_key": "alex", "temperature_micro": 700_000})
+    assert Spec.model_validate(named.model_dump()) == named
+    assert set(named.model_dump()) - set(spec.model_dump()) == {"state_key", "temperature_micro"}

@@ -1,0 +1,198 @@
+"""The durable queue of rollouts: one job a spec, in the log's own database.
+
+A job holds ids only; what is to be done is read from the log. Jobs can be lost without harm: the log says which specs
+were planned and have not ended. All that puts jobs in holds one lock, so a spec has at most one job, and the jobs of a
+session stand in the order of their specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import psycopg
+from procrastinate import App, SyncPsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job as Queued
+from sqlalchemy import Engine, text
+
+from eventlog.appending import by_call
+from eventlog.codec import encode_append
+from eventlog.database import first_line, schema_of
+from eventlog.errors import LogUnavailable
+from eventlog.events import SweepPlanned
+from eventlog.store import Append, Committed, Outcome
+
+from .state_keys import State, independent, plain_name, session
+
+TASK = "rollout"
+TRIES = 3
+"""How often a job is begun before it is parked: after an error, or after its worker was lost."""
+LOST = f"its worker was lost on the last of {TRIES} tries"
+_LONGEST_STEM = 20  # with its prefix and digest, a queue's name is the name of a channel, of 63 bytes at most
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/queue', 0))")
+_THERE = """SELECT args->>'sweep', args->>'spec' FROM procrastinate_jobs
+    WHERE task_name = %s AND args->>'sweep' = ANY(%s)"""
+_OPEN = text("""SELECT count(*) FROM procrastinate_jobs
+    WHERE queue_name = :queue AND status IN ('todo', 'doing')""")
+_CANCEL = text("""SELECT procrastinate_cancel_job_v1(id, false, false) FROM procrastinate_jobs
+    WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo' ORDER BY id FOR UPDATE""")
+_LOST = text("""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
+    WHERE j.queue_name = :queue AND j.status = 'doing' AND NOT EXISTS (
+        SELECT FROM procrastinate_workers w
+        WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => :after_s))
+    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")
+_AGAIN = text("SELECT procrastinate_retry_job_v2(:id, NULL, NULL, NULL, NULL)")
+_BEAT = text("SELECT procrastinate_update_heartbeat_v1(id) FROM procrastinate_workers WHERE id = ANY(:ids) FOR UPDATE")
+_FAIL = text("SELECT procrastinate_finish_job_v1(:id, 'failed', false)")
+_PARK = text("""INSERT INTO parked_jobs (job, error) VALUES (:id, :error)
+    ON CONFLICT (job) DO UPDATE SET error = excluded.error, at = now()""")
+_PARKED = text("""SELECT j.id, j.args, coalesce(p.error, '') AS error FROM procrastinate_jobs j
+    LEFT JOIN parked_jobs p ON p.job = j.id WHERE j.queue_name = :queue AND j.status = 'failed' ORDER BY j.id""")
+_FORGET = text("UPDATE procrastinate_jobs SET attempts = 0 WHERE id = :id")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The ids of one job. `state_key` names its session, None for an independent spec."""
+
+    sweep: str
+    spec: str
+    state_key: str | None = None
+
+    @property
+    def state(self) -> State:
+        """The resolved state key."""
+        return independent(self.spec) if self.state_key is None else session(self.state_key)
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The job's arguments."""
+        return {"sweep": self.sweep, "spec": self.spec, "state_key": self.state_key}
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A job that is not tried again by itself, and the error of its last try."""
+
+    ticket: Ticket
+    error: str
+
+
+def tickets(sweep: SweepPlanned) -> tuple[Ticket, ...]:
+    """A job for each spec of a sweep, in order."""
+    return tuple(Ticket(sweep.sweep, spec.spec_id, spec.state_key) for spec in sweep.specs)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutQueue:
+    """The jobs of one environment in the project that the engine was opened on."""
+
+    engine: Engine
+    environment: str
+
+    @property
+    def name(self) -> str:
+        """The queue's name: unlike in every project of the database, which share its channels."""
+        return plain_name(f"{self.environment}@{schema_of(self.engine)}", _LONGEST_STEM)
+
+    def plan(self, append: Append, planned: Sequence[Ticket]) -> Outcome:
+        """Append what plans a sweep, and put its jobs in the same transaction: both are there, or neither.
+
+        What was refused, or was appended before, puts none.
+        """
+        with self._locked() as connection:
+            (outcome,) = by_call(connection.cursor(binary=True), [encode_append(append)])
+            if isinstance(outcome, Committed):
+                self._put(connection, planned)
+        return outcome
+
+    def put(self, wanted: Sequence[Ticket]) -> int:
+        """Put the jobs that are not there, in order; how many those were. A parked or cancelled one is there."""
+        if not wanted:
+            return 0
+        with self._locked() as connection:
+            sweeps = sorted({ticket.sweep for ticket in wanted})
+            there = set(connection.execute(_THERE, (TASK, sweeps)).fetchall())
+            lacking = [ticket for ticket in wanted if (ticket.sweep, ticket.spec) not in there]
+            self._put(connection, lacking)
+        return len(lacking)
+
+    def open(self) -> int:
+        """How many jobs wait or are under way."""
+        with self.engine.connect() as connection:
+            return int(connection.execute(_OPEN, {"queue": self.name}).scalar_one())
+
+    def cancel(self, sweep: str) -> int:
+        """Give out no more jobs of a sweep; those under way end. How many were cancelled."""
+        with self.engine.begin() as connection:
+            return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep}).all())
+
+    def rescue(self, after_s: float) -> tuple[tuple[Ticket, ...], tuple[Ticket, ...]]:
+        """Free the jobs of workers that were not heard of for so long: given out again, and parked after TRIES.
+
+        A job keeps its place, so the order of its session holds.
+        """
+        freed, parked = [], []
+        with self.engine.begin() as connection:
+            for row in connection.execute(_LOST, {"queue": self.name, "after_s": after_s}).all():
+                if row.attempts + 1 < TRIES:
+                    connection.execute(_AGAIN, {"id": row.id})
+                    freed.append(Ticket(**row.args))
+                else:
+                    connection.execute(_FAIL, {"id": row.id})
+                    connection.execute(_PARK, {"id": row.id, "error": LOST})
+                    parked.append(Ticket(**row.args))
+        return tuple(freed), tuple(parked)
+
+    def beat(self, workers: Sequence[int]) -> None:
+        """Say that these workers live."""
+        with self.engine.begin() as connection:
+            connection.execute(_BEAT, {"ids": list(workers)})
+
+    def note_error(self, job: int, error: str) -> None:
+        """Keep the error of a job's last try."""
+        with self.engine.begin() as connection:
+            connection.execute(_PARK, {"id": job, "error": error.replace("\0", "")})
+
+    def parked(self) -> tuple[Parked, ...]:
+        """The jobs that are not tried again by themselves, oldest first."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(_PARKED, {"queue": self.name}).all()
+        return tuple(Parked(Ticket(**row.args), row.error) for row in rows)
+
+    def retry_parked(self) -> int:
+        """Give parked jobs out again, each with all its tries; how many those were."""
+        with self.engine.begin() as connection:
+            rows = connection.execute(_PARKED, {"queue": self.name}).all()
+            for row in rows:
+                connection.execute(_AGAIN, {"id": row.id})
+                connection.execute(_FORGET, {"id": row.id})
+        return len(rows)
+
+    @contextmanager
+    def _locked(self) -> Iterator[psycopg.Connection[Any]]:
+        """One transaction, after all others that put jobs. Raises LogUnavailable."""
+        with self.engine.begin() as connection:
+            connection.execute(_LOCK)
+            try:
+                yield cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+            except (psycopg.Error, ConnectorException) as error:
+                raise LogUnavailable(actual=first_line(error.__cause__ or error)) from error
+
+    def _put(self, connection: psycopg.Connection[Any], wanted: Sequence[Ticket]) -> None:
+        if wanted:
+            jobs = [
+                Queued(
+                    queue=self.name,
+                    lock=None if ticket.state_key is None else f"state:{ticket.state.profile}",
+                    queueing_lock=None,
+                    task_name=TASK,
+                    task_kwargs=ticket.args,
+                )
+                for ticket in wanted
+            ]
+            App(connector=SyncPsycopgConnector()).job_manager.batch_defer_jobs(jobs, connection=connection)

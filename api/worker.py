@@ -1,0 +1,195 @@
+"""One process at the log, in any role: a runner plays rollouts of the queue, a projector keeps tables current."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Literal
+
+from agents.envs.environment import Environment
+from agents.envs.errors import EnvironmentFailure
+from agents.executors.executor import Executor
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.play import PLAN, Job, Means, Played
+from agents.rollouts.queue import RolloutQueue, Ticket
+from agents.rollouts.record import abandon, stopwatch
+from agents.rollouts.state_keys import State
+from eventlog.events import PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
+from eventlog.store import Append, Position
+from projections.views import Views
+
+from .backlog import Backlog
+from .decide import known, prices
+from .errors import Unknown
+from .house import House
+from .playing import jobs_of, play_one
+
+ACTOR = "worker"
+_MOST_MET = 16
+
+Role = Literal["runner", "projector"]
+ROLES: tuple[Role, ...] = ("runner", "projector")
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What was planned under one name of a sweep, with what was known and the means in force when it was met here."""
+
+    planned: tuple[SweepPlanned, ...]
+    views: Views
+    means: Means
+
+    def job(self, house: House, spec_id: str) -> Job:
+        """The job of one of its specs. Raises FactMissing."""
+        found = ((event, spec) for event in self.planned for spec in event.specs if spec.spec_id == spec_id)
+        event, spec = known(next(found, None))
+        return jobs_of(house, self.views, event, [spec])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRunner:
+    """Plays jobs of one site into the log. Where the site itself does not answer any more, `lost` is told."""
+
+    house: House
+    client: Environment
+    site: str
+    terms: Terms
+    lost: Callable[[EnvironmentFailure], None]
+    executor: Executor = PLAN
+    rule: PromotionRule = field(default_factory=PromotionRule)
+    met: dict[str, Met] = field(default_factory=dict)
+
+    def play(self, ticket: Ticket, state: State) -> Facts:
+        """Play one spec; nothing where its run has ended. Raises where its job cannot be made or not be recorded."""
+        if self._has_ended(ticket):
+            return {"status": "ended before"}
+        met = self._meet(ticket)
+        facts = _facts(play_one(self.house, met.means, met.job(self.house, ticket.spec), state))
+        if facts.get("reason") == "environment_down":
+            self._look_for_the_site()
+        return facts
+
+    def give_up(self, ticket: Ticket) -> None:
+        """Record a run that takes too long as missing."""
+        why = f"it took longer than {self.terms.timeout_s:g} s"
+        job = self._meet(ticket).job(self.house, ticket.spec)
+        abandon(job, self.house.store, self.house.blobs, self.executor.name, why)
+
+    def _look_for_the_site(self) -> None:
+        try:
+            self.client.health()
+        except EnvironmentFailure as failure:
+            self.lost(failure)
+
+    def _has_ended(self, ticket: Ticket) -> bool:
+        ends = self.house.store.read(stream=f"run/{ticket.spec}", types=["RunFinished", "RunMissing"])
+        return next(ends, None) is not None
+
+    def _meet(self, ticket: Ticket) -> Met:
+        """The sweep of a ticket; read again where it was extended since."""
+        found = self.met.get(ticket.sweep)
+        if found is None or not any(spec.spec_id == ticket.spec for event in found.planned for spec in event.specs):
+            found = self._read(ticket.sweep)
+            if len(self.met) >= _MOST_MET:
+                self.met.clear()
+            self.met[ticket.sweep] = found
+        return found
+
+    def _read(self, name: str) -> Met:
+        events = (recorded.event for recorded in self.house.store.read(stream=f"sweep/{name}"))
+        planned = tuple(event for event in events if isinstance(event, SweepPlanned))
+        if not planned:
+            raise Unknown(
+                what="sweep", actual=name, way_out="Its job is of another log; `flywheel worker` leaves it parked."
+            )
+        views = self.house.views()
+        return Met(planned, views, Means(self.client, prices(views), self.rule, stopwatch, self.executor))
+
+
+def _facts(played: Played) -> Facts:
+    """What is told of a run."""
+    facts: dict[str, object] = {}
+    for event in played.events:
+        match event:
+            case RunFinished():
+                facts["status"] = event.status
+            case RewardGraded():
+                facts |= {"passed": event.passed, "score": event.score}
+            case RunMissing():
+                facts |= {"status": "missing", "reason": event.reason}
+            case _:
+                pass
+    return facts
+
+
+def work(
+    house: House,
+    client: Environment | None,
+    site: str,
+    terms: Terms,
+    tell: Callable[[Notice], None],
+    executor: Executor = PLAN,
+    *,
+    follows: bool,
+) -> None:
+    """Be a runner where there is a client of the site, and a projector where it `follows`, until SIGTERM or SIGINT.
+
+    Rollouts under way end first. Raises WorkerLost, and EnvironmentDown where the site is gone.
+    """
+    asyncio.run(_work(house, client, site, terms, tell, executor, follows=follows))
+
+
+async def _work(
+    house: House,
+    client: Environment | None,
+    site: str,
+    terms: Terms,
+    tell: Callable[[Notice], None],
+    executor: Executor = PLAN,
+    *,
+    follows: bool,
+) -> None:
+    stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    lost: list[EnvironmentFailure] = []
+
+    def gone(failure: EnvironmentFailure) -> None:
+        lost.append(failure)
+        loop.call_soon_threadsafe(stop.set)
+
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
+    if client is not None:
+        runner = _runner(SiteRunner(house, client, site, terms, gone, executor), tell)
+        tasks.append(asyncio.create_task(runner.run(stop)))
+    if follows:
+        once = terms.until_empty and client is None
+        tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=not once)))
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    if client is not None:
+        await asyncio.wait(tasks[:2])
+    ended.set()
+    for result in [*await asyncio.gather(*tasks, return_exceptions=True), *lost]:
+        if isinstance(result, Exception):
+            raise result
+
+
+def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
+    """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
+    at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
+    queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site)
+    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms)
+
+
+def project(house: House, ended: Event, *, follow: bool) -> None:
+    """Keep every projection at the head, until told to stop; or only bring them there."""
+    after = house.store.head()
+    house.projector.catch_up(after)
+    if follow:
+        for batch in house.store.subscribe(after=after, until=lambda _: ended.is_set()):
+            house.projector.catch_up(Position(batch[-1].position))

@@ -1,0 +1,267 @@
+"""The durable queue: put with the sweep or not at all, never twice, freed when a worker is lost, parked with errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Event, Thread
+
+import pytest
+from sqlalchemy import Engine, text
+
+from agents.learning.memory import forget_everything
+from agents.rollouts.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.errors import WorkerLost
+from agents.rollouts.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tickets
+from agents.rollouts.state_keys import State
+from agents.rollouts.sweep import SeedSweep, planned
+from api.backlog import Backlog
+from api.exclusive import only_controller
+from api.house import House
+from eventlog.errors import LogUnavailable
+from eventlog.events import RunMissing, SweepPlanned
+from eventlog.store import Append, Committed, Conflict, Repeated
+from tests.conftest import Database
+from tests.integration.test_rollouts import MADE
+
+PATIENCE_S = 60.0
+QUICK = Terms(max_parallel=2, rescue_after_s=0.6, heartbeat_s=0.1, until_empty=True)
+
+
+def a_sweep(name: str = "s1", seeds: int = 2) -> SweepPlanned:
+    """Two specs for each seed, one of them in the session `k`."""
+    event = planned(SeedSweep(name, MADE[:1], range(seeds), 2), "marketplace", forget_everything("base")[0], rng_seed=7)
+    specs = [spec.model_copy(update={"state_key": "k"} if spec.sibling_index else {}) for spec in event.specs]
+    return event.model_copy(update={"specs": tuple(specs)})
+
+
+def append_of(event: SweepPlanned) -> Append:
+    return Append(f"sweep/{event.sweep}", (event,), "test", expect=0, key=f"sweep:{event.sweep}")
+
+
+@pytest.fixture
+def queue(empty_engine: Engine) -> RolloutQueue:
+    return RolloutQueue(empty_engine, "marketplace")
+
+
+def jobs(queue: RolloutQueue) -> list[tuple[str, str, str | None]]:
+    """Each job's spec, status and lock, in order."""
+    with queue.engine.connect() as connection:
+        found = connection.execute(
+            text("SELECT args->>'spec', status::text, lock FROM procrastinate_jobs ORDER BY id")
+        ).all()
+    return [(spec, status, lock) for spec, status, lock in found]
+
+
+@dataclass
+class Worker:
+    """A worker in a thread of this process, and what it told."""
+
+    queue: RolloutQueue
+    play: Callable[[Ticket], None]
+    terms: Terms = QUICK
+    told: list[Notice] = field(default_factory=list)
+    raised: list[Exception] = field(default_factory=list)
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def run(self) -> None:
+        def play(ticket: Ticket, _: State) -> Facts:
+            self.play(ticket)
+            return {}
+
+        runner = Runner(self.queue, play, lambda _: None, lambda: 0, self.told.append, self.terms)
+        try:
+            self._loop.run_until_complete(runner.run(self._stop))
+        except WorkerLost as error:
+            self.raised.append(error)
+        finally:
+            self._loop.close()
+
+    def start(self) -> Thread:
+        thread = Thread(target=self.run)
+        thread.start()
+        return thread
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+
+    def kinds(self) -> list[str]:
+        return [notice.kind for notice in self.told]
+
+
+def test_a_sweep_and_its_jobs_are_there_together(queue: RolloutQueue, empty_house: House) -> None:
+    event = a_sweep()
+    assert isinstance(queue.plan(append_of(event), tickets(event)), Committed)
+    assert [each.event for each in empty_house.store.read()] == [event]
+    lock = f"state:{tickets(event)[1].state.profile}"
+    assert jobs(queue) == [(spec.spec_id, "todo", lock if spec.state_key else None) for spec in event.specs]
+
+
+def test_neither_is_there_where_the_jobs_cannot_be_put(queue: RolloutQueue, empty_house: House) -> None:
+    event = a_sweep()
+    with pytest.raises(LogUnavailable, match="unsupported Unicode"):
+        queue.plan(append_of(event), [*tickets(event), Ticket("s1", "x", "k\0")])
+    assert list(empty_house.store.read()) == []
+    assert jobs(queue) == []
+
+
+def test_planning_again_or_in_vain_puts_no_jobs(queue: RolloutQueue) -> None:
+    event = a_sweep()
+    queue.plan(append_of(event), tickets(event))
+    before = jobs(queue)
+    assert isinstance(queue.plan(append_of(event), tickets(event)), Repeated)
+    other = replace(append_of(event), key="another")
+    assert isinstance(queue.plan(other, tickets(event)), Conflict)
+    assert jobs(queue) == before
+
+
+def test_many_that_put_the_same_jobs_at_once_put_each_once_and_in_order(queue: RolloutQueue) -> None:
+    wanted = [Ticket("s", f"run{number}", "k") for number in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        added = list(pool.map(lambda _: queue.put(wanted), range(4)))
+    assert sorted(added) == [0, 0, 0, 20]
+    assert [spec for spec, _, _ in jobs(queue)] == [ticket.spec for ticket in wanted]
+    assert queue.put([]) == 0
+
+
+def test_queues_of_projects_and_environments_never_share_a_channel(queue: RolloutQueue) -> None:
+    names = {queue.name, RolloutQueue(queue.engine, "helpdesk").name, RolloutQueue(queue.engine, "é" * 200).name}
+    assert len(names) == 3
+    assert all(len(f"procrastinate_queue_v1#{name}".encode()) < 64 for name in names)
+    RolloutQueue(queue.engine, "é" * 200).put([Ticket("s", "x")])
+
+
+def test_what_was_lost_is_put_again_from_the_log_and_what_ended_is_not(queue: RolloutQueue, empty_house: House) -> None:
+    event, store = a_sweep(), empty_house.store
+    queue.plan(append_of(event), tickets(event))
+    first = event.specs[0]
+    missing = RunMissing(run=first.spec_id, group=first.group_id, reason="platform_error", detail="x")
+    store.append([Append(f"run/{first.spec_id}", (missing,), "test")])
+    before = jobs(queue)
+    backlog = Backlog(empty_house, "marketplace")
+    assert backlog.refill(queue) == 0
+    with queue.engine.begin() as connection:
+        connection.execute(text("DELETE FROM procrastinate_jobs"))
+    assert backlog.refill(queue) == len(event.specs) - 1
+    assert jobs(queue) == before[1:]
+    assert Backlog(empty_house, "helpdesk").refill(RolloutQueue(queue.engine, "helpdesk")) == 0
+    later = a_sweep("s2")
+    store.append([append_of(later)])
+    assert backlog.refill(queue) == len(later.specs)
+
+
+def test_a_run_of_any_name_that_ended_is_not_put_again(queue: RolloutQueue, empty_house: House) -> None:
+    event = a_sweep()
+    named = tuple(spec.model_copy(update={"spec_id": f"other-{place}"}) for place, spec in enumerate(event.specs))
+    event = event.model_copy(update={"specs": named})
+    empty_house.store.append([append_of(event)])
+    missing = RunMissing(run="other-0", group="g", reason="platform_error", detail="x")
+    empty_house.store.append([Append("run/other-0", (missing,), "test")])
+    assert Backlog(empty_house, "marketplace").refill(queue) == len(event.specs) - 1
+
+
+def test_while_a_controller_works_on_the_site_its_sweeps_are_left_to_it(
+    queue: RolloutQueue, empty_house: House
+) -> None:
+    event = a_sweep()
+    empty_house.store.append([append_of(event)])
+    backlog = Backlog(empty_house, "marketplace")
+    with only_controller(queue.engine, "marketplace"):
+        assert backlog.refill(queue) == 0
+    assert backlog.refill(queue) == len(event.specs)
+
+
+def test_a_job_that_raises_is_tried_again_then_parked_with_its_error_and_given_out_again_when_asked(
+    queue: RolloutQueue,
+) -> None:
+    tried: list[str] = []
+
+    def play(ticket: Ticket) -> None:
+        tried.append(ticket.spec)
+        if ticket.spec == "bad":
+            raise KeyError("no such\0thing")
+
+    bad = Ticket("s", "bad", "k")
+    queue.put([bad, Ticket("s", "good", "k"), Ticket("s", "free")])
+    worker = Worker(queue, play)
+    worker.run()
+    assert tried.count("bad") == TRIES
+    assert [kind for kind in worker.kinds() if kind in ("failed", "parked")] == ["failed"] * (TRIES - 1) + ["parked"]
+    assert queue.parked() == (Parked(bad, "KeyError: 'no such\\x00thing'"),)
+    assert tried.index("good") > max(place for place, name in enumerate(tried) if name == "bad")
+    assert queue.put([bad]) == 0
+
+    assert queue.retry_parked() == 1
+    assert queue.parked() == ()
+    Worker(queue, play).run()
+    assert tried.count("bad") == 2 * TRIES
+    queue.retry_parked()
+    Worker(queue, lambda _: None).run()
+    assert jobs(queue) == []
+
+
+def test_a_lost_workers_jobs_keep_their_place_and_are_parked_when_they_lose_too_many(queue: RolloutQueue) -> None:
+    wanted = [Ticket("s", "a0", "k"), Ticket("s", "a1", "k"), Ticket("s", "x")]
+    queue.put(wanted)
+    take = text("SELECT spec FROM (SELECT (procrastinate_fetch_job_v2(NULL, :worker)).args->>'spec' AS spec) f")
+    for number in range(1, TRIES + 1):
+        with queue.engine.begin() as connection:
+            worker = connection.execute(text("SELECT worker_id FROM procrastinate_register_worker_v1()")).scalar_one()
+            taken = [connection.execute(take, {"worker": worker}).scalar_one() for _ in range(2)]
+            assert taken == ["a0", "x"]
+        assert queue.rescue(after_s=60) == ((), ())
+        freed, parked = queue.rescue(after_s=0)
+        assert [ticket.spec for ticket in (parked if number == TRIES else freed)] == ["a0", "x"]
+        assert queue.rescue(after_s=0) == ((), ())
+    assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a0", "failed"), ("a1", "todo"), ("x", "failed")]
+    assert {each.error for each in queue.parked()} == {LOST}
+
+
+def test_a_worker_told_to_stop_is_heard_of_until_what_is_under_way_has_ended(queue: RolloutQueue) -> None:
+    begun, release = Event(), Event()
+
+    def slow(_: Ticket) -> None:
+        begun.set()
+        assert release.wait(PATIENCE_S)
+
+    queue.put([Ticket("s", "a0", "k"), Ticket("s", "a1", "k")])
+    worker = Worker(queue, slow, replace(QUICK, until_empty=False))
+    thread = worker.start()
+    try:
+        assert begun.wait(PATIENCE_S)
+        worker.stop()
+        rescued = [queue.rescue(QUICK.rescue_after_s) for _ in heartbeats(queue, 20)]
+    finally:
+        release.set()
+        thread.join()
+    assert rescued == [((), ())] * 20
+    assert (worker.kinds(), worker.raised) == (["played"], [])
+    assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a1", "todo")]
+
+
+def heartbeats(queue: RolloutQueue, number: int) -> list[object]:
+    """Wait for so many different signs of life of the one worker."""
+    seen: list[object] = []
+    while len(seen) < number:
+        with queue.engine.connect() as connection:
+            sign = connection.execute(text("SELECT last_heartbeat FROM procrastinate_workers")).scalar_one()
+        if sign not in seen:
+            seen.append(sign)
+    return seen
+
+
+def test_a_worker_that_loses_its_queue_says_so(queue: RolloutQueue, empty_database: Database) -> None:
+    begun = Event()
+    queue.put([Ticket("s", "x")])
+    worker = Worker(queue, lambda _: begun.set(), replace(QUICK, until_empty=False))
+    thread = worker.start()
+    assert begun.wait(PATIENCE_S)
+    with queue.engine.begin() as connection:  # as another worker does that takes this one for lost
+        connection.execute(text("DELETE FROM procrastinate_workers"))
+    queue.put([Ticket("s", "y")])
+    thread.join(PATIENCE_S)
+    assert [type(error) for error in worker.raised] == [WorkerLost]
+    assert [(spec, status) for spec, status, _ in jobs(queue)] == [("y", "todo")]
