@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import RunStatus, Step
-
 from ..envs.contract import Instance
-from ..envs.pages import Absent, Page, Session
+from ..envs.pages import Session
 from ..plans import Plan
-from .executor import Assignment, Execution, Taken, Verified, Watch, outcome_of, unwatched
+from .executor import Assignment, Execution, Watch, unwatched
+from .surface import HttpSurface
+from .walk import walk
 
 NAME: Final = "plan"
 
@@ -30,48 +29,5 @@ class PlanExecutor:
 
 
 def execute(plan: Plan, session: Session, *, max_steps: int, watch: Watch = unwatched) -> Execution:
-    """Walk the plan. Raises EnvironmentDown where the site does not answer: that is no outcome of the agent."""
-    taken: list[Taken] = []
-    verified: list[Verified] = []
-    for step in _walk(plan[:max_steps], session):
-        taken.append(step)
-        if (found := watch(step)) is not None:
-            verified.append(found)
-        if step.outcome != "ok":
-            return Execution(tuple(taken), "halted", verified=tuple(verified))
-    status: RunStatus = "completed" if len(plan) <= max_steps else "out_of_budget"
-    return Execution(tuple(taken), status, verified=tuple(verified))
-
-
-def _walk(plan: Plan, session: Session) -> Iterator[Taken]:
-    page: Page | None = None
-    for index, step in enumerate(plan):
-        try:
-            moved = _act(step, page, session)
-        except Absent as absent:
-            yield Taken(index, step, absent.problem, None, None)
-            continue
-        if moved is None:
-            yield Taken(index, step, "ok", None, None)
-            continue
-        page = moved
-        yield Taken(index, step, outcome_of(page.status), page.status, page.text())
-
-
-def _act(step: Step, page: Page | None, session: Session) -> Page | None:
-    """Do one step; a page if it led to one. Raises Absent."""
-    label = step.label or ""
-    if step.type == "navigate":
-        return session.open(step.url or "/")
-    if page is None:
-        raise Absent("no_such_link" if step.type == "click" else "no_such_field", label)
-    match step.type:
-        case "click":
-            return session.open(page.link(label).path)
-        case "fill_field":
-            page.fill(label, step.value or "")
-        case "select_option":
-            page.choose(label, step.value or "")
-        case "submit":
-            return session.submit(page, label)
-    return None
+    """Walk the plan over a session. Raises EnvironmentDown."""
+    return walk(plan, HttpSurface(session), max_steps=max_steps, watch=watch)

@@ -1,0 +1,43 @@
+"""Walking a plan on a surface: step by step, as far as the first that fails."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from eventlog.events import RunStatus, Step
+
+from ..plans import Plan
+from .executor import Execution, Taken, Verified, Watch, unwatched
+from .surface import Surface
+
+Pictures = Literal["every step", "pages", "none"]
+"""After which steps a screenshot is kept: all of them, those that led to a page, or none."""
+
+
+def walk(
+    plan: Plan, surface: Surface, *, max_steps: int, watch: Watch = unwatched, pictures: Pictures = "none"
+) -> Execution:
+    """Walk the plan. Raises EnvironmentDown where the site does not answer: that is no outcome of the agent."""
+    taken: list[Taken] = []
+    verified: list[Verified] = []
+    for index, step in enumerate(plan[:max_steps]):
+        taken.append(_taken(index, step, surface, pictures))
+        if (found := watch(taken[-1])) is not None:
+            verified.append(found)
+        if taken[-1].outcome != "ok":
+            return Execution(tuple(taken), "halted", verified=tuple(verified))
+    status: RunStatus = "completed" if len(plan) <= max_steps else "out_of_budget"
+    return Execution(tuple(taken), status, verified=tuple(verified))
+
+
+def _taken(index: int, step: Step, surface: Surface, pictures: Pictures) -> Taken:
+    acted = surface.act(step)
+    is_drawn = pictures == "every step" or (pictures == "pages" and acted.led)
+    return Taken(
+        index,
+        step,
+        acted.outcome,
+        acted.http_status,
+        surface.text() if acted.led else None,
+        surface.screenshot() if is_drawn else None,
+    )
