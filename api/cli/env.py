@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from agents.envs.client import EnvClient
+from agents.envs.miniwob.served import is_installed
+from agents.envs.miniwob.tasks import SITE, TASKS
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sites.conditions import Conditions, read_conditions
 
@@ -18,12 +20,15 @@ app = typer.Typer(help="Environments: list, serve.", no_args_is_help=True)
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the simulated sites and the tasks they grade."""
+    """List the simulated sites and the tasks they grade, and those of MiniWoB++ where its pages are installed."""
     rows = [
         {"site": name, "task": task.task_id, "cluster": task.cluster, "instruction": task.instruction}
         for name, kind in known_sites().items()
         for task in kind.tasks
     ]
+    if is_installed():
+        told = [task.told() for task in TASKS.values()]
+        rows += [{"site": SITE, "task": t.task_id, "cluster": t.cluster, "instruction": t.instruction} for t in told]
     listing(rows, ("site", "task", "cluster", "instruction"), as_json=as_json, empty="no sites")
 
 
