@@ -20,7 +20,7 @@ import pytest
 
 from agents.envs.contract import Instance
 from agents.envs.errors import EnvironmentDown, InstanceClosed, UnknownTask
-from agents.envs.miniwob.environment import NOT_DONE, WRONG, MiniWob
+from agents.envs.miniwob.environment import LEFT, NOT_DONE, WRONG, MiniWob
 from agents.envs.miniwob.errors import UnknownPage
 from agents.envs.miniwob.served import pages_folder
 from agents.envs.miniwob.tabs import HEIGHT, WIDTH, Tabs, open_tabs
@@ -268,8 +268,10 @@ def test_a_page_is_never_left_and_its_first_result_stays(tmp_path: Path) -> None
             for label in ("right", "wrong"):
                 hands.act(Step(type="click", intent="end", label=label))
                 assert env.oracle(instance, env.name).passed
-            own.tab(instance.instance).read("() => { document.body.replaceChildren(); window.core = undefined; }")
-            assert hands.look().shown == ()
+            tab = own.tab(instance.instance)
+            tab.call("leaving", lambda: tab.page.goto("about:blank"))
+            graded = env.oracle(instance, env.name)
+            assert (graded.passed, graded.reasons, hands.look().shown) == (False, (LEFT,), ())
 
 
 def job(task: str, seed: int, siblings: int = 1) -> list[Job]:
