@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from agents.envs.client import EnvClient
+from agents.envs.miniwob.served import is_installed
+from agents.envs.miniwob.tasks import SITE, TASKS
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
@@ -32,6 +34,8 @@ def list_(
     """List the simulated sites and the tasks they grade, or the tasks of one that runs elsewhere."""
     if url is None and sandbox is None:
         told = {name: kind.tasks for name, kind in known_sites().items()}
+        if is_installed():
+            told[SITE] = tuple(task.told() for task in TASKS.values())
     else:
         told = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
     rows = [

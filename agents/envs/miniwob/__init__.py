@@ -1,0 +1,1 @@
+"""MiniWoB++ as a foreign environment: its pages in a headless Chromium of ours, one environment for each task."""

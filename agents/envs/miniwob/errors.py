@@ -1,0 +1,19 @@
+"""What MiniWoB++ needs and may lack."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class PagesMissing(FlywheelError):
+    """The pages of MiniWoB++ are not there: {actual}. Expected the folder `html` of the distribution miniwob.
+    `make setup` installs it, and so does `pip install --no-deps --requirement requirements/miniwob.txt`."""
+
+
+class BrowserMissing(FlywheelError):
+    """Chromium cannot be driven: {actual}. Expected the extra `browser` and a Chromium.
+    Run `pip install 'flywheel[browser]'`, and install the package chromium of your system."""
+
+
+class UnknownPage(FlywheelError):
+    """There is no MiniWoB++ task {actual!r} here: expected one of {expected}."""

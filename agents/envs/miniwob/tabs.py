@@ -1,0 +1,224 @@
+"""One headless Chromium in a thread of its own, and a tab in a context of its own for each open instance.
+
+Playwright is bound to its thread. Everything that it does happens in one event loop there; callers from any thread hand
+over what is to be done and wait for it, so that many runs are played side by side. Nothing is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ..errors import EnvironmentDown, InstanceClosed
+from . import scripts
+from .errors import BrowserMissing
+from .served import PREFIX, pages_folder, serving
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Page, Playwright, Route
+
+T = TypeVar("T")
+WIDTH: Final = 160
+HEIGHT: Final = 210
+TIMEOUT_S: Final = 60.0
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+FLAGS: Final = ("--disable-dev-shm-usage", "--disable-gpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One instance's page. Its mouse, keyboard and pictures are for agents; `read` is not.
+
+    Every method raises EnvironmentDown where the page or its browser is gone.
+    """
+
+    instance: str
+    url: str
+    task: str
+    seed: int
+    page: Page
+    call: Callable[[str, Callable[[], Awaitable[Any]]], Any]
+
+    def read(self, script: str) -> Any:
+        """What one of our own scripts says of the page."""
+        return self.call("a reading", lambda: self.page.evaluate(script))
+
+    def click_at(self, x: int, y: int) -> None:
+        """Move the mouse there and click."""
+        self.call("a click", lambda: self.page.mouse.click(x, y))
+
+    def press_key(self, key: str) -> None:
+        """Press a key: `Enter`, `Tab`, `Control+A`."""
+        self.call("a key", lambda: self.page.keyboard.press(key))
+
+    def type_text(self, text: str) -> None:
+        """Type, sign by sign, into what has the focus."""
+        self.call("typing", lambda: self.page.keyboard.type(text))
+
+    def scroll(self, pixels: int) -> None:
+        """Turn the mouse wheel; positive is down."""
+        self.call("scrolling", lambda: self.page.mouse.wheel(0, pixels))
+
+    def screenshot(self) -> bytes:
+        """The window as PNG."""
+        picture: bytes = self.call("a screenshot", lambda: self.page.screenshot(caret="hide"))
+        return picture
+
+
+class Tabs:
+    """All open tabs; may be shared by threads. A Chromium that died is started again with the next instance."""
+
+    def __init__(self, portal: BlockingPortal, executable: str) -> None:
+        self.origin = "http://127.0.0.1/"
+        self._portal = portal
+        self._executable = executable
+        self._served: set[str] = set()
+        self._tabs: dict[str, Tab] = {}
+        self._driver: Playwright | None = None
+        self._browser: Browser | None = None
+        self._starting = asyncio.Lock()
+
+    def open(self, instance: str, task: str, seed: int) -> Tab:
+        """Open the page of a task (`click-button`) for an instance, seed it and begin. Raises EnvironmentDown."""
+        self.close(instance)
+        self._served.add(instance)
+        url = f"{self.origin}/{PREFIX}/{instance}/miniwob/{task}.html"
+        try:
+            opened = self.call("reset", lambda: self._opened(url, seed))
+        except EnvironmentDown:
+            self._served.discard(instance)
+            raise
+        self._tabs[instance] = tab = Tab(instance, url, task, seed, opened, self.call)
+        return tab
+
+    def tab(self, instance: str) -> Tab:
+        """The tab of an open instance. Raises InstanceClosed."""
+        if instance not in self._tabs:
+            raise InstanceClosed(url=self.origin, actual=instance)
+        return self._tabs[instance]
+
+    def serves(self, instance: str) -> bool:
+        """Whether the pages of an instance are there."""
+        return instance in self._served
+
+    def close(self, instance: str) -> None:
+        """Close an instance's tab, if it has one; its pages are gone afterwards."""
+        self._served.discard(instance)
+        tab = self._tabs.pop(instance, None)
+        if tab is not None:
+            with suppress(EnvironmentDown):
+                self.call("close", tab.page.context.close)
+
+    def call(self, operation: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Have something done in the browser's thread. Raises EnvironmentDown if it fails or takes too long."""
+        from playwright.async_api import Error  # noqa: PLC0415 (heavy)
+
+        waiting = self._portal.start_task_soon(ask)
+        try:
+            return waiting.result(TIMEOUT_S)
+        except (Error, TimeoutError) as problem:
+            waiting.cancel()
+            said = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+            raise EnvironmentDown(url=self.origin, operation=operation, actual=said, timeout_s=TIMEOUT_S) from problem
+
+    def stop(self) -> None:
+        """End the browser; no instance is open afterwards."""
+        self._served.clear()
+        self._tabs.clear()
+        self._portal.call(self._stopped)
+
+    async def _opened(self, url: str, seed: int) -> Page:
+        browser = await self._chromium()
+        context = await browser.new_context(
+            viewport={"width": WIDTH, "height": HEIGHT},
+            locale="en-US",
+            timezone_id="UTC",
+            reduced_motion="reduce",
+            accept_downloads=False,
+            service_workers="block",
+        )
+        try:
+            return await _begun(context, url, seed)
+        except BaseException:
+            await context.close()
+            raise
+
+    async def _chromium(self) -> Browser:
+        async with self._starting:
+            if self._browser is None or not self._browser.is_connected():
+                await self._stopped()
+                from playwright.async_api import async_playwright  # noqa: PLC0415 (heavy)
+
+                self._driver = await async_playwright().start()
+                self._browser = await self._driver.chromium.launch(
+                    executable_path=self._executable,
+                    args=[*FLAGS, *_only(self.origin)],
+                    chromium_sandbox=os.geteuid() != 0,
+                )
+            return self._browser
+
+    async def _stopped(self) -> None:
+        from playwright.async_api import Error  # noqa: PLC0415 (heavy)
+
+        browser, driver = self._browser, self._driver
+        self._browser = self._driver = None
+        with suppress(Error):
+            if browser is not None:
+                await browser.close()
+        if driver is not None:
+            await driver.stop()
+
+
+def _only(origin: str) -> tuple[str, ...]:
+    """Flags that leave nothing but the pages' own server to be reached: everything else goes to a closed port."""
+    return "--proxy-server=127.0.0.1:9", f"--proxy-bypass-list=<-loopback>;{urlsplit(origin).netloc}"
+
+
+async def _begun(context: BrowserContext, url: str, seed: int) -> Page:
+    await context.add_init_script(scripts.LISTEN)
+    page = await context.new_page()
+    page.set_default_timeout(TIMEOUT_S * 1000)
+    await page.goto(url)
+    # Of one width, for the pages' generator takes a seed and its own repetition (1, 11, 111) for the same.
+    await page.evaluate(scripts.START, f"{seed:016}")
+    await context.route("**/*", _stay)
+    context.on("page", lambda opened: opened.close())
+    return page
+
+
+async def _stay(route: Route) -> None:
+    """Once a task has begun, its page stays: a browser that is answered 204 leaves the page that it has as it is."""
+    if route.request.is_navigation_request():
+        await route.fulfill(status=HTTPStatus.NO_CONTENT)
+    else:
+        await route.fallback()
+
+
+@contextmanager
+def open_tabs(pages: Path | None = None, executable: Path | None = None) -> Iterator[Tabs]:
+    """Serve the pages and keep a Chromium for them; both end with the context. Raises PagesMissing, BrowserMissing."""
+    folder = pages_folder() if pages is None else pages
+    found = str(executable) if executable else next((path for path in map(shutil.which, NAMES) if path), None)
+    if found is None:
+        raise BrowserMissing(actual=f"none of {', '.join(NAMES)} is on the path")
+    if find_spec("playwright") is None:
+        raise BrowserMissing(actual="Playwright is not installed")
+    with start_blocking_portal("asyncio", name="miniwob") as portal:
+        tabs = portal.call(Tabs, portal, found)
+        with serving(folder, tabs.serves) as origin:
+            tabs.origin = origin
+            try:
+                yield tabs
+            finally:
+                tabs.stop()

@@ -1,0 +1,78 @@
+"""What an agent sees of a page: the instruction, and what is visible with its box in pixels of the window. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..contract import Answer
+
+FIELDS: Final = frozenset({"input", "textarea", "select"})
+
+
+class Shown(Answer):
+    """One visible thing: its kind (an HTML tag), its box (left, top, width, height), where to click it, its looks."""
+
+    kind: str
+    box: tuple[int, int, int, int]
+    at: tuple[int, int]
+    type: str = ""
+    text: str = ""
+    label: str = ""
+    value: str = ""
+    color: str = ""
+    options: tuple[str, ...] = ()
+    is_checked: bool = False
+    is_enabled: bool = True
+    is_focused: bool = False
+
+    @property
+    def is_field(self) -> bool:
+        """Whether it takes text or a choice."""
+        return self.kind in FIELDS
+
+    def line(self, name: str = "") -> str:
+        """All of it in one line; `name` is what a field is called."""
+        left, top, width, height = self.box
+        kind = f"{self.kind}:{self.type}" if self.type else self.kind
+        words = [f'"{self.text}"' if self.text else "", f"({name})" if name else "", self.color]
+        words += [f"= {self.value!r}" if self.value else "", f"[{' | '.join(self.options)}]" if self.options else ""]
+        words += [word for word, holds in self._states() if holds]
+        return " ".join([f"{left},{top} {width}x{height} {kind}", *filter(None, words)])
+
+    def _states(self) -> tuple[tuple[str, bool], ...]:
+        return ("checked", self.is_checked), ("disabled", not self.is_enabled), ("focused", self.is_focused)
+
+
+class View(Answer):
+    """A page as it is seen now: what it asks for, and everything visible in the order of the page."""
+
+    instruction: str
+    shown: tuple[Shown, ...]
+
+    def text(self) -> str:
+        """The view as compact text: the instruction, then a line for each visible thing."""
+        names = {id(field): name for name, field in self.named()}
+        return "\n".join([self.instruction, *(each.line(names.get(id(each), "")) for each in self.shown)])
+
+    def named(self) -> tuple[tuple[str, Shown], ...]:
+        """The fields and what they are called: by their own label, the words right before them, or `field 2`."""
+        found: list[tuple[str, Shown]] = []
+        before = ""
+        for each in self.shown:
+            if each.is_field:
+                found.append((each.label or before or f"field {len(found) + 1}", each))
+            before = "" if each.is_field or each.kind == "button" else each.text.rstrip(":")
+        return tuple(found)
+
+    def fields(self, *types: str) -> tuple[Shown, ...]:
+        """Everything that takes text or a choice, of these types where any are given."""
+        return tuple(each for each in self.shown if each.is_field and (not types or each.type in types))
+
+    def field(self, name: str) -> Shown | None:
+        """The field that is called so."""
+        return next((field for called, field in self.named() if called == name), None)
+
+    def with_text(self, text: str) -> Shown | None:
+        """What has exactly these words: of several the one that takes a click, else the last."""
+        found = [each for each in self.shown if each.text == text]
+        return max(found, key=lambda each: each.kind in {"button", "a", "span"}, default=None)

@@ -1,0 +1,98 @@
+"""MiniWoB++ without a browser: what a view says of a page, how scripts answer it, and what may be missing."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from agents.envs.miniwob import served
+from agents.envs.miniwob.errors import BrowserMissing, PagesMissing
+from agents.envs.miniwob.served import is_installed, pages_folder
+from agents.envs.miniwob.tabs import open_tabs
+from agents.envs.miniwob.tasks import TASKS, task_named
+from agents.envs.miniwob.view import Shown, View
+from agents.executors.miniwob_scripts import SCRIPTS, Lost
+
+
+def shown(kind: str, at: tuple[int, int] = (5, 5), **facts: object) -> Shown:
+    return Shown.model_validate({"kind": kind, "box": (at[0] - 5, at[1] - 5, 10, 10), "at": at, **facts})
+
+
+FORM = View(
+    instruction='Enter the username "ann" and the password "x1" into the text fields and press login.',
+    shown=(
+        shown("label", text="Username:"),
+        shown("input", (20, 30), type="text", value="a"),
+        shown("input", (20, 60), type="password", is_enabled=False),
+        shown("input", (20, 90), type="checkbox", label="Stay", is_checked=True),
+        shown("select", (20, 120), options=("Red", "Blue"), value="Red", is_focused=True),
+        shown("button", (20, 150), text="Login"),
+    ),
+)
+
+
+def test_a_view_is_the_instruction_and_a_line_for_each_visible_thing() -> None:
+    assert FORM.text().splitlines() == [
+        FORM.instruction,
+        '0,0 10x10 label "Username:"',
+        "15,25 10x10 input:text (Username) = 'a'",
+        "15,55 10x10 input:password (field 2) disabled",
+        "15,85 10x10 input:checkbox (Stay) checked",
+        "15,115 10x10 select (field 4) = 'Red' [Red | Blue] focused",
+        '15,145 10x10 button "Login"',
+    ]
+
+
+def test_a_field_is_found_by_what_it_is_called() -> None:
+    assert [name for name, _ in FORM.named()] == ["Username", "field 2", "Stay", "field 4"]
+    assert FORM.field("Stay") == FORM.shown[3]
+    assert FORM.field("Password") is None
+
+
+def test_of_equal_words_the_one_that_takes_a_click_is_meant() -> None:
+    view = View(instruction="", shown=(shown("span", (9, 9), text="amet"), shown("div", text="amet")))
+    assert view.with_text("amet") == view.shown[0]
+
+
+def test_a_script_goes_from_view_to_view_and_is_lost_where_nothing_fits() -> None:
+    solving = SCRIPTS["login-user"](FORM)
+    assert next(solving).value == "20,30"
+    assert solving.send(FORM).value == "ann"
+    assert solving.send(FORM).value == "20,60"
+    assert solving.send(FORM).value == "x1"
+    assert solving.send(FORM).value == "20,150"
+    with pytest.raises(Lost):
+        next(SCRIPTS["click-color"](FORM))
+
+
+@pytest.mark.parametrize(
+    ("problem", "answer"), [("x + 2 = 43", "41"), ("2 + x = 43", "41"), ("x - 2 = 43", "45"), ("2 - x = 43", "-41")]
+)
+def test_equations_are_solved_for_x(problem: str, answer: str) -> None:
+    view = View(instruction="", shown=(shown("div", text=problem), shown("input", type="text")))
+    solving = SCRIPTS["simple-algebra"](view)
+    next(solving)
+    assert solving.send(view).value == answer
+
+
+def test_every_task_has_a_page_in_the_distribution() -> None:
+    assert is_installed()
+    assert [name for name in TASKS if not (pages_folder() / "miniwob" / f"{name}.html").is_file()] == []
+    assert task_named("miniwob.click-link") is task_named("click-link") is TASKS["click-link"]
+
+
+def test_without_its_pages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(served, "distribution", none)
+    assert not is_installed()
+    with pytest.raises(PagesMissing, match=r"requirements/miniwob\.txt"), open_tabs():
+        pass
+
+
+def test_without_a_browser_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BrowserMissing, match="extra `browser`"), open_tabs():
+        pass
