@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,30 @@ def test_a_browser_that_died_is_started_again(own: OwnSite, tmp_path: Path) -> N
         with mortal.visit(own.root) as surface:
             assert surface.act(go("/boats")).outcome == "ok"
     assert len(started.read_text().split()) == 2
+
+
+INTERRUPTED = """
+import signal, sys
+from agents.executors.browser import Chromium
+from api.settings import read_settings
+from eventlog.events import Step
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with Chromium(read_settings().browser) as chromium, chromium.visit(sys.argv[1]) as surface:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(surface.act(Step(type="navigate", intent="go", url="/boats")).outcome)
+"""
+
+
+def test_an_interrupt_of_the_terminal_does_not_reach_the_browser(own: OwnSite) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, own.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2],
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.communicate(b"\n")[0] == b"ok\n"

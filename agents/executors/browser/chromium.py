@@ -29,6 +29,13 @@ FLAGS: Final = ("--disable-dev-shm-usage", "--disable-gpu", "--font-render-hinti
 TIMEOUT_S: Final = 10.0
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Its children have a session of their own: Ctrl-C lets runs end, and the browser must not die under them."""
+
+    async def subprocess_exec(self, *program: Any, **options: Any) -> Any:
+        return await super().subprocess_exec(*program, start_new_session=True, **options)
+
+
 class Chromium:
     """A headless Chromium. Entering it starts it and raises BrowserMissing or BrowserNotStarted.
 
@@ -42,7 +49,7 @@ class Chromium:
         self._program = program
         self._timeout_s = timeout_s
         self._headers = dict(extra_headers or {})
-        self._loop = asyncio.new_event_loop()
+        self._loop = _Loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chromium", daemon=True)
         self._driver: Playwright | None = None
         self._browser: Browser | None = None
