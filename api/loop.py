@@ -5,10 +5,12 @@ What is next is read from the log alone, so a killed process resumes where the l
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from agents.envs.admission import check_admitted
 from agents.envs.client import EnvClient
+from agents.envs.errors import NotAdmitted
 from agents.learning.credit import credits_of
 from agents.learning.memory import forget_everything, piece_of, remember
 from agents.rewards import DEFAULT_PRICES
@@ -39,16 +41,20 @@ from .playing import Reporter, pieces_of, play_jobs
 
 @dataclass(frozen=True)
 class Controller:
-    """The fast loop over one site."""
+    """The fast loop over one site; `admit` probes and admits it where nobody has yet (None: somebody has to, first)."""
 
     house: House
     client: EnvClient
     site: str
     course: Course
     reporter: Reporter
+    admit: Callable[[], None] | None = None
 
     def run(self) -> str:
-        """Go on until a verdict was reached or nothing is left to try; says why it stopped. Raises ControllerBusy."""
+        """Go on until a verdict was reached or nothing is left to try; says why it stopped.
+
+        Raises ControllerBusy, NotAdmitted.
+        """
         with only_controller(self.house.engine, self.site):
             return self._run()
 
@@ -74,18 +80,33 @@ class Controller:
                     return step.why
 
     def _begin(self) -> None:
-        """The facts without which nothing can run: prices, a first champion, a frozen benchmark."""
+        """The facts without which nothing can run: prices, a first champion, an admitted site, a frozen benchmark."""
         artifact, blob = forget_everything(BASE)
         self.house.blobs.put([blob])
         first = ChampionPointed(artifact=artifact, by="genesis", reason="the bare plans", evaluation=None)
-        frozen = self._benchmark()
         self.house.store.append(
             [
                 Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1"),
                 Append("champion", (first,), ACTOR, expect=0, key="champion:genesis"),
-                Append(f"benchmark/{frozen.benchmark}", (frozen,), ACTOR, expect=0, key=f"freeze:{frozen.benchmark}"),
             ]
         )
+        self._see_admission()
+        frozen = self._benchmark()
+        key = f"freeze:{frozen.benchmark}"
+        self.house.store.append([Append(f"benchmark/{frozen.benchmark}", (frozen,), ACTOR, expect=0, key=key)])
+
+    def _see_admission(self) -> None:
+        """Only an admitted site is swept or frozen into a benchmark. Raises NotAdmitted."""
+        try:
+            self._check_admission()
+        except NotAdmitted:
+            if self.admit is None:
+                raise
+            self.admit()
+            self._check_admission()
+
+    def _check_admission(self) -> None:
+        check_admitted(self.house.views(), self.site, self.client.health().tasks)
 
     def _benchmark(self) -> BenchmarkFrozen:
         course = self.course
@@ -108,6 +129,7 @@ class Controller:
         return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == self.site)
 
     def _plan(self, views: PostgresViews) -> None:
+        self._check_admission()
         before = self._sweeps()
         number = len(before) + 1
         artifact, blob = remember(views, champion(views).pointed().weights)

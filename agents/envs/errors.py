@@ -55,3 +55,13 @@ class SiteNotReady(FlywheelError):
 
 class BadSiteUrl(FlywheelError):
     """The address {actual!r} of the site {site} cannot be used: expected http:// or https:// with a host."""
+
+
+class NotAdmitted(FlywheelError):
+    """The environment {environment} is not admitted: {actual}. Expected one whose probes all passed with the tasks that it grades now.
+    Run `flywheel env probe {environment}`, or for a site that runs elsewhere `flywheel env probe URL --admin-url URL`."""
+
+
+class AdmittedOtherwise(FlywheelError):
+    """The environment was admitted on this probe before, at position {actual}, by somebody else or for another reason:
+    expected one admission for each probe. Probe it again to admit it anew."""

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
 from agents.envs.client import EnvClient
+from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sites.conditions import Conditions, read_conditions
+from agents.envs.sites.site import Kind
+from projections.environments import ENVIRONMENTS, EnvironmentState
 
-from .output import ERR, AsJson, emit_json, facts, listing
+from ..reading import read_position
+from .output import ERR, AsJson, AsOf, emit_json, facts, listing, opened
+from .probing import probe, reset
 
-app = typer.Typer(help="Environments: list, serve.", no_args_is_help=True)
+app = typer.Typer(help="Environments: list, probe, reset, serve.", no_args_is_help=True)
+app.command()(probe)
+app.command()(reset)
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """List the simulated sites and the tasks they grade."""
-    rows = [
-        {"site": name, "task": task.task_id, "cluster": task.cluster, "instruction": task.instruction}
-        for name, kind in known_sites().items()
-        for task in kind.tasks
-    ]
-    listing(rows, ("site", "task", "cluster", "instruction"), as_json=as_json, empty="no sites")
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List our sites and others that were probed, the tasks they grade, and since when they are admitted."""
+    with opened() as house:
+        states = house.views(read_position(house.store, as_of)).find(ENVIRONMENTS)
+    rows = [row for name, kind in known_sites().items() for row in _known(name, kind, states.get(name))]
+    rows += [row for name, state in states.items() if name not in known_sites() for row in _probed(state)]
+    shown = rows if as_json else [{**row, "admitted": row["admitted"] or "no"} for row in rows]
+    listing(shown, ("site", "admitted", "task", "cluster", "instruction"), as_json=as_json, empty="no sites")
+
+
+def _known(name: str, kind: Kind, state: EnvironmentState | None) -> Iterator[dict[str, Any]]:
+    is_admitted = state is not None and state.admits(tasks_digest(kind.tasks))
+    since = state.admitted_since if state is not None and is_admitted else None
+    for task in kind.tasks:
+        yield {
+            "site": name,
+            "admitted": since,
+            "task": task.task_id,
+            "cluster": task.cluster,
+            "instruction": task.instruction,
+        }
+
+
+def _probed(state: EnvironmentState) -> Iterator[dict[str, Any]]:
+    """A site that runs elsewhere, with the tasks that it graded when it was probed."""
+    since = state.admitted_since if state.admits(state.tasks_digest) else None
+    for task in state.tasks:
+        yield {"site": state.environment, "admitted": since, "task": task, "cluster": None, "instruction": None}
 
 
 def _client(site: Site) -> EnvClient:

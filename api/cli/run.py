@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
+from ..admitting import admit_at_first_use
 from ..decide import Course
 from ..house import House
 from ..loop import Controller
@@ -62,7 +64,9 @@ def run(
 def _go(house: House, site: Site, course: Course) -> str:
     reporter = TerminalReporter()
     with EnvClient(site.admin_url, site.admin_token) as client:
-        why = Controller(house, client, site.name, course, reporter).run()
+        # A site that runs elsewhere is admitted by whoever knows it.
+        admit = None if site.pid is None else partial(admit_at_first_use, house, site, client, reporter)
+        why = Controller(house, client, site.name, course, reporter, admit).run()
     built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site.name))
     if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, built, "controller")

@@ -9,6 +9,7 @@ from typing import get_args
 
 from .champion import ChampionPointed
 from .datasets import DatasetFrozen, Query, Refused, SftQuery
+from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
 from .event import Event, FrozenModel
 from .gate import (
     ArmSummary,
@@ -53,7 +54,9 @@ from .runs import (
 )
 
 AnyEvent = (
-    SweepPlanned
+    EnvironmentProbed
+    | EnvironmentAdmitted
+    | SweepPlanned
     | RunStarted
     | InstanceReset
     | StepTaken
@@ -94,6 +97,8 @@ __all__ = [
     "Change",
     "DatasetFrozen",
     "Decision",
+    "EnvironmentAdmitted",
+    "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
     "FollowLink",
@@ -106,6 +111,8 @@ __all__ = [
     "MissingCause",
     "PieceKind",
     "PriceBookSet",
+    "ProbeOutcome",
+    "ProbeResult",
     "PromotionRule",
     "Query",
     "Refused",
@@ -124,6 +131,7 @@ __all__ = [
     "RunsWithdrawn",
     "SftQuery",
     "Spec",
+    "StartFingerprint",
     "Step",
     "StepOutcome",
     "StepTaken",
