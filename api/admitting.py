@@ -28,7 +28,7 @@ class Probed:
     admitted: Position | None
 
 
-def probe(house: House, target: Target, reporter: Reporter, actor: str, *, reason: str | None) -> Probed:
+def probe_and_record(house: House, target: Target, reporter: Reporter, actor: str, *, reason: str | None) -> Probed:
     """Ask every probe and record the report; where nothing failed and a `reason` is given, admit.
 
     Raises EnvironmentDown where the site stops answering: then nothing is recorded.
@@ -52,6 +52,6 @@ def admit_at_first_use(house: House, site: Site, client: EnvClient, reporter: Re
     if before is not None and not before.failed and before.tasks_digest == tasks_digest(target.tasks):
         admit(house.store, before, ACTOR, FIRST_USE)
         return
-    for result in probe(house, target, reporter, ACTOR, reason=FIRST_USE).state.probes:
+    for result in probe_and_record(house, target, reporter, ACTOR, reason=FIRST_USE).state.probes:
         if result.outcome == "failed":
             reporter.say(f"{result.name} failed: {result.detail}")

@@ -7,8 +7,10 @@ nothing of where an instance is served.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -132,7 +134,7 @@ class Session:
         self._client = httpx2.Client(
             timeout=timeout_s,
             follow_redirects=True,
-            transport=transport,
+            transport=transport or httpx2.HTTPTransport(verify=_trusted()),
             trust_env=False,
             max_redirects=5,
             event_hooks={"request": [self._stay]},
@@ -194,6 +196,12 @@ class Session:
     def _is_inside(self, address: httpx2.URL) -> bool:
         bare = str(address.copy_with(query=None, fragment=None))
         return bare.startswith(self.root) or bare + "/" == self.root
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Reading the trusted certificates takes longer than a whole visit, so it is done once."""
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 def _parsed(answer: httpx2.Response) -> html.HtmlElement:

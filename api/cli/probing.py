@@ -14,8 +14,7 @@ from agents.envs.probing.local import target_of
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import Site, local_site, site_at
 
-from ..admitting import Probed
-from ..admitting import probe as probed
+from ..admitting import Probed, probe_and_record
 from ..settings import read_settings
 from .output import ERR, AsJson, TerminalReporter, emit_json, facts, opened, say, table
 
@@ -40,7 +39,7 @@ def probe(
     chosen = _seeds(seeds)
     with opened() as house, _running(site, admin_url) as (running, client):
         target = target_of(running, client, seeds=chosen, rng_seed=rng_seed)
-        found = probed(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
+        found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
     emit_json(_plain(found)) if as_json else _show(found)
     if found.state.failed:
         raise typer.Exit(1)
@@ -56,7 +55,8 @@ def reset(
     as_json: AsJson = False,
 ) -> None:
     """Mint an instance of a site that runs and print its address, to look at it in a browser."""
-    with EnvClient(site_at("site", url=admin_url, admin_url=admin_url, admin_token="").admin_url, _token()) as client:
+    there = site_at(admin_url, url=admin_url, admin_url=admin_url, admin_token=_token())
+    with EnvClient(there.admin_url, there.admin_token) as client:
         made = client.reset(seed, instance=instance, repeat=repeat)
         told: dict[str, object] = {
             "site": client.health().site,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
@@ -137,6 +138,7 @@ def test_a_report_is_the_same_for_the_same_seeds(monkeypatch: pytest.MonkeyPatch
 
 def test_a_site_that_is_gone_gets_no_report() -> None:
     with local_site("helpdesk") as site, target_at(site, (0, 1)) as target:
+
         def vanish(_: Target) -> str:
             with started("helpdesk") as other:
                 other.kill()
@@ -190,7 +192,7 @@ def scores_zero() -> Iterator[Started]:
 
 
 @contextmanager
-def remembers(starts: list[str]) -> Iterator[Started]:
+def of_another_making(starts: list[str]) -> Iterator[Started]:
     """The second process is of another making than the first."""
     starts.append("once more")
     with started("helpdesk" if len(starts) == 1 else "marketplace") as found:
@@ -202,7 +204,7 @@ def remembers(starts: list[str]) -> Iterator[Started]:
     [
         (survives, "a page still answers"),
         (scores_zero, "the oracle still answers"),
-        (lambda starts=[]: remembers(starts), "a fresh process makes another instance of seed 0"),  # noqa: B006
+        (partial(of_another_making, []), "a fresh process makes another instance of seed 0"),
     ],
 )
 def test_a_process_that_is_not_down_when_it_is_dead_is_found(start: Callable[[], object], words: str) -> None:

@@ -119,10 +119,9 @@ class Target:
         """Do a task on an instance with the answer of a seed, and have it judged. Raises Skipped."""
         if self.solve is None:
             raise Skipped("no known solution was given")
-        with self.visit(instance) as session:
-            # The answer of another seed need not be on these pages; the oracle says what came of it.
-            with suppress(Absent):
-                self.solve(session, task_id, seed)
+        # The answer of another seed need not be on these pages; the oracle says what came of it.
+        with self.visit(instance) as session, suppress(Absent):
+            self.solve(session, task_id, seed)
         return self.environment.oracle(instance, task_id)
 
     def used(self, instance: Instance, seed: int, *, turn: int = 0) -> None:
