@@ -5,7 +5,7 @@ What is next is read from the log alone, so a killed process resumes where the l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
@@ -26,6 +26,7 @@ from projections.failures import FAILURES, clusters
 from projections.rewrites import REWRITES
 from projections.views import PostgresViews
 
+from .admitting import see_admission
 from .decide import ACTOR, Course, benchmark_name, champion, decide, describe, fresh_seeds, known
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
@@ -36,7 +37,10 @@ from .sweeping import Draw, biased, credit, first_facts, next_name, plan, play_s
 
 @dataclass(frozen=True)
 class Controller:
-    """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor."""
+    """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor.
+
+    `admit` probes and admits the site where nobody has yet (None: somebody has to, first).
+    """
 
     house: House
     client: Environment
@@ -44,9 +48,13 @@ class Controller:
     course: Course
     reporter: Reporter
     executor: Executor = PLAN
+    admit: Callable[[], None] | None = None
 
     def run(self) -> str:
-        """Go on until a verdict was reached or nothing is left to try; says why it stopped. Raises ControllerBusy."""
+        """Go on until a verdict was reached or nothing is left to try; says why it stopped.
+
+        Raises ControllerBusy, NotAdmitted.
+        """
         with only_controller(self.house.engine, self.site):
             return self._run()
 
@@ -73,8 +81,9 @@ class Controller:
                     return step.why
 
     def _begin(self) -> None:
-        """The facts without which nothing can be judged: prices, a first champion, a frozen benchmark."""
+        """The facts without which nothing can be judged: prices, a first champion, an admitted site, a benchmark."""
         first_facts(self.house)
+        see_admission(self.house, self.client, self.site, self.admit)
         frozen = self._benchmark()
         request = Append(f"benchmark/{frozen.benchmark}", (frozen,), ACTOR, expect=0, key=f"freeze:{frozen.benchmark}")
         self.house.store.append([request])
@@ -98,6 +107,7 @@ class Controller:
         return sweeps_of(self.house.store, self.site)
 
     def _plan(self, views: PostgresViews) -> None:
+        see_admission(self.house, self.client, self.site, None)
         before = self._sweeps()
         candidates = sorted(key for key, state in views.find(REWRITES).items() if state.status == "candidate")
         generator = self._generator(views, before)

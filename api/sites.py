@@ -37,10 +37,21 @@ ANEW = Where()
 """Nowhere yet: one of our own sites, started for the command."""
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A site that serves, and the environment over it. `is_ours` says whether it was started for this."""
+
+    site: Site
+    environment: Environment
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the site is a process of ours."""
+        return self.site.pid is not None
+
+
 @contextmanager
-def environment_of(
-    house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None
-) -> Iterator[Environment]:
+def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """A site ready to be played on. One of a single instance is leased over the house's database.
 
     Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed.
@@ -48,9 +59,9 @@ def environment_of(
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
     with running as site, connect(site, dialect) as environment:
         if dialect is None or not dialect.one_instance:
-            yield environment
+            yield Placed(site, environment)
         else:
-            yield leased(environment, DatabaseLeases(house.engine, this_process()))
+            yield Placed(site, leased(environment, DatabaseLeases(house.engine, this_process())))
 
 
 @contextmanager

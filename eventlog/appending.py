@@ -23,7 +23,7 @@ from .chain import microseconds
 from .codec import Encoded, EncodedAppend
 from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated
 
-MOST_BY_CALL = 20
+MOST_BY_CALL = 100
 """Events up to which one call was measured to be faster than COPY with its round trips."""
 
 _REQUEST = ("text", "integer", "bigint", "text", "integer", "bytea", "integer")

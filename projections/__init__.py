@@ -7,6 +7,7 @@ from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
 from .costs import COSTS
+from .environments import ENVIRONMENTS
 from .failures import FAILURES
 from .groups import GROUPS
 from .judges import JUDGES
@@ -23,6 +24,7 @@ ALL: tuple[AnyFold, ...] = (
     CHAMPIONS,
     CHECKPOINTS,
     COSTS,
+    ENVIRONMENTS,
     FAILURES,
     GROUPS,
     JUDGES,

@@ -97,3 +97,13 @@ class SandboxFailed(EnvironmentFailure):
 
 class DaytonaMissing(FlywheelError):
     """Daytona's own library is not installed: expected {expected}. Install flywheel with the extra `daytona`."""
+
+
+class NotAdmitted(FlywheelError):
+    """The environment {environment} is not admitted: {actual}. Expected one whose probes all passed with the tasks that it grades now.
+    Run `flywheel env probe {environment}`, or for a site that runs elsewhere `flywheel env probe URL --admin-url URL`."""
+
+
+class AdmittedOtherwise(FlywheelError):
+    """The environment was admitted on this probe before, at position {actual}, by somebody else or for another reason:
+    expected one admission for each probe. Probe it again to admit it anew."""

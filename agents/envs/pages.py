@@ -7,8 +7,10 @@ nothing of where an instance is served.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -162,7 +164,7 @@ class Session:
             headers=headers,
             timeout=timeout_s,
             follow_redirects=True,
-            transport=transport,
+            transport=transport or httpx2.HTTPTransport(verify=_trusted()),
             trust_env=False,
             max_redirects=5,
             event_hooks={"request": [self._stay]},
@@ -216,6 +218,12 @@ class Session:
     def _stay(self, request: httpx2.Request) -> None:
         if not is_inside(self.root, request.url):
             raise leads_out(self.root, request.method, str(request.url))
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Reading the trusted certificates takes longer than a whole visit, so it is done once."""
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 def rooted(address: str) -> str:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
 from agents.envs.client import EnvClient
+from agents.envs.contract import TaskText
 from agents.envs.miniwob.served import is_installed
 from agents.envs.miniwob.tasks import SITE, TASKS
+from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
+from projections.environments import ENVIRONMENTS, EnvironmentState
 
+from ..reading import read_position
 from ..sites import Where
-from .output import ERR, AsJson, emit_json, facts, listing
+from .output import ERR, AsJson, AsOf, emit_json, facts, listing, opened
+from .probing import probe, reset
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
 
-app = typer.Typer(help="Environments: list, observe, serve.", no_args_is_help=True)
+app = typer.Typer(help="Environments: list, probe, reset, observe, serve.", no_args_is_help=True)
+app.command()(probe)
+app.command()(reset)
 
 
 @app.command("list")
@@ -29,21 +37,47 @@ def list_(
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
+    as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the simulated sites and the tasks they grade, or the tasks of one that runs elsewhere."""
-    if url is None and sandbox is None:
-        told = {name: kind.tasks for name, kind in known_sites().items()}
-        if is_installed():
-            told[SITE] = tuple(task.told() for task in TASKS.values())
-    else:
+    """List our sites and others that were probed, or one that runs elsewhere: their tasks, and since when admitted."""
+    elsewhere = url is not None or sandbox is not None
+    told = _ours() if not elsewhere else None
+    if told is None:
         told = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
-    rows = [
-        {"site": name, "task": task.task_id, "cluster": task.cluster, "instruction": task.instruction}
-        for name, tasks in told.items()
-        for task in tasks
-    ]
-    listing(rows, ("site", "task", "cluster", "instruction"), as_json=as_json, empty="no tasks are named")
+    with opened() as house:
+        states = house.views(read_position(house.store, as_of)).find(ENVIRONMENTS)
+    rows = [row for name, tasks in told.items() for row in _known(name, tasks, states.get(name))]
+    if not elsewhere:
+        rows += [row for name, state in states.items() if name not in told for row in _probed(state)]
+    shown = rows if as_json else [{**row, "admitted": row["admitted"] or "no"} for row in rows]
+    listing(shown, ("site", "admitted", "task", "cluster", "instruction"), as_json=as_json, empty="no tasks are named")
+
+
+def _ours() -> dict[str, tuple[TaskText, ...]]:
+    """Our sites, and MiniWoB++ where its pages are installed."""
+    told = {name: kind.tasks for name, kind in known_sites().items()}
+    return told | {SITE: tuple(task.told() for task in TASKS.values())} if is_installed() else told
+
+
+def _known(name: str, tasks: tuple[TaskText, ...], state: EnvironmentState | None) -> Iterator[dict[str, Any]]:
+    is_admitted = state is not None and state.admits(tasks_digest(tasks))
+    since = state.admitted_since if state is not None and is_admitted else None
+    for task in tasks:
+        yield {
+            "site": name,
+            "admitted": since,
+            "task": task.task_id,
+            "cluster": task.cluster,
+            "instruction": task.instruction,
+        }
+
+
+def _probed(state: EnvironmentState) -> Iterator[dict[str, Any]]:
+    """A site that runs elsewhere, with the tasks that it graded when it was probed."""
+    since = state.admitted_since if state.admits(state.tasks_digest) else None
+    for task in state.tasks:
+        yield {"site": state.environment, "admitted": since, "task": task, "cluster": None, "instruction": None}
 
 
 app.command("observe")(observe_command)

@@ -18,6 +18,7 @@ from gate.figures import decimal, dollars
 from projections.rewrites import REWRITES
 from projections.variance import GroupClass
 
+from ..admitting import admitting, see_admission
 from ..decide import Course, fresh_seeds
 from ..errors import Unknown
 from ..exclusive import only_controller
@@ -26,7 +27,7 @@ from ..house import House
 from ..progress import SweepProgress, progress_of
 from ..reading import read_position
 from ..seeking import Limits, Sought, classes, seek
-from ..sites import Where, environment_of
+from ..sites import Where, placed_at
 from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, sweeps_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
@@ -93,13 +94,15 @@ def sweep(
     course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
-        environment_of(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as client,
+        placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
         executor_of(executor, house.settings, model=model) as doing,
         only_controller(house.engine, site),
     ):
         if for_grpo:
             refuse_without_logprobs(doing)
+        client = placed.environment
         first_facts(house)
+        see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
         generator = SeedSweep(
@@ -146,13 +149,15 @@ def biased_(
     course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
-        environment_of(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as client,
+        placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
         executor_of(executor, house.settings, model=model) as doing,
         only_controller(house.engine, site),
     ):
         if for_grpo:
             refuse_without_logprobs(doing)
+        client = placed.environment
         first_facts(house)
+        see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
         draw = Draw(taken, instances, siblings, rng_seed, [round(each * _MICRO) for each in temperature or ()])

@@ -11,17 +11,17 @@ from typing import Annotated
 
 import typer
 
-from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
+from ..admitting import admitting
 from ..decide import Course
 from ..executing import Way, executor_of
 from ..house import House
 from ..loop import Controller
-from ..sites import Where, environment_of
+from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
 from .sites import AdminUrl, Url
@@ -53,16 +53,18 @@ def run(
     course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel, verify_steps=verify_steps)
     with opened() as house:
         with (
-            environment_of(house, site, Where(url, admin_url)) as environment,
+            placed_at(house, site, Where(url, admin_url)) as placed,
             executor_of(executor, house.settings) as doing,
         ):
-            why = _go(house, environment, site, course, doing)
+            why = _go(house, placed, course, doing)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def _go(house: House, environment: Environment, site: str, course: Course, executor: Executor) -> str:
-    why = Controller(house, environment, site, course, TerminalReporter(), executor).run()
+def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:
+    reporter, site = TerminalReporter(), placed.site.name
+    admit = admitting(house, placed, reporter)
+    why = Controller(house, placed.environment, site, course, reporter, executor, admit).run()
     built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, built, "controller")

@@ -15,7 +15,7 @@ from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue
 
 from ..executing import Way, executor_of
-from ..sites import Where, environment_of
+from ..sites import Where, placed_at
 from ..worker import ROLES, Role, work
 from .output import TerminalReporter, opened
 from .sites import AdminUrl, Url
@@ -57,7 +57,7 @@ def worker(
         queue, client = RolloutQueue(house.engine, site), None
         doing: Executor = PLAN
         if "runner" in chosen:
-            client = stack.enter_context(environment_of(house, site, Where(url, admin_url)))
+            client = stack.enter_context(placed_at(house, site, Where(url, admin_url))).environment
             doing = stack.enter_context(executor_of(executor, house.settings))
             if retry_parked:
                 tell("again", count=queue.retry_parked())

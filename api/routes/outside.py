@@ -16,6 +16,8 @@ PREFIX = "ext-"
 """What the name of a run from outside begins with; none of ours does."""
 
 RESERVED = {
+    "EnvironmentProbed": "`flywheel env probe`",
+    "EnvironmentAdmitted": "`flywheel env probe`",
     "SweepPlanned": "`flywheel run`",
     "JudgeOpined": "`flywheel runs grade --judge`",
     "RewriteProposed": "`flywheel run`",

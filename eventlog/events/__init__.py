@@ -9,6 +9,7 @@ from typing import get_args
 
 from .champion import ChampionPointed
 from .datasets import DatasetFrozen, Query, Refused, SftQuery
+from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
 from .event import Event, FrozenModel
 from .gate import (
     ArmSummary,
@@ -58,7 +59,9 @@ from .runs import (
 )
 
 AnyEvent = (
-    SweepPlanned
+    EnvironmentProbed
+    | EnvironmentAdmitted
+    | SweepPlanned
     | RunStarted
     | InstanceReset
     | StepTaken
@@ -103,6 +106,8 @@ __all__ = [
     "CheckName",
     "DatasetFrozen",
     "Decision",
+    "EnvironmentAdmitted",
+    "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
     "FollowLink",
@@ -117,6 +122,8 @@ __all__ = [
     "ModelRole",
     "PieceKind",
     "PriceBookSet",
+    "ProbeOutcome",
+    "ProbeResult",
     "PromotionRule",
     "Query",
     "Refused",
@@ -138,6 +145,7 @@ __all__ = [
     "SftQuery",
     "Share",
     "Spec",
+    "StartFingerprint",
     "Step",
     "StepOutcome",
     "StepTaken",

@@ -9,16 +9,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from api import datasets, embedded
+from api.admitting import admit_at_first_use
 from api.cli.db import migrated
 from api.decide import Course
 from api.house import open_house
 from api.loop import Controller
 from api.settings import Settings
+from api.sites import Placed
 from eventlog.events import SftQuery
 from eventlog.transfer import export_log
 from gate import promote
@@ -53,7 +56,8 @@ def make(file: Path) -> int:
                 max_parallel=1,
             )
             with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:
-                controller = Controller(house, client, site.name, course, Quiet())
+                admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+                controller = Controller(house, client, site.name, course, Quiet(), admit=admit)
                 sys.stderr.write(controller.run() + "\n")
                 first = house.views()
                 datasets.freeze(house.store, datasets.build(house.store, house.blobs, first, SftQuery()), "golden")

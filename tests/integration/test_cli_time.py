@@ -25,7 +25,6 @@ NO_STATE = frozenset(
         ("diff",),  # of the two positions it is given
         ("what-if",),  # up to --to
         ("replay",),  # up to --to
-        ("env", "list"),  # of the sites, not of the log
         ("blobs", "list"),  # of the bytes that are kept now
         ("blobs", "verify"),
         ("db", "status"),
@@ -47,6 +46,8 @@ CHANGES = (
     "withdraw",
     "sweep",
     "grade",
+    "probe",
+    "reset",
 )
 """The last words of commands that do something."""
 

@@ -27,6 +27,7 @@ from gate.promote import open_evaluation, point
 from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS
+from tests.admitted import admitted
 
 COURSE = Course(
     seeds_per_round=6,
@@ -70,6 +71,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     def meanwhile() -> None:
         point(house.store, house.views(), BY_HAND, "a trial", "ann")
 
+    admitted(house.store, "marketplace")
     said = Controller(house, client, "marketplace", COURSE, Watching(meanwhile)).run()
     assert said == "eval-1 was decided: void"
     pointed = champion(house.views())
@@ -128,6 +130,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     def killed() -> None:
         raise Stopped
 
+    admitted(house.store, "marketplace")
     with pytest.raises(Stopped):
         Controller(house, client, "marketplace", COURSE, Watching(killed)).run()
     challenger = house.views().find(VERDICTS)["eval-1"].artifacts()[1]

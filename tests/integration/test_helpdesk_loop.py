@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
+from api.admitting import admit_at_first_use
 from api.decide import Course
 from api.house import House
 from api.loop import Controller
+from api.sites import Placed
 from eventlog.events import SweepPlanned
 from projections.rewrites import REWRITES
 from tests.golden.make import Quiet
@@ -23,7 +27,8 @@ COURSE = Course(
 def test_the_fast_loop_cures_the_helpdesks_moved_inbox(empty_house: House) -> None:
     house = empty_house
     with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        said = Controller(house, client, site.name, COURSE, Quiet()).run()
+        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+        said = Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
     assert said == "eval-1 was decided: promote"
     sweeps = [recorded.event for recorded in house.store.read(types=["SweepPlanned"])]
     played = {each.template_id for event in sweeps if isinstance(event, SweepPlanned) for each in event.templates}

@@ -18,6 +18,7 @@ from api.whatif.definitions import reward_in_force, rule_in_force
 from eventlog.events import PromotionRule
 from projections.difference import difference
 from projections.runs import RUNS
+from tests.admitted import admitted
 
 from .test_evaluate import Watching
 
@@ -36,6 +37,7 @@ def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_
     client: EnvClient, empty_house: House
 ) -> None:
     house = empty_house
+    admitted(house.store, "marketplace")
     Controller(house, client, "marketplace", COURSE, Watching()).run()
     views, head = house.views(), house.store.head()
 

@@ -1,0 +1,1 @@
+"""What an environment must show before anything is learned there or judged there."""

@@ -1,0 +1,106 @@
+"""Probes of the grader: who must not pass, who must, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import random
+from http import HTTPStatus
+from typing import Final
+
+from ..contract import Graded, TaskText
+from .target import CONTROL, Failed, Skipped, Target
+from .walking import walk
+
+STEPS: Final = 12
+"""Pages of one random walk after the first."""
+WALKS_EACH: Final = 4
+"""Random walks for each seed."""
+LUCK: Final = 10
+"""A task may be passed by at most one of so many random walks."""
+DRAWS: Final = 16
+"""Instances in which a control task has to be won at least once."""
+
+
+def null_agent(target: Target) -> str:
+    """Nothing is done, then the first page is only looked at: no task may pay for that."""
+    for seed in target.seeds:
+        with target.minted(seed) as instance:
+            for done in ("without any action", "after one look at the first page"):
+                for task in target.tasks:
+                    graded = target.environment.oracle(instance, task.task_id)
+                    if graded.passed or graded.score_micro:
+                        raise Failed(f"{task.task_id} at seed {seed} {_paid(graded)} {done}")
+                with target.visit(instance) as session:
+                    session.open("/")
+    return f"{len(target.tasks)} tasks at {len(target.seeds)} seeds pay nothing for nothing"
+
+
+def random_agent(target: Target) -> str:
+    """Random walks must not break the site, and must not pass what takes more than luck."""
+    walks = [(seed, number) for seed in target.seeds for number in range(WALKS_EACH)]
+    passes = dict.fromkeys((task.task_id for task in target.graded_by_deeds), 0)
+    for seed, number in walks:
+        with target.minted(seed, repeat=number) as instance:
+            with target.visit(instance) as session:
+                rng = random.Random(f"probe/walk/{target.rng_seed}/{seed}/{number}")  # noqa: S311 (repeatable)
+                for page in walk(session, rng, STEPS):
+                    if page.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                        where = page.path.partition("?")[0]
+                        raise Failed(f"a random walk at seed {seed} met status {page.status} at {where}")
+            for task_id in passes:
+                passes[task_id] += target.environment.oracle(instance, task_id).passed
+    for task_id, count in passes.items():
+        if count * LUCK > len(walks):
+            raise Failed(f"{task_id} was passed by {count} of {len(walks)} random walks; expected 1 in {LUCK} at most")
+    return (
+        f"{len(walks)} walks of {STEPS} steps broke no page; the luckiest task was passed {max([0, *passes.values()])}x"
+    )
+
+
+def oracle_agent(target: Target) -> str:
+    """A known solution passes every task; of a control task, at least one of a few instances is won."""
+    for task in target.tasks:
+        if task.cluster == CONTROL:
+            _won(target, task)
+            continue
+        for seed in target.seeds:
+            with target.minted(seed) as instance:
+                graded = target.solved(instance, task.task_id, seed)
+            if not graded.passed:
+                raise Failed(f"{task.task_id} at seed {seed} is failed by its known solution: {_why(graded)}")
+    return f"{len(target.tasks)} tasks at {len(target.seeds)} seeds are passed by those who know the answer"
+
+
+def _won(target: Target, task: TaskText) -> None:
+    for repeat in range(DRAWS):
+        with target.minted(target.seeds[0], repeat=repeat) as instance:
+            if target.solved(instance, task.task_id, target.seeds[0]).passed:
+                return
+    raise Failed(f"{task.task_id} was never won in {DRAWS} instances; expected chance to grant some")
+
+
+def looking_only(target: Target) -> str:
+    """Grading, twice for each task, leaves an instance as it is, and says the same both times."""
+    seed = target.seeds[0]
+    with target.minted(seed) as instance:
+        for when in ("fresh", "used"):
+            before = target.environment.state(instance), target.environment.mutations(instance)
+            for task in target.tasks:
+                first, second = (target.environment.oracle(instance, task.task_id) for _ in range(2))
+                if first != second:
+                    raise Failed(f"{task.task_id} of a {when} instance was graded twice and differently")
+            if (target.environment.state(instance), target.environment.mutations(instance)) != before:
+                raise Failed(f"grading changed a {when} instance")
+            if when == "fresh":
+                try:
+                    target.used(instance, seed)
+                except Skipped:
+                    return "a fresh instance is graded without being changed; none could be used"
+    return f"{len(target.tasks)} tasks are graded twice alike, and nothing changes by it"
+
+
+def _paid(graded: Graded) -> str:
+    return "is passed" if graded.passed else f"scores {graded.score_micro} millionths"
+
+
+def _why(graded: Graded) -> str:
+    return "; ".join(graded.reasons) or "the oracle gave no reason"

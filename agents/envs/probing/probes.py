@@ -1,0 +1,105 @@
+"""The table of probes, and one report over all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from eventlog.chain import digest
+from eventlog.events import EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
+
+from ..contract import TaskText
+from ..errors import EnvironmentDown, EnvironmentFailure
+from . import access, grading, seeding
+from .target import Failed, Skipped, Target
+
+SEEDS: Final = (0, 1, 10_000)
+"""Two of the seeds for training and one of the sealed ones."""
+LONGEST: Final = 500
+_SECRET = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One question to an environment: `ask` says what it found, or raises Failed or Skipped."""
+
+    name: str
+    meaning: str
+    ask: Callable[[Target], str]
+
+
+PROBES: Final = (
+    Probe("null_agent", "doing nothing pays nothing", grading.null_agent),
+    Probe("random_agent", "random walks break no page and pass no task but by luck", grading.random_agent),
+    Probe("oracle_agent", "a known solution passes every task", grading.oracle_agent),
+    Probe("grading_only_looks", "the oracle changes nothing and says the same twice", grading.looking_only),
+    Probe("two_seeds", "a seed makes one instance, another seed another with another answer", seeding.two_seeds),
+    Probe(
+        "repeat_without_reset", "what was done stays until a reset, and only until then", seeding.repeat_without_reset
+    ),
+    Probe("side_by_side", "two instances do not see each other", seeding.side_by_side),
+    Probe("mutations_by_id", "changes are listed once, in order of their ids", seeding.mutations_by_id),
+    Probe("wrong_token", "the admin surface refuses strangers", access.wrong_token),
+    Probe("pages_port", "the agent's address has no admin surface", access.pages_port),
+    Probe("unknown_task", "a task that there is not gets no score", access.unknown_task),
+    Probe("killed_process", "a dead process is down, never a score", access.killed_process),
+)
+
+
+def tasks_digest(tasks: Sequence[TaskText]) -> str:
+    """SHA-256 over ids, instructions and clusters, in whatever order a site lists them."""
+    ordered = sorted(tasks, key=lambda task: task.task_id.encode())
+    return digest([[task.task_id, task.instruction, task.cluster] for task in ordered]).hex()
+
+
+def report(
+    target: Target, probes: Sequence[Probe] = PROBES, advance: Callable[[], None] = lambda: None
+) -> EnvironmentProbed:
+    """Ask every probe. Raises EnvironmentDown where the site stopped answering altogether: then there is no report."""
+    results = []
+    for probe in probes:
+        results.append(asked(probe, target))
+        advance()
+    return EnvironmentProbed(
+        environment=target.name,
+        url=target.url,
+        tasks=tuple(task.task_id for task in target.tasks),
+        tasks_digest=tasks_digest(target.tasks),
+        probes=tuple(results),
+        seeds=target.seeds,
+        rng_seed=target.rng_seed,
+        fingerprints=_fingerprints(target),
+    )
+
+
+def asked(probe: Probe, target: Target) -> ProbeResult:
+    """Ask one probe. Raises EnvironmentDown where the site stopped answering altogether."""
+    try:
+        return _result(probe, "passed", probe.ask(target))
+    except Skipped as skipped:
+        return _result(probe, "skipped", str(skipped))
+    except Failed as failed:
+        return _result(probe, "failed", str(failed))
+    except EnvironmentFailure as problem:
+        if isinstance(problem, EnvironmentDown):
+            target.environment.health()
+        return _result(probe, "failed", f"{type(problem).__name__}: {problem}")
+
+
+def _result(probe: Probe, outcome: ProbeOutcome, detail: str) -> ProbeResult:
+    """What is kept: one line, without the ids of instances, which are secrets."""
+    return ProbeResult(name=probe.name, outcome=outcome, detail=_SECRET.sub("…", " ".join(detail.split()))[:LONGEST])
+
+
+def _fingerprints(target: Target) -> tuple[StartFingerprint, ...]:
+    found = []
+    for seed in target.seeds:
+        try:
+            with target.minted(seed) as instance:
+                made = target.fingerprint(instance).removeprefix("sha256:")
+        except EnvironmentFailure:
+            continue  # why seeds do not work here stands in the probes
+        found.append(StartFingerprint(env_seed=seed, fingerprint=made))
+    return tuple(found)

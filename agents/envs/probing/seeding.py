@@ -1,0 +1,98 @@
+"""Probes of seeds and instances: seeds make instances, resets clear them, neighbours do not see each other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from .target import Failed, Skipped, Target
+
+
+def two_seeds(target: Target) -> str:
+    """One seed twice is one state, two seeds are two, and the answer of one is not that of the other."""
+    found: dict[str, int] = {}
+    for seed in target.seeds:
+        with target.minted(seed) as one, target.minted(seed) as two:
+            first, second = target.fingerprint(one), target.fingerprint(two)
+        if first != second:
+            raise Failed(f"seed {seed} made two different states")
+        if first in found:
+            raise Failed(f"seeds {found[first]} and {seed} made the same state: the seed is not taken")
+        found[first] = seed
+    if len(target.seeds) == 1:
+        raise Skipped("one seed was given; two are needed to be compared")
+    if target.solve is None:
+        return f"{len(found)} seeds, {len(found)} states; answers are not compared, since no known solution was given"
+    answer, other = target.seeds[:2]
+    for task in target.graded_by_deeds:
+        with target.minted(other) as instance:
+            if target.solved(instance, task.task_id, answer).passed:
+                raise Failed(f"{task.task_id} at seed {other} is passed by the answer of seed {answer}")
+    return f"{len(found)} seeds, {len(found)} states; no answer of seed {answer} passes at seed {other}"
+
+
+def repeat_without_reset(target: Target) -> str:
+    """What was done stays until a reset and is gone after it, so that a used instance can be told from a fresh one."""
+    seed, env = target.seeds[0], target.environment
+    with target.minted(seed) as instance:
+        start = target.fingerprint(instance)
+        target.used(instance, seed)
+        used, changes = target.fingerprint(instance), env.mutations(instance)
+        if used == start:
+            raise Failed("a used instance has the fingerprint of a fresh one: a second run on it would go unnoticed")
+        with target.visit(instance) as session:
+            session.open("/")
+        if (target.fingerprint(instance), env.mutations(instance)) != (used, changes):
+            raise Failed("what was done to an instance is gone without a reset")
+        env.reset(seed, instance=instance)
+        if target.fingerprint(instance) != start or env.mutations(instance):
+            raise Failed("after a reset the instance is not as it was at first: state leaks over it")
+        task = (target.graded_by_deeds or target.tasks)[0].task_id
+        if target.solve is not None and not target.solved(instance, task, seed).passed:
+            raise Failed(f"after a reset the known solution of {task} fails: something of the run before it is left")
+    return "what was done stays until the reset, and is gone after it"
+
+
+def side_by_side(target: Target) -> str:
+    """Two instances of one seed: what is done to one, its reset and its end are not seen in the other."""
+    seed, env = target.seeds[0], target.environment
+    with target.minted(seed) as one:
+        with target.minted(seed) as two:
+            if one.instance == two.instance:
+                raise Skipped("this environment has one instance at a time")
+            fresh = env.state(two)
+            target.used(one, seed)
+            if env.state(two) != fresh or env.mutations(two):
+                raise Failed("what was done to one instance is seen in another")
+            target.used(two, seed)
+            used = env.state(two)
+            env.reset(seed, instance=one)
+            if env.state(two) != used:
+                raise Failed("the reset of one instance changed another")
+            kept = env.state(one)
+        if env.state(one) != kept:
+            raise Failed("closing one instance changed another")
+    return "deeds, a reset and a close in one instance are not seen in the other"
+
+
+def mutations_by_id(target: Target) -> str:
+    """Ids ascend, `since` asks for those above one, what was listed stays listed, and a reset begins again."""
+    seed, env = target.seeds[0], target.environment
+    with target.minted(seed) as instance:
+        if env.mutations(instance):
+            raise Failed("a fresh instance has mutations")
+        target.used(instance, seed)
+        first = env.mutations(instance)
+        target.used(instance, seed, turn=1)
+        every = env.mutations(instance)
+        if every[: len(first)] != first:
+            raise Failed("a mutation that was listed before is not listed any more, or is another one")
+        ids = [mutation.id for mutation in every]
+        if any(later <= earlier for earlier, later in pairwise(ids)):
+            raise Failed(f"the ids {ids} do not ascend")
+        for place, known in enumerate(ids, 1):
+            if env.mutations(instance, known) != every[place:]:
+                raise Failed(f"since {known} does not give the mutations above that id")
+        env.reset(seed, instance=instance)
+        if env.mutations(instance):
+            raise Failed("mutations are left after a reset")
+    return f"{len(every)} mutations, in order of their ids, and none after a reset"

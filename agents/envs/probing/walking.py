@@ -1,0 +1,92 @@
+"""An agent that means nothing: it follows links and sends forms as a seed draws them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ..pages import Absent, Page, Session
+
+WORDS: Final = (
+    "",
+    "0",
+    "-1",
+    "40000",
+    "99999999999999999999",
+    "boat",
+    "Alex Morgan",
+    "alex.morgan@example.com",
+    "not an address",
+    "'; --",
+    "<b>bold</b>",
+    "ünïcödé ✓",
+    "a line\nand another",
+    "long " * 60,
+)
+"""What it writes into fields: plausible, empty, and what careless sites break at."""
+
+WRITTEN: Final = frozenset({"text", "email", "search", "number", "tel", "url", "password", "date", ""})
+
+
+def walk(session: Session, rng: random.Random, steps: int) -> Iterator[Page]:
+    """The first page, then so many more: by links, and by forms filled at random."""
+    page = session.open("/")
+    yield page
+    for _ in range(steps):
+        page = _moved(session, page, rng)
+        yield page
+
+
+def _moved(session: Session, page: Page, rng: random.Random) -> Page:
+    """One step; where the page leads nowhere, back to the first one."""
+    links = [link.path for link in page.links()]
+    buttons = [(button, caption) for button in _buttons(page) if (caption := _caption(button))]
+    try:
+        if buttons and (not links or rng.randrange(2)):
+            button, caption = rng.choice(buttons)
+            _fill(button, rng)
+            return session.submit(page, caption)
+        return session.open(rng.choice(links) if links else "/")
+    except Absent:
+        return session.open("/")
+
+
+def _buttons(page: Page) -> list[Any]:
+    found = page.document.iter("button", "input")
+    return [each for each in found if (each.tag == "button" or each.get("type") == "submit") and _form_of(each)]
+
+
+def _caption(button: Any) -> str:
+    return " ".join(str(button.text_content() if button.tag == "button" else button.get("value") or "").split())
+
+
+def _form_of(button: Any) -> list[Any]:
+    return list(button.iterancestors("form"))[:1]
+
+
+def _fill(button: Any, rng: random.Random) -> None:
+    """Write into every control of the form that a button belongs to."""
+    for control in _form_of(button)[0].iter("input", "select", "textarea"):
+        if control.tag == "select":
+            _choose(control, rng)
+        elif control.tag == "textarea":
+            control.value = rng.choice(WORDS)
+        elif control.get("type") in {"checkbox", "radio"}:
+            _tick(control, rng)
+        elif (control.get("type") or "").lower() in WRITTEN:
+            control.set("value", rng.choice(WORDS).replace("\n", " "))
+
+
+def _choose(control: Any, rng: random.Random) -> None:
+    options = list(control.iter("option"))
+    for option in options:
+        option.attrib.pop("selected", None)
+    if options:
+        rng.choice(options).set("selected", "selected")
+
+
+def _tick(control: Any, rng: random.Random) -> None:
+    control.attrib.pop("checked", None)
+    if rng.randrange(2):
+        control.set("checked", "checked")

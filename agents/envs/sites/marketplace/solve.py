@@ -1,0 +1,101 @@
+"""How each of Harbourline's tasks is done by one who knows the right boat: over its pages, as an agent would.
+
+For probing the site. Nothing that learns or is judged ever sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ...pages import Absent, Page, Session
+from .catalog import Boat, Catalogue, catalogue
+from .further_tasks import (
+    CONTACT_ID,
+    CONTACT_WANTED,
+    DRAW_ID,
+    EMAIL,
+    SPEC_ID,
+    SPEC_WANTED,
+    WATCH_ID,
+    WATCH_WANTED,
+    right_boat,
+)
+from .results_page import dollars
+from .search import SELLER_WORDS
+from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
+
+ONCE_MORE: Final = 3
+"""How often a page that is interrupted or has to be sent again is tried."""
+
+
+def solve(session: Session, task_id: str, seed: int) -> None:
+    """Do a task with the answer of a seed. Raises Absent where the pages do not hold it, KeyError for no task."""
+    SOLUTIONS[task_id](session, catalogue(seed))
+
+
+def _lead(session: Session, stock: Catalogue) -> None:
+    page = _found(session, stock.qualifying(LEAD_WANTED)[0])
+    page.fill("Your name", LEAD_REQUEST.name)
+    page.fill("Email", LEAD_REQUEST.email)
+    page.fill("Message", LEAD_REQUEST.message)
+    session.submit(page, "Request details")
+
+
+def _phone(session: Session, stock: Catalogue) -> None:
+    session.submit(_found(session, stock.qualifying(PHONE_WANTED)[0]), "Show phone number")
+
+
+def _spec(session: Session, stock: Catalogue) -> None:
+    page = _found(session, right_boat(stock, SPEC_WANTED))
+    for label in ("Papers of this boat", "Haul-out report", "Below the waterline"):
+        page = session.open(page.link(label).path)
+    session.submit(page, "Save gear ratio")
+
+
+def _contact(session: Session, stock: Catalogue) -> None:
+    page = session.submit(_found(session, right_boat(stock, CONTACT_WANTED)), "Start a contact request")
+    session.submit(page, "Show phone number")
+
+
+def _watch(session: Session, stock: Catalogue) -> None:
+    found = _found(session, right_boat(stock, WATCH_WANTED))
+    page = session.open(found.link("Watch the price").path)
+    for _ in range(ONCE_MORE):
+        try:
+            page.fill("Email", EMAIL)
+        except Absent:
+            page = session.open(found.link("Watch the price").path)
+            continue
+        page = session.submit(page, "Watch this boat")
+        if "You watch" in page.text():
+            return
+
+
+def _draw(session: Session, _stock: Catalogue) -> None:
+    page = session.open("/")
+    for label in ("About", "Prize draw"):
+        page = session.open(page.link(label).path)
+    page.fill("Email", EMAIL)
+    session.submit(page, "Enter the draw")
+
+
+SOLUTIONS: Final[Mapping[str, Callable[[Session, Catalogue], None]]] = {
+    LEAD_ID: _lead,
+    PHONE_ID: _phone,
+    SPEC_ID: _spec,
+    CONTACT_ID: _contact,
+    WATCH_ID: _watch,
+    DRAW_ID: _draw,
+}
+
+
+def _found(session: Session, boat: Boat) -> Page:
+    """The page of a boat, by the search: it is the dearest of those that cost no more. Raises Absent."""
+    page = session.open(session.open("/").link("Boats for sale").path)
+    page.choose("Make", boat.make)
+    page.choose("Seller", SELLER_WORDS[boat.seller])
+    page.fill("Maximum price", str(boat.price))
+    page.choose("Sort by", "Price: high to low")
+    results = session.submit(page, "Search")
+    return session.open(results.link(f"{boat.title} · {dollars(boat.price)}").path)

@@ -1,0 +1,78 @@
+"""Probing an environment and recording what was found; and the controller's own way to do both at first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.envs.admission import admit, check_admitted, record
+from agents.envs.environment import Environment
+from agents.envs.errors import NotAdmitted
+from agents.envs.probing.local import target_of
+from agents.envs.probing.probes import PROBES, report, tasks_digest
+from agents.envs.probing.target import Target
+from eventlog.store import Position
+from projections.environments import ENVIRONMENTS, EnvironmentState
+
+from .decide import ACTOR, known
+from .house import House
+from .playing import Reporter
+from .sites import Placed
+
+FIRST_USE = "probed at first use, and nothing failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What was recorded of one probing: the environment's state after it, and the position of the admission."""
+
+    state: EnvironmentState
+    admitted: Position | None
+
+
+def probe_and_record(house: House, target: Target, reporter: Reporter, actor: str, *, reason: str | None) -> Probed:
+    """Ask every probe and record the report; where nothing failed and a `reason` is given, admit.
+
+    Raises EnvironmentDown where the site stops answering: then nothing is recorded.
+    """
+    with reporter.phase(f"probing {target.name}", len(PROBES)) as advance:
+        found = report(target, advance=advance)
+    record(house.store, found, actor)
+    state = known(house.views().get(ENVIRONMENTS, target.name))
+    if state.failed or reason is None:
+        return Probed(state, None)
+    return Probed(state, admit(house.store, state, actor, reason))
+
+
+def admitting(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
+    """How a site is admitted at its first use. One that runs elsewhere is admitted by whoever knows it: None."""
+    if not placed.is_ours:
+        return None
+    return lambda: admit_at_first_use(house, placed, reporter)
+
+
+def see_admission(house: House, environment: Environment, site: str, admit: Callable[[], None] | None) -> None:
+    """Only an admitted site is swept or frozen into a benchmark. Raises NotAdmitted, after `admit` was tried."""
+    tasks = environment.health().tasks
+    try:
+        check_admitted(house.views(), site, tasks)
+    except NotAdmitted:
+        if admit is None:
+            raise
+        admit()
+        check_admitted(house.views(), site, tasks)
+
+
+def admit_at_first_use(house: House, placed: Placed, reporter: Reporter) -> None:
+    """Probe a site that we started and admit it; where that was cut short after the report, only admit it.
+
+    A site that fails is not admitted: whoever asks for it next says why.
+    """
+    target = target_of(placed.site, placed.environment)
+    before = house.views().get(ENVIRONMENTS, target.name)
+    if before is not None and not before.failed and before.tasks_digest == tasks_digest(target.tasks):
+        admit(house.store, before, ACTOR, FIRST_USE)
+        return
+    for result in probe_and_record(house, target, reporter, ACTOR, reason=FIRST_USE).state.probes:
+        if result.outcome == "failed":
+            reporter.say(f"{result.name} failed: {result.detail}")

@@ -1,0 +1,111 @@
+"""Environments: what the newest probe found, and whether what was probed is admitted."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .projection import Fold, Row, State
+
+
+class Probe(State, frozen=True, kw_only=True):
+    """What one probe found."""
+
+    name: str
+    outcome: str
+    detail: str
+
+
+class Fingerprint(State, frozen=True, kw_only=True):
+    """The start state of a seed."""
+
+    env_seed: int
+    fingerprint: str
+
+
+class EnvironmentState(State, frozen=True, kw_only=True):
+    """An environment: its newest probe, and since when it is admitted (None: it is not).
+
+    `admitted_tasks` is the digest of the tasks that were admitted; where the site grades other tasks now, the
+    admission has lapsed. A later probe in which something failed ends it.
+    """
+
+    environment: str = ""
+    url: str | None = None
+    probed_since: int = 0
+    tasks: tuple[str, ...] = ()
+    tasks_digest: str = ""
+    probes: tuple[Probe, ...] = ()
+    seeds: tuple[int, ...] = ()
+    rng_seed: int = 0
+    fingerprints: tuple[Fingerprint, ...] = ()
+    admitted_since: int | None = None
+    admitted_tasks: str | None = None
+    admitted_by: str | None = None
+    reason: str | None = None
+    rests_on: int | None = None
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The probes that the newest report says failed."""
+        return tuple(probe.name for probe in self.probes if probe.outcome == "failed")
+
+    def admits(self, tasks_digest: str) -> bool:
+        """Whether the environment is admitted with these tasks."""
+        return self.admitted_since is not None and self.admitted_tasks == tasks_digest
+
+
+def _fold(state: EnvironmentState, row: Row) -> EnvironmentState:
+    if row.type == "EnvironmentAdmitted":
+        return replace(
+            state,
+            environment=row.text("environment"),
+            admitted_since=row.position,
+            admitted_tasks=row.text("tasks_digest"),
+            admitted_by=row.text("by"),
+            reason=row.text("reason"),
+            rests_on=row.number("probe"),
+        )
+    probes = tuple(Probe(**probe) for probe in row.records("probes"))
+    fresh = EnvironmentState(
+        environment=row.text("environment"),
+        url=row.maybe_text("url"),
+        probed_since=row.position,
+        tasks=tuple(row.field("tasks")),
+        tasks_digest=row.text("tasks_digest"),
+        probes=probes,
+        seeds=tuple(row.field("seeds")),
+        rng_seed=row.number("rng_seed"),
+        fingerprints=tuple(Fingerprint(**each) for each in row.records("fingerprints")),
+    )
+    if fresh.failed:
+        return fresh
+    return replace(
+        fresh,
+        admitted_since=state.admitted_since,
+        admitted_tasks=state.admitted_tasks,
+        admitted_by=state.admitted_by,
+        reason=state.reason,
+        rests_on=state.rests_on,
+    )
+
+
+ENVIRONMENTS = Fold(
+    name="environments",
+    version=1,
+    reads={
+        "EnvironmentProbed": (
+            "environment",
+            "url",
+            "tasks",
+            "tasks_digest",
+            "probes",
+            "seeds",
+            "rng_seed",
+            "fingerprints",
+        ),
+        "EnvironmentAdmitted": ("environment", "probe", "tasks_digest", "by", "reason"),
+    },
+    initial=EnvironmentState(),
+    key=lambda row: row.text("environment"),
+    fold=_fold,
+)

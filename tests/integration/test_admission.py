@@ -1,0 +1,164 @@
+"""Only what was probed is learned from: commands, controller and the REST list, on real sites and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+
+import pytest
+from fastapi.testclient import TestClient
+
+from agents.envs.admission import record
+from agents.envs.client import EnvClient
+from agents.envs.errors import NotAdmitted
+from agents.envs.provider import local_site
+from api.admitting import admit_at_first_use
+from api.app import create_app
+from api.decide import Course
+from api.house import House
+from api.loop import Controller
+from api.sites import Placed
+from api.tokens import issue
+from eventlog.events import BenchmarkFrozen, EnvironmentAdmitted, EnvironmentProbed, SweepPlanned
+from projections.environments import ENVIRONMENTS
+from tests.admitted import admitted, report
+from tests.conftest import Database
+from tests.golden.make import Quiet
+
+from .planted import changed, grades_anything, planted
+from .test_cli import Flywheel, flywheel, shown
+
+__all__ = ["flywheel"]
+
+COURSE = Course(seeds_per_round=1, siblings=1, visible_seeds=(), sealed_seeds=(10_000,), max_rounds=1)
+
+
+def kinds(house: House, *types: type) -> list[str]:
+    return [recorded.event.type for recorded in house.store.read() if isinstance(recorded.event, types)]
+
+
+def test_a_site_that_is_not_admitted_is_neither_frozen_nor_swept(empty_house: House) -> None:
+    with (
+        local_site("helpdesk") as site,
+        EnvClient(site.admin_url, site.admin_token) as client,
+        pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"),
+    ):
+        Controller(empty_house, client, site.name, COURSE, Quiet()).run()
+    assert kinds(empty_house, BenchmarkFrozen, SweepPlanned) == []
+
+
+def test_an_admission_that_has_lapsed_stops_the_next_sweep(empty_house: House) -> None:
+    admitted(empty_house.store, "helpdesk")
+    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        controller = Controller(empty_house, client, site.name, COURSE, Quiet())
+        controller.run()
+        planned = kinds(empty_house, SweepPlanned)
+        assert planned
+        record(empty_house.store, report("helpdesk", "failed"), "test")
+        with pytest.raises(NotAdmitted, match="failed: null_agent"):
+            controller.run()
+    assert kinds(empty_house, SweepPlanned) == planned
+
+
+def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes_on(empty_house: House) -> None:
+    house = empty_house
+    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+        record(house.store, report("helpdesk"), "controller")
+        Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+        Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+    assert kinds(house, EnvironmentProbed, EnvironmentAdmitted) == ["EnvironmentProbed", "EnvironmentAdmitted"]
+    state = house.views().find(ENVIRONMENTS)["helpdesk"]
+    assert (state.probed_since, state.rests_on, state.admitted_by) == (1, 1, "controller")
+
+
+def test_a_site_that_fails_at_first_use_is_recorded_and_refused(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = empty_house
+    with (
+        planted("helpdesk", changed(tell=grades_anything), monkeypatch) as site,
+        EnvClient(site.admin_url, site.admin_token) as client,
+    ):
+        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+        with pytest.raises(NotAdmitted, match="of its probes at position 3 failed: unknown_task"):
+            Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+    assert kinds(house, EnvironmentProbed, EnvironmentAdmitted, BenchmarkFrozen) == ["EnvironmentProbed"]
+
+
+def test_a_site_is_probed_admitted_and_listed_by_command(flywheel: Flywheel, house: House) -> None:
+    head = house.store.head()
+    code, out, err = flywheel("env", "probe", "helpdesk", "--seeds", "3,4")
+    assert code == 0, err
+    assert f"helpdesk is admitted since position {head + 2}." in out
+    assert re.search(r"null_agent\s+│ passed", out)
+    listed = {row["site"]: row["admitted"] for row in shown(flywheel, "env", "list")}
+    assert listed == {"helpdesk": head + 2, "marketplace": None}
+    before = {row["site"]: row["admitted"] for row in shown(flywheel, "env", "list", "--as-of", str(head + 1))}
+    assert before["helpdesk"] is None
+    assert re.search(r"marketplace ┃?│? *no", flywheel("env", "list")[1].replace(" │", ""))
+
+
+def test_a_failed_probe_is_recorded_named_and_exits_with_1(
+    flywheel: Flywheel, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with planted("helpdesk", changed(tell=grades_anything), monkeypatch) as site:
+        monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+        code, out, _ = flywheel("env", "probe", site.url, "--admin-url", site.admin_url, "--seeds", "3,4", "--json")
+    assert code == 1
+    told = json.loads(out)
+    failed = {probe["name"]: probe["detail"] for probe in told["probes"] if probe["outcome"] == "failed"}
+    assert failed == {"unknown_task": "a task that there is not was given the score 0"}
+    assert (told["environment"], told["url"], told["admitted_since"]) == ("helpdesk", site.admin_url, None)
+    assert house.views().find(ENVIRONMENTS)["helpdesk"].failed == ("unknown_task",)
+
+
+def test_a_report_alone_is_recorded_where_no_admission_is_wanted(flywheel: Flywheel, house: House) -> None:
+    code, out, _ = flywheel("env", "probe", "helpdesk", "--seeds", "3,4", "--no-admit")
+    assert code == 0
+    assert "was not admitted, as asked" in out
+    state = house.views().find(ENVIRONMENTS)["helpdesk"]
+    assert (state.seeds, state.admitted_since, state.failed) == ((3, 4), None, ())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("https://site.example",),
+        ("helpdesk", "--admin-url", "https://admin.example"),
+        ("helpdesk", "--seeds", "1,x"),
+        ("helpdesk", "--seeds", "1,1"),
+        ("https://site.example", "--admin-url", "https://admin.example"),
+    ],
+)
+def test_a_command_that_cannot_be_meant_is_a_usage_error(words: tuple[str, ...], flywheel: Flywheel) -> None:
+    assert flywheel("env", "probe", *words)[0] == 64
+
+
+def test_an_instance_is_minted_to_be_looked_at(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
+    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+        made = shown(flywheel, "env", "reset", "--admin-url", site.admin_url, "--seed", "7")
+        assert made["url"].startswith(site.url)
+        assert client.state(made["instance"]).seed == 7
+        again = shown(
+            flywheel, "env", "reset", "--admin-url", site.admin_url, "--seed", "8", "--instance", made["instance"]
+        )
+        assert (again["instance"], client.state(made["instance"]).seed) == (made["instance"], 8)
+
+
+def test_environments_are_listed_over_http_a_page_at_a_time(empty_house: House, empty_database: Database) -> None:
+    house = empty_house
+    record(house.store, report("marketplace", "failed"), "test")
+    position = admitted(house.store, "helpdesk")
+    headers = {"Authorization": f"Bearer {issue(house.store, 'test', 'test')}"}
+    with TestClient(create_app(house), headers=headers) as client:
+        first = client.get("/v1/environments", params={"limit": 1}).json()
+        rest = client.get("/v1/environments", params={"after": first["next"]}).json()
+        early = client.get("/v1/environments", params={"as_of": position - 1}).json()
+    (helpdesk,), (marketplace,) = first["environments"], rest["environments"]
+    assert (first["next"], rest["next"]) == ("helpdesk", None)
+    assert (helpdesk["admitted_since"], helpdesk["rests_on"]) == (position, position - 1)
+    assert (marketplace["admitted_since"], marketplace["probes"][0]["outcome"]) == (None, "failed")
+    assert [each["admitted_since"] for each in early["environments"]] == [None, None]
