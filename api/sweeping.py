@@ -12,6 +12,7 @@ from agents.learning.memory import forget_everything, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.play import PLAN
+from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
@@ -101,9 +102,13 @@ def plan(
     rng_seed: int,
     candidates: Collection[str] = (),
     learns: bool = True,
+    queue: RolloutQueue | None = None,
     actor: str = ACTOR,
 ) -> SweepPlanned:
-    """Pin today's memory and append the sweep. Raises BadSweep, BenchmarkInstance, SweepExists."""
+    """Pin today's memory and append the sweep; with its jobs, where there is a `queue` to put them in.
+
+    Raises BadSweep, BenchmarkInstance, SweepExists.
+    """
     artifact, blob = remember(views, champion(views).pointed().weights)
     event = planned(
         generator,
@@ -117,7 +122,8 @@ def plan(
     )
     house.blobs.put([blob])
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
-    if not isinstance(house.store.append([request])[0], Committed):
+    outcome = house.store.append([request])[0] if queue is None else queue.plan(request, tickets(event))
+    if not isinstance(outcome, Committed):
         raise SweepExists(actual=event.sweep)
     return event
 

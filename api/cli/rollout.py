@@ -12,11 +12,10 @@ from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.biased import Sorting
+from agents.rollouts.queue import RolloutQueue
 from agents.rollouts.sweep import Generator, SeedSweep
 from eventlog.events import SweepPlanned
-from gate.figures import decimal, dollars
 from projections.rewrites import REWRITES
-from projections.variance import GroupClass
 
 from ..admitting import admitting, see_admission
 from ..decide import Course, fresh_seeds
@@ -24,12 +23,12 @@ from ..errors import Unknown
 from ..exclusive import only_controller
 from ..executing import Way, executor_of
 from ..house import House
-from ..progress import SweepProgress, progress_of
+from ..progress import progress_of
 from ..reading import read_position
-from ..seeking import Limits, Sought, classes, seek
+from ..seeking import Limits, classes, seek
 from ..sites import Where, placed_at
 from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, sweeps_of
-from .output import AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
+from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_options import (
     ForGrpo,
@@ -40,6 +39,7 @@ from .sweep_options import (
     MaxSiblings,
     ModelName,
     Name,
+    PlanOnly,
     RngSeed,
     Seeds,
     Seek,
@@ -53,6 +53,7 @@ from .sweep_options import (
     spoken,
     templates_of,
 )
+from .sweep_shown import plain_seeking, row, show, tell
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 ACTOR = "operator"
@@ -77,6 +78,7 @@ def sweep(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    plan_only: PlanOnly = False,
     variance_seek: Seek = False,
     max_siblings: MaxSiblings = 6,
     max_cost: MaxCost = None,
@@ -113,7 +115,10 @@ def sweep(
             temperatures,
             session,
         )
-        planned = _planned(house, before, site, generator, rng_seed, learn=learn)
+        planned = _planned(house, before, site, generator, rng_seed, learn=learn, queued=plan_only)
+        if plan_only:
+            tell(house, planned, as_json=as_json)
+            return
         limits = Limits(max_siblings, None if max_cost is None else round(max_cost * _MICRO)) if variance_seek else None
         _play(house, client, planned, course, limits, doing, as_json=as_json)
 
@@ -136,6 +141,7 @@ def biased_(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    plan_only: PlanOnly = False,
     templates: TemplatesFile = None,
     url: Url = None,
     admin_url: AdminUrl = None,
@@ -166,7 +172,10 @@ def biased_(
         if not generator.allocation():
             say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
             return
-        planned = _planned(house, before, site, generator, rng_seed, learn=learn)
+        planned = _planned(house, before, site, generator, rng_seed, learn=learn, queued=plan_only)
+        if plan_only:
+            tell(house, planned, as_json=as_json)
+            return
         _play(house, client, planned, course, None, doing, as_json=as_json)
 
 
@@ -187,7 +196,7 @@ def status(
     if name is not None and not found:
         raise Unknown(what="sweep", actual=name, way_out="`flywheel rollout status` names them.")
     if name is None:
-        rows = [_row(each) for each in found[-limit:]]
+        rows = [row(each) for each in found[-limit:]]
         columns = (
             "sweep",
             "received",
@@ -202,13 +211,20 @@ def status(
         )
         listing(rows, columns, as_json=as_json, empty="no sweeps yet; `flywheel rollout sweep` plays one")
     elif as_json:
-        emit_json({**_row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
+        emit_json({**row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
     else:
-        _show(found[0], groups)
+        show(found[0], groups)
 
 
 def _planned(
-    house: House, before: Sequence[SweepPlanned], site: str, generator: Generator, rng_seed: int, *, learn: bool
+    house: House,
+    before: Sequence[SweepPlanned],
+    site: str,
+    generator: Generator,
+    rng_seed: int,
+    *,
+    learn: bool,
+    queued: bool,
 ) -> tuple[SweepPlanned, ...]:
     """The sweep of that name, if it was planned before, else the one that is planned now."""
     stands = tuple(event for event in before if event.sweep == generator.sweep)
@@ -218,7 +234,19 @@ def _planned(
     views = house.views()
     states = views.find(REWRITES) if learn else {}
     candidates = sorted(key for key, state in states.items() if state.status == "candidate")
-    return (plan(house, views, site, generator, rng_seed=rng_seed, candidates=candidates, learns=learn, actor=ACTOR),)
+    queue = RolloutQueue(house.engine, site) if queued else None
+    event = plan(
+        house,
+        views,
+        site,
+        generator,
+        rng_seed=rng_seed,
+        candidates=candidates,
+        learns=learn,
+        queue=queue,
+        actor=ACTOR,
+    )
+    return (event,)
 
 
 def _play(
@@ -242,44 +270,8 @@ def _play(
     (found,), groups = progress_of(views, events), classes(views, name)
     if as_json:
         told = {key: dataclasses.asdict(each) for key, each in groups.items()}
-        emit_json({**_row(found), "groups": told, "seeking": None if sought is None else _sought(sought)})
+        emit_json({**row(found), "groups": told, "seeking": None if sought is None else plain_seeking(sought)})
         return
-    _show(found, groups)
+    show(found, groups)
     if sought is not None:
         say(f"{sought.added} siblings added; {sought.stopped}.")
-
-
-def _row(found: SweepProgress) -> dict[str, object]:
-    return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
-
-
-def _sought(sought: Sought) -> dict[str, object]:
-    return {"added": sought.added, "stopped": sought.stopped}
-
-
-def _show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
-    usable = sum(each.grpo_usable for each in groups.values())
-    facts(
-        [
-            ("sweep", f"{found.sweep} on {found.environment} with {found.artifact}"),
-            ("runs", found.sentence()),
-            ("passed", f"{found.passed} of {found.graded + found.failed}"),
-            ("cost", dollars(found.cost)),
-            ("groups", f"{usable} of {len(groups)} differ enough to learn from (GRPO)"),
-        ]
-    )
-    say("")
-    rows = [
-        {
-            "group": name,
-            "runs": each.n,
-            "passed": each.n_pass,
-            "shaped std": decimal(each.shaped_std_micro),
-            "usable": "yes" if each.grpo_usable else "no",
-            "why": each.reason,
-        }
-        for name, each in groups.items()
-    ]
-    listing(
-        rows, ("group", "runs", "passed", "shaped std", "usable", "why"), as_json=False, empty="no group was played"
-    )

@@ -42,6 +42,9 @@ ModelName = Annotated[
 ]
 ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
+PlanOnly = Annotated[
+    bool, typer.Option("--plan-only", help="Put its runs in the queue, and leave them to `flywheel worker`.")
+]
 Seek = Annotated[
     bool, typer.Option("--variance-seek", help="Add siblings to groups whose runs all ended alike, one at a time.")
 ]

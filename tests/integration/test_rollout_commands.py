@@ -10,6 +10,7 @@ import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import Site, local_site
+from agents.rollouts.queue import RolloutQueue
 from api.cli.main import USAGE, run_command
 from api.decide import Course
 from api.house import House
@@ -165,3 +166,18 @@ def test_each_round_of_the_controller_draws_where_the_last_one_failed(site: Site
     assert counts == {name: sum(s.is_failure and s.template == name for s in failures) for name in counts}
     assert len({(spec.template, spec.env_seed) for spec in second.specs}) == 3 * 2
     assert not {spec.env_seed for spec in first.specs} & {spec.env_seed for spec in second.specs}
+
+
+def test_a_sweep_that_is_only_planned_waits_in_the_queue(rollout: Rollout, empty_house: House) -> None:
+    found = told(rollout("sweep", "--task", CONTROL, "--seeds", "0-2", "--siblings", "2", "--plan-only", "--json"))
+    assert (found["received"], found["waiting"]) == (6, 6)
+    assert RolloutQueue(empty_house.engine, "marketplace").open() == 6
+    played = told(rollout("sweep", "--sweep", found["sweep"], "--json"))
+    assert (played["waiting"], played["received"]) == (0, 6)
+
+
+def test_a_sweep_for_grpo_needs_logprobs(rollout: Rollout, empty_house: House) -> None:
+    code, _, err = rollout("sweep", "--task", CONTROL, "--seeds", "0", "--for-grpo")
+    assert code == 1
+    assert "logprobs" in err
+    assert sweeps_of(empty_house.store, "marketplace") == ()

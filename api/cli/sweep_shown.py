@@ -1,0 +1,64 @@
+"""How sweeps stand, as commands show it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from eventlog.events import SweepPlanned
+from gate.figures import decimal, dollars
+from projections.variance import GroupClass
+
+from ..house import House
+from ..progress import SweepProgress, progress_of
+from ..seeking import Sought
+from .output import emit_json, facts, listing, say
+
+
+def row(found: SweepProgress) -> dict[str, object]:
+    """A sweep for programs, and for a table of them."""
+    return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
+
+
+def plain_seeking(sought: Sought) -> dict[str, object]:
+    """How seeking ended, for programs."""
+    return {"added": sought.added, "stopped": sought.stopped}
+
+
+def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
+    """A sweep and its groups for people."""
+    usable = sum(each.grpo_usable for each in groups.values())
+    facts(
+        [
+            ("sweep", f"{found.sweep} on {found.environment} with {found.artifact}"),
+            ("runs", found.sentence()),
+            ("passed", f"{found.passed} of {found.graded + found.failed}"),
+            ("cost", dollars(found.cost)),
+            ("groups", f"{usable} of {len(groups)} differ enough to learn from (GRPO)"),
+        ]
+    )
+    say("")
+    rows = [
+        {
+            "group": name,
+            "runs": each.n,
+            "passed": each.n_pass,
+            "shaped std": decimal(each.shaped_std_micro),
+            "usable": "yes" if each.grpo_usable else "no",
+            "why": each.reason,
+        }
+        for name, each in groups.items()
+    ]
+    listing(
+        rows, ("group", "runs", "passed", "shaped std", "usable", "why"), as_json=False, empty="no group was played"
+    )
+
+
+def tell(house: House, planned: Sequence[SweepPlanned], *, as_json: bool) -> None:
+    """How a sweep that was only planned stands now."""
+    (found,) = progress_of(house.views(), planned)
+    if as_json:
+        emit_json(row(found))
+        return
+    say(f"{found.sweep}: {found.sentence()}.")
+    say(f"`flywheel worker --site {found.environment}` plays what waits.")
