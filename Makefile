@@ -49,8 +49,8 @@ release-sample: .venv/.dev ## keep what a release writes, before its tag is set:
 	$(BIN)/python -m tests.golden.release $(NAME)
 
 lock: ## pin the libraries again (needs uv)
-	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
 
 chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
