@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ _AT_ONCE = 8 * 2**20
 """Bytes of bodies that one statement carries, unless a single body is larger."""
 
 _T = TypeVar("_T")
+B = TypeVar("B")
 _DENIED = "42501"
 _FRESH = f"interval '{int(FRESH.total_seconds())} seconds'"
 _COLUMNS = "address, media_type, size, encoding, subject, body"
@@ -29,6 +30,7 @@ _INSERT = f"""INSERT INTO blobs (address, size, encoding, subject, media_type, b
         %(media_type)b::text[], %(body)b::bytea[]) AS r (address, size, encoding, subject, media_type, body)
     ORDER BY address
     ON CONFLICT (address) DO UPDATE SET at = clock_timestamp() WHERE blobs.at < clock_timestamp() - {_FRESH}"""  # noqa: S608
+_LATER = text("SET LOCAL synchronous_commit = off")
 _LISTING = text("""SELECT address, media_type, size, coalesce(octet_length(body), 0) AS stored, at, subject,
     body IS NULL AS is_erased FROM blobs WHERE address > :after ORDER BY address LIMIT :page""")
 
@@ -37,11 +39,14 @@ _LISTING = text("""SELECT address, media_type, size, coalesce(octet_length(body)
 class PostgresBlobs:
     """An Inventory in the project's schema. Without `keys` it keeps no subject's blobs.
 
-    The application's engine puts and gets. Only the owner's removes bytes: `erase` and `remove`.
+    The application's engine puts and gets. Only the owner's removes bytes: `erase` and `remove`. One that does not wait
+    leaves what it keeps to the next commit that does: the append of the event that names it, which is later in the
+    same write-ahead log, so that an acknowledged event never names bytes that a crash took.
     """
 
     engine: Engine
     keys: Keys = field(default_factory=NoKeys)
+    waits: bool = True
 
     def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
         """See BlobStore.put. What is there and not old is neither encoded nor sent again."""
@@ -110,6 +115,8 @@ class PostgresBlobs:
         ordered = sorted(envelopes, key=lambda envelope: envelope.address)
         if ordered:
             with self.engine.begin() as connection:
+                if not self.waits:
+                    connection.execute(_LATER)
                 insert(connection, ordered)
 
     def remove(self, addresses: Iterable[str], *, older_than: timedelta) -> int:
@@ -204,6 +211,11 @@ def _envelope(row: Row[Any]) -> Envelope:
         None if row.subject is None else bytes(row.subject),
         None if row.body is None else bytes(row.body),
     )
+
+
+def unhurried(blobs: B) -> B:
+    """The same store for one who appends what it puts: on PostgresBlobs without waiting for the disk twice."""
+    return replace(blobs, waits=False) if isinstance(blobs, PostgresBlobs) else blobs
 
 
 def _unless_denied(error: ProgrammingError) -> None:
