@@ -102,5 +102,6 @@ def play_one(house: House, means: Means, job: Job, state: State) -> Played:
         job = replace(job, pieces=(), candidate=None)
     with held(TableKeeper(house.engine), state, means.executor.name) as holding:
         played = rollout(job, house.store, house.blobs, means, holding.profile)
-        holding.profile = played.profile or holding.profile
+        if played.stands:
+            holding.profile = played.profile or holding.profile
         return played

@@ -111,7 +111,9 @@ class SiteRunner:
 
 
 def _facts(played: Played) -> Facts:
-    """What is told of a run."""
+    """What is told of a run; of one that was ended by another process meanwhile, only that."""
+    if not played.stands:
+        return {"status": "ended elsewhere"}
     facts: dict[str, object] = {}
     for event in played.events:
         match event:
