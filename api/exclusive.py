@@ -37,5 +37,7 @@ def only_controller(engine: Engine, site: str) -> Iterator[None]:
 def is_controlled(engine: Engine, site: str) -> bool:
     """Whether a controller works on the site now: it plays what it has planned."""
     with engine.begin() as connection:
-        statement = text(f"SELECT pg_try_advisory_xact_lock({_KEY})")
+        statement = text(
+            f"SELECT pg_try_advisory_xact_lock_shared({_KEY})"
+        )  # those who only look do not see each other
         return not connection.execute(statement, {"site": site}).scalar_one()

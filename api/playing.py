@@ -16,9 +16,10 @@ from agents.executors.watching import watching
 from agents.learning.memory import piece_of, pieces_from
 from agents.plans import Piece
 from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.profiles import TableKeeper, held
-from agents.rollouts.record import rollout, stopwatch
+from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.events import Artifact, Spec, SweepPlanned
 from projections.rewrites import REWRITES
@@ -80,12 +81,17 @@ def play_jobs(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play every job, at the prices in force now. An error is raised when all the others have ended."""
+    """Play every job, at the prices in force now. An error is raised when all the others have ended.
+
+    For who is alone on the site: a run that was started with another plan, by other code, is missing.
+    """
     site = next((job.environment for job in jobs), "")
     watch = watching_of(client, site, course)
     means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
-    dispatch = Dispatch(calls, lambda job, state: play_one(house, means, job, state), max_parallel=course.max_parallel)
+    dispatch = Dispatch(
+        calls, lambda job, state: _play_alone(house, means, job, state), max_parallel=course.max_parallel
+    )
     errors = []
     with reporter.phase(title, len(jobs)) as advance:
         for outcome in dispatch.outcomes():
@@ -96,8 +102,18 @@ def play_jobs(
         raise errors[0]
 
 
+def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
+    try:
+        play_one(house, means, job, state)
+    except StartedOtherwise as error:
+        abandon(job, house.store, house.blobs, means.executor.name, str(error))
+
+
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
-    """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory."""
+    """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory.
+
+    Raises StartedOtherwise, KeyTaken.
+    """
     if means.executor.name == policy.NAME:
         job = replace(job, pieces=(), candidate=None)
     with held(TableKeeper(house.engine), state, means.executor.name) as holding:

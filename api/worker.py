@@ -25,6 +25,7 @@ from projections.views import Views
 from .backlog import Backlog
 from .decide import known, prices
 from .errors import Unknown
+from .exclusive import is_controlled
 from .house import House
 from .playing import jobs_of, play_one
 
@@ -72,6 +73,10 @@ class SiteRunner:
         if facts.get("reason") == "environment_down":
             self._look_for_the_site()
         return facts
+
+    def may_play(self) -> bool:
+        """Whether the site is left to workers now: a controller is alone on it."""
+        return not is_controlled(self.house.engine, self.site)
 
     def give_up(self, ticket: Ticket) -> None:
         """Record a run that takes too long as missing."""
@@ -185,7 +190,7 @@ def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
     at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
     queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site)
-    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms)
+    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
 
 
 def project(house: House, ended: Event, *, follow: bool) -> None:

@@ -14,7 +14,7 @@ from eventlog.blobs import BlobStore
 from eventlog.events import RunMissing
 from eventlog.store import Append, EventStore, KeyReused, Position
 
-from .errors import KeyTaken
+from .errors import KeyTaken, StartedOtherwise
 from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
@@ -29,14 +29,15 @@ def stopwatch() -> int:
 def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile: bytes | None = None) -> Played:
     """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
 
-    A run that was started with another plan, by other code, is missing: what it was started with can't be played.
     Where the run was ended otherwise before, this one is nothing: it does not stand, proposes nothing and leaves no
-    profile. Raises KeyTaken where another stream holds the run's keys.
+    profile. Raises StartedOtherwise where its start has another plan or executor, which may be under way elsewhere, and
+    KeyTaken where another stream holds the run's keys.
     """
-    if _begun(job, store, blobs, means.executor.name):
-        played = _tried(job, means, profile)
-    else:
-        played = _missing(job, "it was started with another plan than this code makes for it")
+    executor = means.executor.name
+    if not _begun(job, store, blobs, executor):
+        expected = f"what this process makes of it for the executor {executor}"
+        raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
+    played = _tried(job, means, profile)
     blobs.put(played.blobs)
     if not _stands(store, _finish(job, played)):
         return replace(played, stands=False, proposals=(), profile=None)

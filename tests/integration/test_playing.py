@@ -10,12 +10,17 @@ from sqlalchemy import text
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
-from agents.rollouts.play import Job, Means
+from agents.rollouts.errors import StartedOtherwise
+from agents.rollouts.play import Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
-from agents.rollouts.state_keys import session
+from agents.rollouts.state_keys import independent, session
+from api.decide import Course
 from api.house import House
-from api.playing import play_one
+from api.playing import play_jobs, play_one
+from api.sweeping import first_facts
 from eventlog.events import PromotionRule, RunMissing
+from eventlog.store import Append
+from tests.golden.make import Quiet
 from tests.integration.test_rollouts import BOOK, jobs
 
 ALEX = session("alex")
@@ -56,3 +61,18 @@ def test_a_run_that_was_given_up_hands_no_profile_in(empty_house: House, client:
     assert list(kept(empty_house).values()) == [None]
     assert play_one(empty_house, means(client), played, ALEX).stands
     assert [body is not None for body in kept(empty_house).values()] == [True]
+
+
+def test_a_run_that_was_started_otherwise_is_missing_for_who_is_alone_on_the_site_and_for_nobody_else(
+    empty_house: House, client: EnvClient
+) -> None:
+    (job,) = jobs([0])[:1]
+    start, plan = started(job, "browser")
+    empty_house.blobs.put([plan])
+    empty_house.store.append([Append(f"run/{job.run}", (start,), "runner", key=f"start:{job.run}")])
+    with pytest.raises(StartedOtherwise, match="another executor"):
+        play_one(empty_house, means(client), job, independent(job.run))
+    assert missing(empty_house) == []
+    first_facts(empty_house)
+    play_jobs(empty_house, client, "sweep", [job], Course(), Quiet())
+    assert [(event.run, event.reason) for event in missing(empty_house)] == [(job.run, "platform_error")]
