@@ -124,3 +124,8 @@ class OtherSite(FlywheelError):
 class PlayedInVain(FlywheelError):
     """Runs on {site} go missing: {actual}. Expected a site and a model that runs can be played with. Put it right and start the
     worker again: what it had not begun waits in the queue."""
+
+
+class SessionOfPolicy(FlywheelError):
+    """The session {actual!r} would be played by the policy, which takes no browser profile and leaves none: expected the executor plan
+    or browser for a session. Choose one of them, or leave the session out."""

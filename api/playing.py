@@ -18,7 +18,7 @@ from agents.plans import Piece
 from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
-from agents.rollouts.profiles import TableKeeper, held
+from agents.rollouts.profiles import Place, TableKeeper, held
 from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.events import Artifact, Spec, SweepPlanned
@@ -26,6 +26,7 @@ from projections.rewrites import REWRITES
 from projections.views import Views
 
 from .decide import Course, known, prices
+from .errors import SessionOfPolicy
 from .house import House
 
 
@@ -72,6 +73,12 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     ]
 
 
+def refuse_session_of_policy(state_key: str | None, executor: Executor) -> None:
+    """A policy keeps nothing of its browser for the next run: it plays no sessions. Raises SessionOfPolicy."""
+    if state_key is not None and executor.name == policy.NAME:
+        raise SessionOfPolicy(actual=state_key)
+
+
 def play_jobs(
     house: House,
     client: Environment,
@@ -83,8 +90,11 @@ def play_jobs(
 ) -> None:
     """Play every job, at the prices in force now. An error is raised when all the others have ended.
 
-    For who is alone on the site: a run that was started with another plan, by other code, is missing.
+    For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
+    SessionOfPolicy before any is played.
     """
+    for job in jobs:
+        refuse_session_of_policy(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
     watch = watching_of(client, site, course)
     means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
@@ -112,11 +122,13 @@ def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
     """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory.
 
-    Raises StartedOtherwise, KeyTaken.
+    Raises SessionOfPolicy, StartedOtherwise, KeyTaken.
     """
+    refuse_session_of_policy(job.spec.state_key, means.executor)
     if means.executor.name == policy.NAME:
         job = replace(job, pieces=(), candidate=None)
-    with held(TableKeeper(house.engine), state, means.executor.name) as holding:
+    place = Place(job.environment, job.spec.sweep, means.executor.name)
+    with held(TableKeeper(house.engine), state, place) as holding:
         played = rollout(job, house.store, house.blobs, means, holding.profile)
         if played.stands:
             holding.profile = played.profile or holding.profile

@@ -10,11 +10,14 @@ from sqlalchemy import text
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
+from agents.executors.policy import PolicyExecutor
+from agents.models.scripted import Scripted
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.state_keys import independent, session
 from api.decide import Course
+from api.errors import SessionOfPolicy
 from api.house import House
 from api.playing import play_jobs, play_one
 from api.sweeping import first_facts
@@ -76,3 +79,20 @@ def test_a_run_that_was_started_otherwise_is_missing_for_who_is_alone_on_the_sit
     first_facts(empty_house)
     play_jobs(empty_house, client, "sweep", [job], Course(), Quiet())
     assert [(event.run, event.reason) for event in missing(empty_house)] == [(job.run, "platform_error")]
+
+
+def test_a_session_begins_fresh_under_another_sweeps_name(empty_house: House, client: EnvClient) -> None:
+    play_one(empty_house, means(client), of_alex(0), ALEX)
+    play_one(empty_house, means(client), of_alex(1), ALEX)
+    assert len(kept(empty_house)) == 1
+    play_one(empty_house, means(client), of_alex(2, sweep="s2"), ALEX)
+    assert len(kept(empty_house)) == 2
+
+
+def test_a_policy_plays_no_session(empty_house: House, client: EnvClient) -> None:
+    executor = PolicyExecutor(Scripted([]))
+    with pytest.raises(SessionOfPolicy, match="'alex'"):
+        play_jobs(empty_house, client, "sweep", [*jobs([3])[:1], of_alex(0)], Course(), Quiet(), executor)
+    with pytest.raises(SessionOfPolicy, match="'alex'"):
+        play_one(empty_house, replace(means(client), executor=executor), of_alex(0), ALEX)
+    assert empty_house.store.counts() == {}
