@@ -100,13 +100,18 @@ def play_jobs(
     means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
     dispatch = Dispatch(
-        calls, lambda job, state: _play_alone(house, means, job, state), max_parallel=course.max_parallel
+        calls,
+        lambda job, state: _play_alone(house, means, job, state),
+        max_parallel=course.max_parallel,
+        timeout_s=course.timeout_s,
     )
     errors = []
     with reporter.phase(title, len(jobs)) as advance:
         for outcome in dispatch.outcomes():
             if outcome.error is not None:
                 errors.append(outcome.error)
+            if outcome.ending == "timed_out":
+                give_up(house, outcome.call.work, executor, took_longer(known(course.timeout_s)))
             advance()
     if errors:
         raise errors[0]
@@ -116,7 +121,7 @@ def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
     try:
         play_one(house, means, job, state)
     except StartedOtherwise as error:
-        abandon(job, house.store, house.blobs, means.executor.name, str(error))
+        give_up(house, job, means.executor, str(error))
 
 
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
@@ -125,11 +130,25 @@ def play_one(house: House, means: Means, job: Job, state: State) -> Played:
     Raises SessionOfPolicy, StartedOtherwise, KeyTaken.
     """
     refuse_session_of_policy(job.spec.state_key, means.executor)
-    if means.executor.name == policy.NAME:
-        job = replace(job, pieces=(), candidate=None)
+    job = _carried(job, means.executor)
     place = Place(job.environment, job.spec.sweep, means.executor.name)
     with held(TableKeeper(house.engine), state, place) as holding:
         played = rollout(job, house.store, house.blobs, means, holding.profile)
         if played.stands:
             holding.profile = played.profile or holding.profile
         return played
+
+
+def give_up(house: House, job: Job, executor: Executor, why: str) -> None:
+    """Record a run that is not waited for any more as missing, unless it has ended. Raises KeyTaken."""
+    abandon(_carried(job, executor), house.store, house.blobs, executor.name, why)
+
+
+def took_longer(timeout_s: float) -> str:
+    """Why a run was given up."""
+    return f"it took longer than {timeout_s:g} s"
+
+
+def _carried(job: Job, executor: Executor) -> Job:
+    """A job with what its executor takes of memory."""
+    return replace(job, pieces=(), candidate=None) if executor.name == policy.NAME else job

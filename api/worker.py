@@ -16,7 +16,7 @@ from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.queue import RolloutQueue, Ticket
-from agents.rollouts.record import abandon, stopwatch
+from agents.rollouts.record import stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.errors import FlywheelError
 from eventlog.events import PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
@@ -29,7 +29,7 @@ from .decide import known, prices
 from .errors import OtherSite, PlayedInVain, Unknown
 from .exclusive import admitting_alone, is_controlled
 from .house import House
-from .playing import Reporter, jobs_of, play_one
+from .playing import Reporter, give_up, jobs_of, play_one, took_longer
 from .sites import Placed
 
 ACTOR = "worker"
@@ -85,9 +85,8 @@ class SiteRunner:
 
     def give_up(self, ticket: Ticket) -> None:
         """Record a run that takes too long as missing."""
-        why = f"it took longer than {self.terms.timeout_s:g} s"
         job = self._meet(ticket).job(self.house, ticket.spec)
-        abandon(job, self.house.store, self.house.blobs, self.executor.name, why)
+        give_up(self.house, job, self.executor, took_longer(self.terms.timeout_s))
 
     def _heed(self, job: Job, facts: Facts) -> None:
         """Look at why a run is missing: what will not go away by itself would make all that follow missing too."""

@@ -10,8 +10,8 @@ from datetime import datetime
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-_HELD = """(SELECT id FROM procrastinate_jobs WHERE id = %(job)s AND worker_id = %(worker)s AND attempts = %(attempts)s
-    AND status = 'doing' FOR UPDATE) AS held"""
+_HELD = """(SELECT id FROM procrastinate_jobs WHERE id = %(job)s AND coalesce(worker_id, %(worker)s) = %(worker)s
+    AND attempts = %(attempts)s AND status = 'doing' FOR UPDATE) AS held"""
 _FINISH = f"SELECT procrastinate_finish_job_v1(held.id, %(status)s, %(delete)s) FROM {_HELD}"  # noqa: S608
 _AGAIN = f"SELECT procrastinate_retry_job_v2(held.id, %(at)s, %(priority)s, %(queue)s, %(lock)s) FROM {_HELD}"  # noqa: S608
 

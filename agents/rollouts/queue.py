@@ -46,7 +46,8 @@ _LOST = text("""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
         WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => :after_s))
     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")
 _AGAIN = text("SELECT procrastinate_retry_job_v2(:id, NULL, NULL, NULL, NULL)")
-_HELD = "FROM procrastinate_jobs WHERE id = :id AND worker_id = :worker AND attempts = :attempts AND status = 'doing'"
+_HELD = """FROM procrastinate_jobs WHERE id = :id AND coalesce(worker_id, :worker) = :worker
+    AND attempts = :attempts AND status = 'doing'"""  # that a worker was forgotten gives its job to nobody yet
 _HOLDS = text(f"SELECT EXISTS (SELECT {_HELD})")
 _PUT_BACK = text(f"""UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = now() + interval '1 second'
     WHERE id IN (SELECT id {_HELD} FOR UPDATE)""")  # noqa: S608

@@ -49,6 +49,7 @@ from .sweep_options import (
     Tasks,
     Temperatures,
     TemplatesFile,
+    Timeout,
     chosen,
     read_seeds,
     spoken,
@@ -76,6 +77,7 @@ def sweep(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    timeout: Timeout = None,
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
@@ -94,7 +96,7 @@ def sweep(
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     temperatures = [round(each * _MICRO) for each in temperature or ()]
-    course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
@@ -140,6 +142,7 @@ def biased_(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    timeout: Timeout = None,
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
@@ -154,7 +157,7 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
-    course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,

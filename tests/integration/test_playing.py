@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 from sqlalchemy import text
 
 from agents.envs.client import EnvClient
+from agents.envs.contract import Instance
 from agents.envs.provider import local_site
+from agents.executors.executor import Assignment, Execution, Watch, unwatched
 from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
 from agents.rollouts.errors import StartedOtherwise
-from agents.rollouts.play import Job, Means, started
+from agents.rollouts.play import PLAN, Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.state_keys import independent, session
 from api.decide import Course
@@ -96,3 +100,31 @@ def test_a_policy_plays_no_session(empty_house: House, client: EnvClient) -> Non
     with pytest.raises(SessionOfPolicy, match="'alex'"):
         play_one(empty_house, replace(means(client), executor=executor), of_alex(0), ALEX)
     assert empty_house.store.counts() == {}
+
+
+@dataclass(frozen=True)
+class Slow:
+    """The plan executor, which waits before it begins."""
+
+    release: Event
+    name: str = PLAN.name
+    offers_logprobs: bool = PLAN.offers_logprobs
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        assert self.release.wait(60)
+        return PLAN.execute(assignment, instance, watch)
+
+
+def test_a_run_past_its_time_is_missing_and_what_it_says_later_is_not_recorded(
+    empty_house: House, client: EnvClient
+) -> None:
+    first_facts(empty_house)
+    (job,), release = jobs([0])[:1], Event()
+    play_jobs(empty_house, client, "sweep", [job], Course(timeout_s=0.5), Quiet(), Slow(release))
+    assert [event.detail for event in missing(empty_house)] == ["it took longer than 0.5 s"]
+    release.set()
+    for thread in enumerate_threads():
+        if thread.name.startswith("call "):
+            thread.join()
+    recorded = empty_house.store.read(stream=f"run/{job.run}")
+    assert [each.event.type for each in recorded] == ["RunStarted", "RunMissing"]
