@@ -28,7 +28,8 @@ from api.sweeping import first_facts
 from eventlog.events import PromotionRule, RunMissing
 from eventlog.store import Append
 from tests.golden.make import Quiet
-from tests.integration.test_rollouts import BOOK, jobs
+from tests.integration.test_rollouts import jobs
+from tests.unit.test_agent_samples import BOOK
 
 ALEX = session("alex")
 
