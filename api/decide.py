@@ -30,7 +30,8 @@ class Course:
     """How large a round is and when to stop. Seeds are taken in order, so every round sees new ones.
 
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
-    `verify_steps` has each step checked right after it, which costs a request a step.
+    `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
+    `timeout_s` is missing (None: it is waited for).
     """
 
     seeds_per_round: int = 12
@@ -41,6 +42,7 @@ class Course:
     sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_020))
     repeats: int = 1
     max_parallel: int = MAX_PARALLEL
+    timeout_s: float | None = None
     rng_seed: int = 7
     verify_steps: bool = False
     rule: PromotionRule = field(default_factory=PromotionRule)

@@ -115,3 +115,17 @@ class SweepExists(FlywheelError):
 
 class NoSite(FlywheelError):
     """There is no site to go to: {actual}; expected {expected}."""
+
+
+class OtherSite(FlywheelError):
+    """The site calls itself {actual!r}: expected {expected!r}, whose runs are to be played. Check --site, and --url or --sandbox."""
+
+
+class PlayedInVain(FlywheelError):
+    """Runs on {site} go missing: {actual}. Expected a site and a model that runs can be played with. Put it right and start the
+    worker again: what it had not begun waits in the queue."""
+
+
+class SessionOfPolicy(FlywheelError):
+    """The session {actual!r} would be played by the policy, which takes no browser profile and leaves none: expected the executor plan
+    or browser for a session. Choose one of them, or leave the session out."""

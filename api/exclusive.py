@@ -12,6 +12,7 @@ from .errors import ControllerBusy
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
+_ADMISSION = "hashtextextended(current_schema() || '/admission/' || :site, 0)"
 _KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
 
 
@@ -37,5 +38,18 @@ def only_controller(engine: Engine, site: str) -> Iterator[None]:
 def is_controlled(engine: Engine, site: str) -> bool:
     """Whether a controller works on the site now: it plays what it has planned."""
     with engine.begin() as connection:
-        statement = text(f"SELECT pg_try_advisory_xact_lock({_KEY})")
+        statement = text(
+            f"SELECT pg_try_advisory_xact_lock_shared({_KEY})"
+        )  # those who only look do not see each other
         return not connection.execute(statement, {"site": site}).scalar_one()
+
+
+@contextmanager
+def admitting_alone(engine: Engine, site: str) -> Iterator[None]:
+    """Wait until no other worker sees to the site's admission: of those that start together one probes it."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"SELECT pg_advisory_lock({_ADMISSION})"), {"site": site})
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock_all()"))

@@ -16,15 +16,17 @@ from agents.executors.watching import watching
 from agents.learning.memory import piece_of, pieces_from
 from agents.plans import Piece
 from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
-from agents.rollouts.profiles import TableKeeper, held
-from agents.rollouts.record import rollout, stopwatch
+from agents.rollouts.profiles import Place, TableKeeper, held
+from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.events import Artifact, Spec, SweepPlanned
 from projections.rewrites import REWRITES
 from projections.views import Views
 
 from .decide import Course, known, prices
+from .errors import SessionOfPolicy
 from .house import House
 
 
@@ -71,6 +73,12 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     ]
 
 
+def refuse_session_of_policy(state_key: str | None, executor: Executor) -> None:
+    """A policy keeps nothing of its browser for the next run: it plays no sessions. Raises SessionOfPolicy."""
+    if state_key is not None and executor.name == policy.NAME:
+        raise SessionOfPolicy(actual=state_key)
+
+
 def play_jobs(
     house: House,
     client: Environment,
@@ -80,27 +88,67 @@ def play_jobs(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play every job, at the prices in force now. An error is raised when all the others have ended."""
+    """Play every job, at the prices in force now. An error is raised when all the others have ended.
+
+    For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
+    SessionOfPolicy before any is played.
+    """
+    for job in jobs:
+        refuse_session_of_policy(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
     watch = watching_of(client, site, course)
     means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
-    dispatch = Dispatch(calls, lambda job, state: play_one(house, means, job, state), max_parallel=course.max_parallel)
+    dispatch = Dispatch(
+        calls,
+        lambda job, state: _play_alone(house, means, job, state),
+        max_parallel=course.max_parallel,
+        timeout_s=course.timeout_s,
+    )
     errors = []
     with reporter.phase(title, len(jobs)) as advance:
         for outcome in dispatch.outcomes():
             if outcome.error is not None:
                 errors.append(outcome.error)
+            if outcome.ending == "timed_out":
+                give_up(house, outcome.call.work, executor, took_longer(known(course.timeout_s)))
             advance()
     if errors:
         raise errors[0]
 
 
+def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
+    try:
+        play_one(house, means, job, state)
+    except StartedOtherwise as error:
+        give_up(house, job, means.executor, str(error))
+
+
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
-    """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory."""
-    if means.executor.name == policy.NAME:
-        job = replace(job, pieces=(), candidate=None)
-    with held(TableKeeper(house.engine), state, means.executor.name) as holding:
+    """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory.
+
+    Raises SessionOfPolicy, StartedOtherwise, KeyTaken.
+    """
+    refuse_session_of_policy(job.spec.state_key, means.executor)
+    job = _carried(job, means.executor)
+    place = Place(job.environment, job.spec.sweep, means.executor.name)
+    with held(TableKeeper(house.engine), state, place) as holding:
         played = rollout(job, house.store, house.blobs, means, holding.profile)
-        holding.profile = played.profile or holding.profile
+        if played.stands:
+            holding.profile = played.profile or holding.profile
         return played
+
+
+def give_up(house: House, job: Job, executor: Executor, why: str) -> None:
+    """Record a run that is not waited for any more as missing, unless it has ended. Raises KeyTaken."""
+    abandon(_carried(job, executor), house.store, house.blobs, executor.name, why)
+
+
+def took_longer(timeout_s: float) -> str:
+    """Why a run was given up."""
+    return f"it took longer than {timeout_s:g} s"
+
+
+def _carried(job: Job, executor: Executor) -> Job:
+    """A job with what its executor takes of memory."""
+    return replace(job, pieces=(), candidate=None) if executor.name == policy.NAME else job

@@ -16,20 +16,25 @@ from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.queue import RolloutQueue, Ticket
-from agents.rollouts.record import abandon, stopwatch
+from agents.rollouts.record import stopwatch
 from agents.rollouts.state_keys import State
+from eventlog.errors import FlywheelError
 from eventlog.events import PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from eventlog.store import Append, Position
 from projections.views import Views
 
+from .admitting import admitting, see_admission
 from .backlog import Backlog
 from .decide import known, prices
-from .errors import Unknown
+from .errors import OtherSite, PlayedInVain, Unknown
+from .exclusive import admitting_alone, is_controlled
 from .house import House
-from .playing import jobs_of, play_one
+from .playing import Reporter, give_up, jobs_of, play_one, took_longer
+from .sites import Placed
 
 ACTOR = "worker"
 _MOST_MET = 16
+_MOST_UNANSWERED = 3
 
 Role = Literal["runner", "projector"]
 ROLES: tuple[Role, ...] = ("runner", "projector")
@@ -52,38 +57,63 @@ class Met:
 
 @dataclass(frozen=True, slots=True)
 class SiteRunner:
-    """Plays jobs of one site into the log. Where the site itself does not answer any more, `lost` is told."""
+    """Plays jobs of one site into the log. Where the next run would go missing as the last did, `lost` is told."""
 
     house: House
     client: Environment
     site: str
     terms: Terms
-    lost: Callable[[EnvironmentFailure], None]
+    lost: Callable[[FlywheelError], None]
     executor: Executor = PLAN
     rule: PromotionRule = field(default_factory=PromotionRule)
     met: dict[str, Met] = field(default_factory=dict)
+    unanswered: list[str] = field(default_factory=list)
 
     def play(self, ticket: Ticket, state: State) -> Facts:
         """Play one spec; nothing where its run has ended. Raises where its job cannot be made or not be recorded."""
         if self._has_ended(ticket):
             return {"status": "ended before"}
         met = self._meet(ticket)
-        facts = _facts(play_one(self.house, met.means, met.job(self.house, ticket.spec), state))
-        if facts.get("reason") == "environment_down":
-            self._look_for_the_site()
+        job = met.job(self.house, ticket.spec)
+        facts = _facts(play_one(self.house, met.means, job, state))
+        self._heed(job, facts)
         return facts
+
+    def may_play(self) -> bool:
+        """Whether the site is left to workers now: a controller is alone on it."""
+        return not is_controlled(self.house.engine, self.site)
 
     def give_up(self, ticket: Ticket) -> None:
         """Record a run that takes too long as missing."""
-        why = f"it took longer than {self.terms.timeout_s:g} s"
         job = self._meet(ticket).job(self.house, ticket.spec)
-        abandon(job, self.house.store, self.house.blobs, self.executor.name, why)
+        give_up(self.house, job, self.executor, took_longer(self.terms.timeout_s))
 
-    def _look_for_the_site(self) -> None:
+    def _heed(self, job: Job, facts: Facts) -> None:
+        """Look at why a run is missing: what will not go away by itself would make all that follow missing too."""
+        why = f"{job.run} is missing for {facts.get('reason')}, {facts.get('detail')}"
+        match facts.get("reason"):
+            case "model_down":
+                self.unanswered.append(job.run)
+                if len(self.unanswered) >= _MOST_UNANSWERED:
+                    self.lost(PlayedInVain(site=self.site, actual=f"{why}; so are those before it"))
+                return
+            case "environment_refused" | "contract_broken":
+                self.lost(PlayedInVain(site=self.site, actual=why))
+            case "environment_down" | "platform_error":
+                self._look_for_the_site(job)
+            case _:
+                pass
+        self.unanswered.clear()
+
+    def _look_for_the_site(self, job: Job) -> None:
+        task = job.template.oracle_task_id
         try:
-            self.client.health()
+            graded = {told.task_id for told in self.client.health().tasks}
         except EnvironmentFailure as failure:
             self.lost(failure)
+        else:
+            if task not in graded:
+                self.lost(PlayedInVain(site=self.site, actual=f"it grades no task {task!r}"))
 
     def _has_ended(self, ticket: Ticket) -> bool:
         ends = self.house.store.read(stream=f"run/{ticket.spec}", types=["RunFinished", "RunMissing"])
@@ -111,7 +141,9 @@ class SiteRunner:
 
 
 def _facts(played: Played) -> Facts:
-    """What is told of a run."""
+    """What is told of a run; of one that was ended by another process meanwhile, only that."""
+    if not played.stands:
+        return {"status": "ended elsewhere"}
     facts: dict[str, object] = {}
     for event in played.events:
         match event:
@@ -120,10 +152,19 @@ def _facts(played: Played) -> Facts:
             case RewardGraded():
                 facts |= {"passed": event.passed, "score": event.score}
             case RunMissing():
-                facts |= {"status": "missing", "reason": event.reason}
+                facts |= {"status": "missing", "reason": event.reason, "detail": event.detail}
             case _:
                 pass
     return facts
+
+
+def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
+    """Before anything is played: the site is the one that is meant, and admitted. Raises OtherSite, NotAdmitted."""
+    named = placed.environment.health().site
+    if named != site:
+        raise OtherSite(actual=named, expected=site)
+    with admitting_alone(house.engine, site):
+        see_admission(house, placed.environment, site, admitting(house, placed, reporter))
 
 
 def work(
@@ -138,7 +179,7 @@ def work(
 ) -> None:
     """Be a runner where there is a client of the site, and a projector where it `follows`, until SIGTERM or SIGINT.
 
-    Rollouts under way end first. Raises WorkerLost, and EnvironmentDown where the site is gone.
+    Rollouts under way end first. Raises WorkerLost, EnvironmentDown where the site is gone, and PlayedInVain.
     """
     asyncio.run(_work(house, client, site, terms, tell, executor, follows=follows))
 
@@ -156,9 +197,9 @@ async def _work(
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    lost: list[EnvironmentFailure] = []
+    lost: list[FlywheelError] = []
 
-    def gone(failure: EnvironmentFailure) -> None:
+    def gone(failure: FlywheelError) -> None:
         lost.append(failure)
         loop.call_soon_threadsafe(stop.set)
 
@@ -183,7 +224,7 @@ def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
     at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
     queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site)
-    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms)
+    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
 
 
 def project(house: House, ended: Event, *, follow: bool) -> None:

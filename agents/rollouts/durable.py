@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -22,12 +23,14 @@ from eventlog.database import schema_of
 
 from .dispatch import MAX_PARALLEL, begin
 from .errors import WorkerLost
+from .holding import HeldJobs
 from .queue import LOST, TASK, TRIES, RolloutQueue, Ticket
 from .state_keys import State
 
 SHORTEST_RESCUE_S = 4.0
 """Below this, and with the heartbeat of Terms, a worker that is only slow would be taken for lost."""
 _POLL_S = 0.25
+_PAUSE_S = 1.0
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 Facts = Mapping[str, object]
@@ -61,7 +64,8 @@ class Runner:
     """One process at the queue.
 
     `play` does a job and says what came of it; to play one that has ended must change nothing. `give_up` records that
-    a job took too long. `refill` puts jobs that the queue lacks, and says how many. `tell` is told what happens.
+    a job took too long. `refill` puts jobs that the queue lacks, and says how many. `tell` is told what happens. While
+    it is not `may_play`, a job that was given out waits, which is no part of its time; told to stop, it is put back.
     """
 
     queue: RolloutQueue
@@ -70,6 +74,7 @@ class Runner:
     refill: Callable[[], int]
     tell: Callable[[Notice], None]
     terms: Terms = field(default_factory=Terms)
+    may_play: Callable[[], bool] = lambda: True
     worker_ids: set[int] = field(default_factory=set)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -79,7 +84,7 @@ class Runner:
         """
         for name in ("procrastinate", "psycopg.pool"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what they would say is told as notices and errors
-        app = self._app()
+        app = self._app(stop)
         async with app.open_async():
             worker = asyncio.create_task(self._work(app), name="jobs")
             tending = asyncio.create_task(self._tend(), name="tending")
@@ -87,6 +92,7 @@ class Runner:
             tasks = {worker, tending, stopping}
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             has_ended = worker.done()
+            stop.set()
             for task in tasks:
                 task.cancel()
             beating = asyncio.create_task(self._beat(), name="heart")
@@ -103,7 +109,7 @@ class Runner:
             await asyncio.to_thread(self.queue.beat, sorted(self.worker_ids))
             await asyncio.sleep(self.terms.heartbeat_s)
 
-    def _app(self) -> App:
+    def _app(self, stop: asyncio.Event) -> App:
         engine = self.queue.engine
         url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         schema = schema_of(engine)
@@ -114,9 +120,11 @@ class Runner:
 
         app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=4, configure=configure))
 
+        app.job_manager = HeldJobs(app.connector)
+
         @app.task(name=TASK, pass_context=True, retry=AtOnce())
         async def rollout(context: JobContext, /, **ids: Any) -> None:
-            await self._roll(context.job, Ticket(**ids))
+            await self._roll(context.job, Ticket(**ids), stop)
 
         return app
 
@@ -132,24 +140,41 @@ class Runner:
             stalled_worker_timeout=self.terms.rescue_after_s,
         )
 
-    async def _roll(self, job: Queued, ticket: Ticket) -> None:
+    async def _roll(self, job: Queued, ticket: Ticket, stop: asyncio.Event) -> None:
         """Do one job. Raises what it raised, so that the queue tries it again or keeps it as parked."""
         if job.worker_id is not None:
             self.worker_ids.add(job.worker_id)
         try:
-            facts = await self._played(ticket)
+            if not await self._turn(stop):
+                await asyncio.to_thread(self.queue.put_back, job)
+                return
+            facts = await self._played(job, ticket)
         except Exception as error:
             await self._tried(job, ticket, error)
             raise
         self.tell(Notice("timed_out", ticket) if facts is None else Notice("played", ticket, facts=facts))
 
-    async def _played(self, ticket: Ticket) -> Facts | None:
-        """What came of a job; None where it took too long and was given up."""
+    async def _turn(self, stop: asyncio.Event) -> bool:
+        """Wait until it may play; False where it was told to stop before."""
+        while not stop.is_set():
+            if await asyncio.to_thread(self.may_play):
+                return not stop.is_set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _PAUSE_S)
+        return False
+
+    async def _played(self, job: Queued, ticket: Ticket) -> Facts | None:
+        """What came of a job; None where it took too long and was given up.
+
+        A process that was frozen finds its time over when it wakes: what was given to others meanwhile is theirs.
+        """
         future = asyncio.wrap_future(begin(self.play, ticket, ticket.state))
         done, _ = await asyncio.wait({future}, timeout=self.terms.timeout_s)
         if done:
             return future.result()
         future.cancel()  # its thread goes on; what it says is dropped
+        if not await asyncio.to_thread(self.queue.holds, job):
+            return {"status": "given to others"}
         await asyncio.to_thread(self.give_up, ticket)
         return None
 

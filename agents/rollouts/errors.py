@@ -23,6 +23,11 @@ class KeyTaken(FlywheelError):
     Find who appended that with `flywheel log tail`; a run's keys are the runner's own."""
 
 
+class StartedOtherwise(FlywheelError):
+    """The run {run} was started with {actual}: expected {expected}. Play it with the code and the executor that it was started
+    with; a controller, which is alone on its site, records it as missing."""
+
+
 class UnknownVerifier(FlywheelError):
     """No verifier has the version {actual!r}: expected one of {expected}."""
 

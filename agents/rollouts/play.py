@@ -103,12 +103,16 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a run left behind: the rest of its events, its blobs, what recovery proposed, its browser's profile."""
+    """What a run left behind: the rest of its events, its blobs, what recovery proposed, its browser's profile.
+
+    It does not stand where the log has another end of the run.
+    """
 
     events: tuple[AnyEvent, ...]
     blobs: tuple[Blob, ...]
     proposals: tuple[RewriteProposed, ...]
     profile: bytes | None = None
+    stands: bool = True
 
 
 def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sqlalchemy import Engine, text
 
-from .state_keys import State
+from .state_keys import State, plain_name
 
 _HAND_OUT = text("""INSERT INTO profiles AS p (name, ticket) VALUES (:name, 1)
     ON CONFLICT (name) DO UPDATE SET ticket = p.ticket + 1 RETURNING ticket, body""")
@@ -82,16 +82,27 @@ class Held:
     profile: bytes | None
 
 
-@contextmanager
-def held(keeper: Keeper, state: State, executor: str) -> Iterator[Held]:
-    """A call's profile: its session's, handed in again where the call ends without an error, or none.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session is played. Each place has profiles of its own: what is kept in one is no other's to read."""
 
-    Each executor has profiles of its own: what a browser keeps is no other's to read.
-    """
+    environment: str
+    sweep: str
+    executor: str
+
+    def profile_of(self, state: State) -> str:
+        """The name under which a session's profile is kept here."""
+        here = "\n".join((self.environment, self.sweep, self.executor))
+        return f"{state.profile}.{plain_name(here)}"
+
+
+@contextmanager
+def held(keeper: Keeper, state: State, place: Place) -> Iterator[Held]:
+    """A call's profile: its session's, handed in again where the call ends without an error, or none."""
     if not state.is_kept:
         yield Held(None)
         return
-    name = f"{state.profile}.{executor}"
+    name = place.profile_of(state)
     ticket, profile = keeper.hand_out(name)
     holding = Held(profile)
     yield holding

@@ -46,6 +46,11 @@ _LOST = text("""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
         WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => :after_s))
     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")
 _AGAIN = text("SELECT procrastinate_retry_job_v2(:id, NULL, NULL, NULL, NULL)")
+_HELD = """FROM procrastinate_jobs WHERE id = :id AND coalesce(worker_id, :worker) = :worker
+    AND attempts = :attempts AND status = 'doing'"""  # that a worker was forgotten gives its job to nobody yet
+_HOLDS = text(f"SELECT EXISTS (SELECT {_HELD})")
+_PUT_BACK = text(f"""UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = now() + interval '1 second'
+    WHERE id IN (SELECT id {_HELD} FOR UPDATE)""")  # noqa: S608
 _BEAT = text("SELECT procrastinate_update_heartbeat_v1(id) FROM procrastinate_workers WHERE id = ANY(:ids) FOR UPDATE")
 _FAIL = text("SELECT procrastinate_finish_job_v1(:id, 'failed', false)")
 _PARK = text("""INSERT INTO parked_jobs (job, error) VALUES (:id, :error)
@@ -153,6 +158,16 @@ class RolloutQueue:
         with self.engine.begin() as connection:
             connection.execute(_BEAT, {"ids": list(workers)})
 
+    def holds(self, job: Queued) -> bool:
+        """Whether a job is still its worker's, as it was given out: not given to others since, nor ended."""
+        with self.engine.connect() as connection:
+            return bool(connection.execute(_HOLDS, _as_given(job)).scalar_one())
+
+    def put_back(self, job: Queued) -> None:
+        """Give a job that is still its worker's out again, in its old place, in a second and without counting a try."""
+        with self.engine.begin() as connection:
+            connection.execute(_PUT_BACK, _as_given(job))
+
     def note_error(self, job: int, error: str) -> None:
         """Keep the error of a job's last try."""
         with self.engine.begin() as connection:
@@ -196,3 +211,8 @@ class RolloutQueue:
                 for ticket in wanted
             ]
             App(connector=SyncPsycopgConnector()).job_manager.batch_defer_jobs(jobs, connection=connection)
+
+
+def _as_given(job: Queued) -> dict[str, int | None]:
+    """What tells a job in the hands of one worker from the same job given out again."""
+    return {"id": job.id, "worker": job.worker_id, "attempts": job.attempts}

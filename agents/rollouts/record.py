@@ -1,18 +1,20 @@
-"""Jobs into the log: started before it is played, everything else in one append when it has ended.
+"""Jobs into the log: started before it is played, everything of the run in one append when it has ended.
 
 A process killed in between leaves a run that is started and not ended; whoever resumes plays it again, and the keys
-see to it that its start and its end are in the log once.
+see to it that its start and its end are in the log once. What was learned from a run follows its end, where that is
+the one that stands; one killed in between leaves the same to be found by the next run that fails there.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from eventlog.blobs import BlobStore
 from eventlog.events import RunMissing
 from eventlog.store import Append, EventStore, KeyReused, Position
 
-from .errors import KeyTaken
+from .errors import KeyTaken, StartedOtherwise
 from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
@@ -27,16 +29,20 @@ def stopwatch() -> int:
 def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile: bytes | None = None) -> Played:
     """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
 
-    A run that was started with another plan, by other code, is missing: what it was started with can't be played.
-    Raises KeyTaken where another stream holds the run's keys.
+    Where the run was ended otherwise before, this one is nothing: it does not stand, proposes nothing and leaves no
+    profile. Raises StartedOtherwise where its start has another plan or executor, which may be under way elsewhere, and
+    KeyTaken where another stream holds the run's keys.
     """
-    if _begun(job, store, blobs, means.executor.name):
-        played = _tried(job, means, profile)
-    else:
-        played = _missing(job, "it was started with another plan than this code makes for it")
+    executor = means.executor.name
+    if not _begun(job, store, blobs, executor):
+        expected = f"what this process makes of it for the executor {executor}"
+        raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
+    played = _tried(job, means, profile)
     blobs.put(played.blobs)
-    finish, *proposals = _appends(job, played)
-    _stands(store, finish, *proposals)
+    if not _stands(store, _finish(job, played)):
+        return replace(played, stands=False, proposals=(), profile=None)
+    if played.proposals:
+        store.append(_proposals(played))
     return played
 
 
@@ -46,8 +52,7 @@ def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail
     What the run itself would record later is refused, because its end is there. Raises KeyTaken.
     """
     _begun(job, store, blobs, executor)
-    (finish,) = _appends(job, _missing(job, detail))
-    return _stands(store, finish)
+    return _stands(store, _finish(job, _missing(job, detail)))
 
 
 def _begun(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
@@ -70,9 +75,9 @@ def _tried(job: Job, means: Means, profile: bytes | None) -> Played:
     return played
 
 
-def _stands(store: EventStore, request: Append, *others: Append) -> bool:
-    """Append all together; whether the first stands in the log with this content, now or before. Raises KeyTaken."""
-    outcome = store.append([request, *others])[0]
+def _stands(store: EventStore, request: Append) -> bool:
+    """Append; whether it stands in the log with this content, now or before. Raises KeyTaken."""
+    outcome = store.append([request])[0]
     if not isinstance(outcome, KeyReused):
         return True
     before = next(store.read(after=Position(outcome.first - 1), upto=outcome.first))
@@ -81,9 +86,12 @@ def _stands(store: EventStore, request: Append, *others: Append) -> bool:
     return False
 
 
-def _appends(job: Job, played: Played) -> list[Append]:
-    proposals = [
+def _finish(job: Job, played: Played) -> Append:
+    return Append(f"run/{job.run}", played.events, ACTOR, key=f"finish:{job.run}")
+
+
+def _proposals(played: Played) -> list[Append]:
+    return [
         Append(f"rewrite/{event.rewrite}", (event,), ACTOR, expect=0, key=f"propose:{event.rewrite}")
         for event in played.proposals
     ]
-    return [Append(f"run/{job.run}", played.events, ACTOR, key=f"finish:{job.run}"), *proposals]

@@ -23,6 +23,7 @@ from ..errors import Unknown
 from ..exclusive import only_controller
 from ..executing import Way, executor_of
 from ..house import House
+from ..playing import refuse_session_of_policy
 from ..progress import progress_of
 from ..reading import read_position
 from ..seeking import Limits, classes, seek
@@ -48,6 +49,7 @@ from .sweep_options import (
     Tasks,
     Temperatures,
     TemplatesFile,
+    Timeout,
     chosen,
     read_seeds,
     spoken,
@@ -75,6 +77,7 @@ def sweep(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    timeout: Timeout = None,
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
@@ -93,13 +96,14 @@ def sweep(
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     temperatures = [round(each * _MICRO) for each in temperature or ()]
-    course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
         executor_of(executor, house.settings, model=model) as doing,
         only_controller(house.engine, site),
     ):
+        refuse_session_of_policy(session, doing)
         if for_grpo:
             refuse_without_logprobs(doing)
         client = placed.environment
@@ -138,6 +142,7 @@ def biased_(
     rng_seed: RngSeed = 7,
     learn: Learn = False,
     max_parallel: MaxParallel = 4,
+    timeout: Timeout = None,
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
@@ -152,7 +157,7 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
-    course = Course(max_parallel=max_parallel, siblings=siblings, rng_seed=rng_seed)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,

@@ -25,6 +25,7 @@ from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
 from .sites import AdminUrl, Url
+from .sweep_options import Timeout
 
 
 class Loop(StrEnum):
@@ -41,6 +42,7 @@ def run(
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 4,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
+    timeout: Timeout = None,
     *,
     verify_steps: Annotated[
         bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
@@ -50,7 +52,13 @@ def run(
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
     began = time.monotonic()
-    course = Course(seeds_per_round=seeds, max_rounds=rounds, max_parallel=max_parallel, verify_steps=verify_steps)
+    course = Course(
+        seeds_per_round=seeds,
+        max_rounds=rounds,
+        max_parallel=max_parallel,
+        timeout_s=timeout,
+        verify_steps=verify_steps,
+    )
     with opened() as house:
         with (
             placed_at(house, site, Where(url, admin_url)) as placed,

@@ -42,6 +42,7 @@ ModelName = Annotated[
 ]
 ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
+Timeout = Annotated[float | None, typer.Option(min=1, help="Seconds a run may take; then it is missing.")]
 PlanOnly = Annotated[
     bool, typer.Option("--plan-only", help="Put its runs in the queue, and leave them to `flywheel worker`.")
 ]

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agents.envs.sandbox import PORT
 from agents.executors.executor import Executor
 from agents.rollouts.durable import SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.play import PLAN
@@ -16,9 +17,10 @@ from agents.rollouts.queue import RolloutQueue
 
 from ..executing import Way, executor_of
 from ..sites import Where, placed_at
-from ..worker import ROLES, Role, work
+from ..worker import ROLES, Role, see_site, work
 from .output import TerminalReporter, opened
-from .sites import AdminUrl, Url
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
+from .sweep_options import spoken
 
 _TEXTS = {
     "added": "{count} jobs put that the queue lacked",
@@ -39,6 +41,10 @@ def worker(
     site: Annotated[str, typer.Option(help="The site whose rollouts it plays.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium, or a model.")] = Way.PLAN,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds a run may take; then it is missing.")] = 900,
@@ -57,7 +63,10 @@ def worker(
         queue, client = RolloutQueue(house.engine, site), None
         doing: Executor = PLAN
         if "runner" in chosen:
-            client = stack.enter_context(placed_at(house, site, Where(url, admin_url))).environment
+            where = Where(url, admin_url, sandbox, port, admin_port)
+            placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
+            see_site(house, placed, site, TerminalReporter())
+            client = placed.environment
             doing = stack.enter_context(executor_of(executor, house.settings))
             if retry_parked:
                 tell("again", count=queue.retry_parked())

@@ -18,7 +18,7 @@ from agents.rollouts.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tic
 from agents.rollouts.state_keys import State
 from agents.rollouts.sweep import SeedSweep, planned
 from api.backlog import Backlog
-from api.exclusive import only_controller
+from api.exclusive import is_controlled, only_controller
 from api.house import House
 from eventlog.errors import LogUnavailable
 from eventlog.events import RunMissing, SweepPlanned
@@ -62,8 +62,10 @@ class Worker:
     queue: RolloutQueue
     play: Callable[[Ticket], None]
     terms: Terms = QUICK
+    may_play: Callable[[], bool] = lambda: True
     told: list[Notice] = field(default_factory=list)
     raised: list[Exception] = field(default_factory=list)
+    give_up: Callable[[Ticket], None] = lambda _: None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,7 +74,7 @@ class Worker:
             self.play(ticket)
             return {}
 
-        runner = Runner(self.queue, play, lambda _: None, lambda: 0, self.told.append, self.terms)
+        runner = Runner(self.queue, play, self.give_up, lambda: 0, self.told.append, self.terms, self.may_play)
         try:
             self._loop.run_until_complete(runner.run(self._stop))
         except WorkerLost as error:
@@ -265,3 +267,63 @@ def test_a_worker_that_loses_its_queue_says_so(queue: RolloutQueue, empty_databa
     thread.join(PATIENCE_S)
     assert [type(error) for error in worker.raised] == [WorkerLost]
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("y", "todo")]
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_job_met_while_a_controller_works_waits_and_is_put_back_where_the_worker_stops(
+    queue: RolloutQueue, *, is_stopped: bool
+) -> None:
+    looked, played = Event(), Event()
+
+    def may_play() -> bool:
+        is_free = not is_controlled(queue.engine, "marketplace")
+        looked.set()
+        return is_free
+
+    queue.put([Ticket("s", "a0", "k"), Ticket("s", "a1", "k")])
+    worker = Worker(queue, lambda _: played.set(), replace(QUICK, until_empty=not is_stopped), may_play)
+    with only_controller(queue.engine, "marketplace"):
+        thread = worker.start()
+        assert looked.wait(PATIENCE_S)
+        if is_stopped:
+            worker.stop()
+            thread.join(PATIENCE_S)
+        assert not played.is_set()
+    thread.join(PATIENCE_S)
+    assert worker.raised == []
+    assert worker.kinds() == ([] if is_stopped else ["played", "played"])
+    with queue.engine.connect() as connection:
+        left = connection.execute(text("SELECT status::text, attempts FROM procrastinate_jobs ORDER BY id")).all()
+    assert [tuple(row) for row in left] == ([("todo", 0)] * 2 if is_stopped else [])
+
+
+@pytest.mark.parametrize("ending", ["played", "raised", "timed out"])
+def test_a_worker_that_wakes_leaves_the_job_to_who_plays_it_now(queue: RolloutQueue, ending: str) -> None:
+    begun, release = Event(), Event()
+    given_up: list[Ticket] = []
+
+    def slow(_: Ticket) -> None:
+        begun.set()
+        assert release.wait(PATIENCE_S)
+        if ending == "raised":
+            raise RuntimeError("disk full")
+
+    queue.put([Ticket("s", "x")])
+    patient = replace(QUICK, max_parallel=1, rescue_after_s=PATIENCE_S, until_empty=False)
+    worker = Worker(queue, slow, replace(patient, timeout_s=1) if ending == "timed out" else patient)
+    worker.give_up = given_up.append
+    thread = worker.start()
+    try:
+        assert begun.wait(PATIENCE_S)
+        with queue.engine.begin() as connection:  # as for one that was not heard of while it was frozen
+            other = connection.execute(text("SELECT worker_id FROM procrastinate_register_worker_v1()")).scalar_one()
+            taken = text("UPDATE procrastinate_jobs SET worker_id = :other, attempts = attempts + 1")
+            connection.execute(taken, {"other": other})
+        if ending != "timed out":
+            release.set()
+        worker.stop()
+        thread.join(PATIENCE_S)
+    finally:
+        release.set()
+    assert (worker.raised, given_up) == ([], [])
+    assert [(spec, status) for spec, status, _ in jobs(queue)] == [("x", "doing")]

@@ -14,8 +14,10 @@ from sqlalchemy import Engine
 from agents.envs.pages import Session
 from agents.envs.profiles import EMPTY, Kept, Profile, cookies_in
 from agents.rollouts.dispatch import Call, Dispatch
-from agents.rollouts.profiles import Keeper, MemoryKeeper, TableKeeper, held
+from agents.rollouts.profiles import Keeper, MemoryKeeper, Place, TableKeeper, held
 from agents.rollouts.state_keys import State, session
+
+HERE = Place("counting", "s1", "plan")
 
 
 class Counting(BaseHTTPRequestHandler):
@@ -64,7 +66,7 @@ def calls_of(site: str, keeper: Keeper, calls: list[Call[str]]) -> list[str]:
 
     def work(instance: str, state: State) -> str:
         with (
-            held(keeper, state, "plan") as holding,
+            held(keeper, state, HERE) as holding,
             Session(f"{site}/{instance}/", profile=read(holding.profile)) as visit,
         ):
             greeting = visit.open("/").text().splitlines()[0]
@@ -79,7 +81,7 @@ def test_a_login_survives_between_the_calls_of_a_session(site: str, keeper: Keep
     calls = [Call("i1", "alex", session=True), Call("i2", "alex", session=True), Call("i3", "other", session=True)]
     assert calls_of(site, keeper, calls) == ["hello stranger", "hello you", "hello stranger"]
     assert calls_of(site, keeper, [Call("i4", "alex", session=True)]) == ["hello you"]
-    assert read(keeper.hand_out(session("alex").profile + ".plan")[1]).address == "/login"
+    assert read(keeper.hand_out(HERE.profile_of(session("alex")))[1]).address == "/login"
 
 
 def test_it_does_not_between_independent_calls(site: str, keeper: Keeper) -> None:
@@ -130,22 +132,38 @@ def test_only_the_newest_ticket_hands_a_profile_in(keeper: Keeper) -> None:
 
 def test_a_call_that_raises_leaves_its_sessions_profile_as_it_was(keeper: Keeper) -> None:
     state = session("alex")
-    with held(keeper, state, "plan") as holding:
+    with held(keeper, state, HERE) as holding:
         holding.profile = b"/one"
 
     def fails(_: str, state: State) -> None:
-        with held(keeper, state, "plan") as holding:
+        with held(keeper, state, HERE) as holding:
             holding.profile = b"/two"
             raise RuntimeError("disk full")
 
     (outcome,) = Dispatch([Call("i1", "alex", session=True)], fails).results()
     assert outcome.ending == "failed"
-    assert keeper.hand_out(state.profile + ".plan")[1] == b"/one"
+    assert keeper.hand_out(HERE.profile_of(state))[1] == b"/one"
 
 
 def test_an_independent_call_begins_empty_and_hands_nothing_in(keeper: Keeper) -> None:
     state = replace(session("alex"), is_kept=False)
-    with held(keeper, state, "plan") as holding:
+    with held(keeper, state, HERE) as holding:
         assert holding.profile is None
         holding.profile = b"/one"
-    assert keeper.hand_out(state.profile + ".plan")[1] is None
+    assert keeper.hand_out(HERE.profile_of(state))[1] is None
+
+
+def test_places_share_no_profile_of_a_session(keeper: Keeper) -> None:
+    places = [
+        HERE,
+        Place("counting", "s2", "plan"),
+        Place("helpdesk", "s1", "plan"),
+        Place("counting", "s1", "browser"),
+    ]
+    for place in places:
+        with held(keeper, session("alex"), place) as holding:
+            assert holding.profile is None
+            holding.profile = place.profile_of(session("alex")).encode()
+    for place in places:
+        with held(keeper, session("alex"), place) as holding:
+            assert holding.profile == place.profile_of(session("alex")).encode()

@@ -181,3 +181,13 @@ def test_a_sweep_for_grpo_needs_logprobs(rollout: Rollout, empty_house: House) -
     assert code == 1
     assert "logprobs" in err
     assert sweeps_of(empty_house.store, "marketplace") == ()
+
+
+def test_a_session_of_a_policy_is_refused_before_it_is_planned(
+    rollout: Rollout, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_MODEL", "any")
+    code, _, err = rollout("sweep", "--task", CONTROL, "--seeds", "0", "--session", "alex", "--executor", "policy")
+    assert code == 1
+    assert "session 'alex'" in err
+    assert sweeps_of(empty_house.store, "marketplace") == ()

@@ -315,10 +315,12 @@ def test_an_error_takes_nothing_from_the_other_runs(room: Room) -> None:
 
 
 def test_a_run_that_is_given_up_is_missing_and_what_it_says_later_is_not_recorded(room: Room) -> None:
-    job = jobs([CANONICAL_SEED])[0]
+    job = jobs([DRIFTED_SEED])[0]
     assert abandon(job, room.store, room.blobs, "plan", "it took longer than 1 s")
-    room.play(job)
+    late = room.play(job)
+    assert (late.stands, late.proposals, late.profile) == (False, (), None)
     assert room.types(job.run) == ["RunStarted", "RunMissing"]
+    assert room.events("RewriteProposed") == []
     assert [(each.reason, each.detail) for each in room.events("RunMissing")] == [
         ("platform_error", "it took longer than 1 s")
     ]

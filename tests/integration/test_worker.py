@@ -16,11 +16,21 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
+from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything
-from agents.rollouts.queue import RolloutQueue, tickets
+from agents.models.scripted import Scripted
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.durable import Terms
+from agents.rollouts.play import PLAN
+from agents.rollouts.queue import RolloutQueue, Ticket, tickets
+from agents.rollouts.state_keys import independent
 from agents.rollouts.sweep import SeedSweep, planned
+from api.errors import PlayedInVain
 from api.house import House
+from api.worker import SiteRunner
+from eventlog.errors import FlywheelError
 from eventlog.events import RunFinished, RunMissing, RunStarted, SweepPlanned
 from eventlog.store import Append, Committed
 from projections.runs import RUNS
@@ -177,6 +187,7 @@ def test_a_worker_told_to_stop_ends_what_is_under_way_and_leaves_the_rest(
 def test_a_worker_whose_site_is_gone_stops_and_leaves_the_rest_to_others(
     empty_house: House, queue: RolloutQueue, start: Start
 ) -> None:
+    finished(start("--until-empty"))  # which admits the site
     sweep = plan(empty_house, queue, seeds=100)
     with local_site("marketplace") as site:
         worker = start(*("--url", site.url, "--admin-url", site.admin_url), FLYWHEEL_ENV_ADMIN_TOKEN=site.admin_token)
@@ -218,3 +229,41 @@ def test_a_projector_alone_brings_projections_to_the_head(
     with queue.engine.connect() as connection:
         positions = connection.execute(text("SELECT DISTINCT position FROM builds WHERE is_live")).scalars().all()
     assert positions == [empty_house.store.head()]
+
+
+def test_a_worker_plays_on_no_site_that_is_another_or_not_admitted(
+    empty_house: House, queue: RolloutQueue, start: Start
+) -> None:
+    plan(empty_house, queue, seeds=1)
+    with local_site("marketplace") as site:
+        at = ("--url", site.url, "--admin-url", site.admin_url)
+        other = start(*at, "--site", "helpdesk", FLYWHEEL_ENV_ADMIN_TOKEN=site.admin_token)
+        assert "calls itself 'marketplace'" in other.communicate(timeout=PATIENCE_S)[1]
+        unknown = start(*at, FLYWHEEL_ENV_ADMIN_TOKEN=site.admin_token)
+        assert "marketplace is not admitted" in unknown.communicate(timeout=PATIENCE_S)[1]
+    assert (other.returncode, unknown.returncode) == (1, 1)
+    assert "RunStarted" not in empty_house.store.counts()
+
+
+@pytest.mark.parametrize(("cause", "lost_after"), [("token", 1), ("task", 1), ("model", 3)])
+def test_a_worker_stops_where_all_that_follows_would_be_missing_too(
+    empty_house: House, queue: RolloutQueue, cause: str, lost_after: int
+) -> None:
+    sweep = plan(empty_house, queue, seeds=3)
+    if cause == "task":
+        renamed = sweep.templates[0].model_copy(update={"oracle_task_id": "marketplace.unheard_of"})
+        sweep = sweep.model_copy(update={"sweep": "s2", "templates": (renamed,)})
+        empty_house.store.append([Append("sweep/s2", (sweep,), "test")])
+    empty_house.store.append([Append("prices", (DEFAULT_PRICES,), "test")])
+    lost: list[FlywheelError] = []
+    with (
+        local_site("marketplace") as site,
+        EnvClient(site.admin_url, "no token of it" if cause == "token" else site.admin_token) as client,
+    ):
+        executor = PolicyExecutor(Scripted([])) if cause == "model" else PLAN
+        runner = SiteRunner(empty_house, client, "marketplace", Terms(), lost.append, executor)
+        for number, spec in enumerate(sweep.specs[::2], start=1):
+            facts = runner.play(Ticket(sweep.sweep, spec.spec_id), independent(spec.spec_id))
+            assert facts["status"] == "missing"
+            assert bool(lost) == (number >= lost_after)
+    assert {type(error) for error in lost} == {PlayedInVain}
