@@ -14,6 +14,10 @@ OUTSIDE: Final = "ext-"
 """What the name of a run from outside begins with, and its group's and sweep's; none of ours does."""
 
 
+PLANLESS: Final = frozenset({"policy", "miniwob-script"})
+"""Executors whose steps are not those of the recorded plan."""
+
+
 class RunState(State, frozen=True, kw_only=True):
     """A run. `status` is started, completed, halted, out_of_budget or missing. None is unknown."""
 

@@ -39,7 +39,7 @@ from ..executors.plan import PlanExecutor
 from ..learning.recovery import propose
 from ..models.errors import ModelFailure
 from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
-from ..rewards import conduct_of, graded
+from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
 
 
@@ -171,7 +171,7 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None) -
         conduct=conduct_of(
             [taken.outcome for taken in execution.taken],
             finish.usage,
-            planned=len(assignment.plan),
+            planned=steps_planned(means.executor.name, len(assignment.plan), assignment.max_steps),
             max_steps=assignment.max_steps,
         ),
     )

@@ -90,7 +90,7 @@ def siblings_of(
 
 
 def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[int]) -> None:
-    """Raise BadSweep unless the name is one of ours, and there are templates with steps, and seeds, each of them once."""
+    """Raise BadSweep unless the name is one of ours, and there are templates with steps, and seeds, each once."""
     if sweep.startswith(OUTSIDE):
         raise BadSweep(sweep=sweep, actual="a name of runs from outside", expected=f"one without {OUTSIDE!r} before it")
     ids = [template.template_id for template in templates]
