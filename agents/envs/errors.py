@@ -104,6 +104,11 @@ class NotAdmitted(FlywheelError):
     Run `flywheel env probe {environment}`, or for a site that runs elsewhere `flywheel env probe URL --admin-url URL`."""
 
 
+class OtherSite(FlywheelError):
+    """The site at {url} says that it is {actual!r}: expected {expected!r}, which was asked for and whose admission and runs are meant.
+    Check the address, or ask for the site by its own name."""
+
+
 class AdmittedOtherwise(FlywheelError):
     """The environment was admitted on this probe before, at position {actual}, by somebody else or for another reason:
     expected one admission for each probe. Probe it again to admit it anew."""
