@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from eventlog.errors import FlywheelError
 
+from .addresses import shown_in
+
 
 class EnvironmentFailure(FlywheelError):
     """{message}."""
+
+    def __init__(self, **facts: object) -> None:
+        # What failed ends up in the log: no address in it may let anyone in.
+        super().__init__(**{name: shown_in(fact) if isinstance(fact, str) else fact for name, fact in facts.items()})
 
 
 class EnvironmentDown(EnvironmentFailure):

@@ -29,6 +29,7 @@ from eventlog.events import (
 )
 from projections.costs import PriceBook
 
+from ..envs.addresses import shown_in, without_instances
 from ..envs.contract import Graded, Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
@@ -138,6 +139,7 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
 
 def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
     """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing."""
+    instance = None
     try:
         instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
@@ -145,7 +147,8 @@ def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
         finally:
             _close(means.environment, instance)
     except (EnvironmentFailure, ModelFailure) as failure:
-        missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=str(failure))
+        detail = without_instances(shown_in(str(failure)), *([] if instance is None else [instance.instance]))
+        missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=detail)
         return Played((missing,), (), ())
 
 
