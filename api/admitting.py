@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from agents.envs.admission import STREAM, admit, check_admitted, record, why_not
 from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted, OtherSite
+from agents.envs.foreign.dialect import Dialect
+from agents.envs.miniwob.environment import MiniWob
 from agents.envs.probing.local import target_of
-from agents.envs.probing.probes import PROBES, report, tasks_digest
+from agents.envs.probing.probes import PROBES, SEEDS, report, tasks_digest
 from agents.envs.probing.target import Target
 from eventlog.store import Position
 from projections.environments import ENVIRONMENTS, EnvironmentState
 
+from . import miniwob
 from .decide import ACTOR, known
 from .house import House
 from .playing import Reporter
@@ -42,6 +45,15 @@ def probe_and_record(house: House, target: Target, reporter: Reporter, actor: st
     if state.failed or reason is None:
         return Probed(state, None)
     return Probed(state, admit(house.store, state, actor, reason))
+
+
+def target_at(
+    placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0, dialect: Dialect | None = None
+) -> Target:
+    """What is probed of a site that was placed. Raises EnvironmentFailure."""
+    if isinstance(placed.environment, MiniWob) and placed.tabs is not None:
+        return miniwob.target_of(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
+    return target_of(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 
 def admitting(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
@@ -75,7 +87,7 @@ def admit_at_first_use(house: House, placed: Placed, reporter: Reporter) -> None
     A site that fails is not admitted: whoever asks for it next says why. Raises NotAdmitted where somebody else probed
     these tasks last and did not admit them: that stands until they do.
     """
-    target = target_of(placed.site, placed.environment)
+    target = target_at(placed)
     before = house.views().get(ENVIRONMENTS, target.name)
     if before is not None and before.tasks_digest == tasks_digest(target.tasks):
         if _prober(house, before) != ACTOR:

@@ -96,6 +96,11 @@ class BadDialect(FlywheelError):
     """The file {file} describes no dialect: {actual}; expected {expected}. docs/environments.md names the fields."""
 
 
+class BrowserMissing(FlywheelError):
+    """There is no {what} to do it in a browser: {actual}; expected {expected}.
+    Install it with: {way_out}. On our own sites no browser is needed with --executor plan."""
+
+
 class SandboxFailed(EnvironmentFailure):
     """The sandbox of the site {site} could not be {operation}: {actual}. Expected Daytona to do it within {timeout_s} s;
     look at the sandbox, the key and the quota there."""

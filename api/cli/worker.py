@@ -57,8 +57,9 @@ def worker(
         queue, client = RolloutQueue(house.engine, site), None
         doing: Executor = PLAN
         if "runner" in chosen:
-            client = stack.enter_context(placed_at(house, site, Where(url, admin_url))).environment
-            doing = stack.enter_context(executor_of(executor, house.settings))
+            placed = stack.enter_context(placed_at(house, site, Where(url, admin_url)))
+            client = placed.environment
+            doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs))
             if retry_parked:
                 tell("again", count=queue.retry_parked())
         tell("started", roles=" and ".join(chosen), site=site)

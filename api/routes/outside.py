@@ -16,7 +16,7 @@ from .errors import ForeignRunName, ForeignStream, ReservedEvent
 RESERVED = {
     "EnvironmentProbed": "`flywheel env probe`",
     "EnvironmentAdmitted": "`flywheel env probe`",
-    "SweepPlanned": "`flywheel run`",
+    "SweepPlanned": "`flywheel run` or `flywheel rollout sweep`",
     "JudgeOpined": "`flywheel runs grade --judge`",
     "RewriteProposed": "`flywheel run`",
     "RewriteWon": "`flywheel run`",
