@@ -62,8 +62,8 @@ class NoModel(FlywheelError):
 
 
 class ControllerBusy(FlywheelError):
-    """Another `flywheel run` or `flywheel gate run` works on {site} in this project: expected to be the only one. Wait for it, or
-    choose another project with FLYWHEEL_PROJECT."""
+    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased` or `flywheel gate run` works on {site} in this
+    project: expected to be the only one. Wait for it, or choose another project with FLYWHEEL_PROJECT."""
 
 
 class BadHost(FlywheelError):
@@ -113,12 +113,12 @@ class SweepExists(FlywheelError):
     """A sweep called {actual} was planned before: expected a new name. `flywheel rollout status {actual}` shows how it went."""
 
 
+class WrongWay(FlywheelError):
+    """The executor {actual} cannot play on this site: expected {expected}. Name another with --executor, or another site."""
+
+
 class NoSite(FlywheelError):
     """There is no site to go to: {actual}; expected {expected}."""
-
-
-class OtherSite(FlywheelError):
-    """The site calls itself {actual!r}: expected {expected!r}, whose runs are to be played. Check --site, and --url or --sandbox."""
 
 
 class PlayedInVain(FlywheelError):

@@ -58,7 +58,7 @@ class Settings(BaseSettings):
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     model: str | None = Field(
-        default=None, description="the model that acts as a policy, checks steps and decomposes plans; unset: none"
+        default=None, description="the model that acts as a policy and decomposes plans; unset: none"
     )
     model_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
     model_url: str | None = Field(default=None, description="its base address; unset: that provider's own")

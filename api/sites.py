@@ -10,12 +10,14 @@ from agents.envs.connect import connect
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import leased
+from agents.envs.miniwob.tabs import Tabs
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, Account, Sandbox, daytona_site
 
 from .errors import NoSite
 from .house import House
 from .leases import DatabaseLeases, this_process
+from .miniwob import is_miniwob, opened
 from .settings import Settings
 
 
@@ -39,23 +41,28 @@ ANEW = Where()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A site that serves, and the environment over it. `is_ours` says whether it was started for this."""
+    """A site that serves, and the environment over it; `tabs` are those of MiniWoB++, whose executors need them."""
 
     site: Site
     environment: Environment
+    tabs: Tabs | None = None
 
     @property
     def is_ours(self) -> bool:
-        """Whether the site is a process of ours."""
-        return self.site.pid is not None
+        """Whether the site was started for this: a process of ours, or tabs in one."""
+        return self.site.pid is not None or self.tabs is not None
 
 
 @contextmanager
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """A site ready to be played on. One of a single instance is leased over the house's database.
 
-    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed.
+    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.opened raises.
     """
+    if where == ANEW and is_miniwob(name):
+        with opened(name, house.settings.browser) as (miniwob, tabs):
+            yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
+        return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
     with running as site, connect(site, dialect) as environment:
         if dialect is None or not dialect.one_instance:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
+from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.credit import credits_of
 from agents.learning.memory import forget_everything, remember
@@ -51,6 +52,8 @@ def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
 
 def site_templates(client: Environment) -> tuple[Template, ...]:
     """The templates of all tasks that a site grades. Raises UnknownTemplate."""
+    if isinstance(client, MiniWob):
+        return (client.task.template(),)
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 

@@ -22,7 +22,7 @@ from eventlog.store import Position, Recorded
 from .benchmarks import Instance
 from .groups import GroupState
 from .rewards import RewardState
-from .runs import RunState
+from .runs import PLANLESS, RunState
 
 SYSTEM = (
     "You operate a web site one step at a time. Answer with the next step alone, as one JSON object: type is navigate, "
@@ -30,9 +30,6 @@ SYSTEM = (
 )
 
 NOTHING: Mapping[str, str] = {}
-
-PLANLESS = frozenset({"policy"})
-"""Executors whose steps are not those of the recorded plan: no row of plan steps can be made of their runs."""
 
 _STEPS = TypeAdapter(tuple[Step, ...])
 _STAYS = frozenset({"fill_field", "select_option"})
@@ -160,7 +157,7 @@ def _unfit(query: Query, run: RunState, reward: RewardState | None, group: Group
         return "missing"
     if group is not None and run.run in group.contaminated:
         return "contaminated"
-    if run.executor in PLANLESS:
+    if run.executor in PLANLESS:  # no row of plan steps can be made of it
         return "no_plan"
     if reward is None:
         return "ungraded"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from eventlog.events.memory import artifact_name
 
 from .projection import Fold, Row, State
+
+OUTSIDE: Final = "ext-"
+"""What the name of a run from outside begins with, and its group's and sweep's; none of ours does."""
+
+
+PLANLESS: Final = frozenset({"policy", "miniwob-script"})
+"""Executors whose steps are not those of the recorded plan."""
 
 
 class RunState(State, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ def admit(store: EventStore, probed: EnvironmentState, actor: str, reason: str) 
     Raises NotAdmitted where something failed in it, AdmittedOtherwise where somebody gave another reason.
     """
     if probed.failed:
-        raise NotAdmitted(environment=probed.environment, actual=_why(probed))
+        raise NotAdmitted(environment=probed.environment, actual=why_not(probed))
     event = EnvironmentAdmitted(
         environment=probed.environment,
         probe=probed.probed_since,
@@ -46,10 +46,10 @@ def check_admitted(views: Views, environment: str, tasks: Sequence[TaskText]) ->
     """Whether an environment that grades these tasks may be learned from and judged by. Raises NotAdmitted."""
     state = views.get(ENVIRONMENTS, environment)
     if state is None or not state.admits(tasks_digest(tasks)):
-        raise NotAdmitted(environment=environment, actual=_why(state))
+        raise NotAdmitted(environment=environment, actual=why_not(state))
 
 
-def _why(state: EnvironmentState | None) -> str:
+def why_not(state: EnvironmentState | None) -> str:
     """Why an environment is not admitted."""
     if state is None:
         return "it was never probed"

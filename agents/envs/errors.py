@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from eventlog.errors import FlywheelError
 
+from .addresses import shown_in
+
 
 class EnvironmentFailure(FlywheelError):
     """{message}."""
+
+    def __init__(self, **facts: object) -> None:
+        # What failed ends up in the log: no address in it may let anyone in.
+        super().__init__(**{name: shown_in(fact) if isinstance(fact, str) else fact for name, fact in facts.items()})
 
 
 class EnvironmentDown(EnvironmentFailure):
@@ -90,6 +96,11 @@ class BadDialect(FlywheelError):
     """The file {file} describes no dialect: {actual}; expected {expected}. docs/environments.md names the fields."""
 
 
+class BrowserMissing(FlywheelError):
+    """There is no {what} to do it in a browser: {actual}; expected {expected}.
+    Install it with: {way_out}. On our own sites no browser is needed with --executor plan."""
+
+
 class SandboxFailed(EnvironmentFailure):
     """The sandbox of the site {site} could not be {operation}: {actual}. Expected Daytona to do it within {timeout_s} s;
     look at the sandbox, the key and the quota there."""
@@ -102,6 +113,11 @@ class DaytonaMissing(FlywheelError):
 class NotAdmitted(FlywheelError):
     """The environment {environment} is not admitted: {actual}. Expected one whose probes all passed with the tasks that it grades now.
     Run `flywheel env probe {environment}`, or for a site that runs elsewhere `flywheel env probe URL --admin-url URL`."""
+
+
+class OtherSite(FlywheelError):
+    """The site at {url} says that it is {actual!r}: expected {expected!r}, which was asked for and whose admission and runs are meant.
+    Check the address, or ask for the site by its own name."""
 
 
 class AdmittedOtherwise(FlywheelError):

@@ -11,7 +11,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 from urllib.parse import urljoin, urlsplit
@@ -21,6 +20,7 @@ from lxml import etree, html
 
 from .errors import ContractBroken, EnvironmentDown
 from .profiles import EMPTY, Profile, cookies_in, put_cookies
+from .wire import UNAVAILABLE
 
 LONGEST_TEXT: Final = 4_000
 _SPACE = re.compile(r"\s+")
@@ -208,8 +208,9 @@ class Session:
             raise EnvironmentDown(
                 url=self.root, operation=method, actual=f"{type(problem).__name__} {problem}", timeout_s=self._timeout_s
             ) from problem
-        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise EnvironmentDown(url=self.root, operation=method, actual="status 503", timeout_s=self._timeout_s)
+        if answer.status_code in UNAVAILABLE:
+            actual = f"status {answer.status_code}"
+            raise EnvironmentDown(url=self.root, operation=method, actual=actual, timeout_s=self._timeout_s)
         document = parsed(answer.content, answer.charset_encoding)
         page = page_at(self.root, str(answer.url), answer.status_code, document)
         self._address = page.path

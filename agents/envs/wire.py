@@ -17,6 +17,16 @@ from .errors import ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPa
 A = TypeVar("A", bound=Answer)
 Facts = dict[str, object]
 Body = Mapping[str, int | float | str]
+UNAVAILABLE: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+"""Statuses by which a site, or a proxy before it, says that it did not do what was asked: pages' or admin's."""
+
 REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 CONNECT_TRIES: Final = 4
 FIRST_WAIT_S: Final = 0.05
@@ -103,7 +113,7 @@ class Wire:
             )
         if status in refused:
             raise EnvironmentRefused(url=self.url, operation=operation, actual=status)
-        if status == HTTPStatus.TOO_MANY_REQUESTS or answer.is_server_error:
+        if status in UNAVAILABLE or answer.is_server_error:
             raise self.down(operation, f"status {status}, {shown_text(answer)}")
 
     def check_ok(self, operation: str, answer: httpx2.Response) -> None:

@@ -6,7 +6,7 @@ The page belongs to the environment, since it grades itself. What an agent is gi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -107,11 +107,11 @@ class MiniWobSurface:
         return Acted(lacking(step))
 
 
-def on_miniwob(tabs: Tabs) -> Callable[[Instance], AbstractContextManager[MiniWobSurface]]:
-    """What opens a visit to an instance of MiniWoB++, for executors that take such a thing."""
+def on_miniwob(tabs: Tabs) -> Callable[[Instance, Mapping[str, str]], AbstractContextManager[MiniWobSurface]]:
+    """What opens a visit to an instance of MiniWoB++, for a policy. Nothing is sent, so page headers go nowhere."""
 
     @contextmanager
-    def opening(instance: Instance) -> Iterator[MiniWobSurface]:
+    def opening(instance: Instance, _page_headers: Mapping[str, str]) -> Iterator[MiniWobSurface]:
         yield MiniWobSurface(tabs.tab(instance.instance))
 
     return opening

@@ -18,7 +18,7 @@ from eventlog.events import RunStatus, Sampling, Step
 from ..envs.compact import compact
 from ..envs.contract import Instance
 from ..envs.pages import Session
-from ..models.errors import NotOffered
+from ..models.errors import NotOffered, RequestRejected
 from ..models.model import Image, Message, Model, Request
 from ..models.structured import schema_of
 from .actions import SHAPES, NotAnAction, Sight, step_of, system_prompt
@@ -141,7 +141,12 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
         return Execution(tuple(taken), status, tuple(talk.called), tuple(verified))
 
     for index in range(max_steps):
-        step = talk.next(index)
+        try:
+            step = talk.next(index)
+        except RequestRejected:
+            if not talk.called:
+                raise
+            return ended("out_of_budget")  # the endpoint took what the run began with: the conversation outgrew it
         if step is None:
             return ended("halted")
         seen[step, look] += 1

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from .marketplace import MarketplaceListingReward
-from .shaping import SHAPING_VERSION, Conduct, Shaped, conduct_of, process_of, progress_of, shaped, shaped_return
+from .shaping import (
+    SHAPING_VERSION,
+    Conduct,
+    Shaped,
+    conduct_of,
+    process_of,
+    progress_of,
+    shaped,
+    shaped_return,
+    steps_planned,
+)
 from .signals import Action, Extras, Grading, GymResult, Info, RewardSignal, RunResult, RunState
 from .steps import DEFAULT_VALUE, MutationKey, key_of, oracle_step_reward, unpaid
 from .synthetic import SyntheticEnvReward, returns
@@ -44,5 +54,6 @@ __all__ = [
     "returns",
     "shaped",
     "shaped_return",
+    "steps_planned",
     "unpaid",
 ]

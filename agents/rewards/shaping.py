@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventlog.events import RewardGraded, StepOutcome, Usage
+from projections.runs import PLANLESS
 
 SHAPING_VERSION: Final = "shaped-1"
 
@@ -46,6 +47,11 @@ def conduct_of(outcomes: Sequence[StepOutcome], usage: Usage, *, planned: int, m
     effort = len(outcomes) if usage.actions is None else usage.actions
     succeeded = sum(outcome == "ok" for outcome in outcomes)
     return Conduct(effort, succeeded, len(outcomes), planned, max_steps)
+
+
+def steps_planned(executor: str, plan_steps: int, max_steps: int) -> int:
+    """The steps that a run was to take: those of the plan that it executed, or the most allowed where it had none."""
+    return max_steps if executor in PLANLESS else plan_steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Literal
 from eventlog.chain import digest
 from eventlog.events import Bias, Share, Spec, Template
 from projections.failures import FailureState
+from projections.runs import OUTSIDE
 
 from .errors import BadSweep
 from .sweep import check_distinct, check_siblings, siblings_of
@@ -106,7 +107,7 @@ def failures_by(
 ) -> dict[str, int]:
     """How many failed runs of an environment count for each cluster or task; benchmark runs count for none.
 
-    Neither does a contaminated run: it did not have the task that it was given.
+    Neither does a contaminated run, which did not have the task that it was given, nor one from outside.
     """
     found = Counter(
         state.cluster if sorting == "cluster" else state.template
@@ -114,6 +115,7 @@ def failures_by(
         if state.is_failure
         and state.environment == environment
         and not state.is_benchmark
+        and not state.run.startswith(OUTSIDE)
         and state.run not in contaminated
     )
     return dict(found)

@@ -29,6 +29,7 @@ from eventlog.events import (
 )
 from projections.costs import PriceBook
 
+from ..envs.addresses import shown_in, without_instances
 from ..envs.contract import Graded, Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
@@ -39,7 +40,7 @@ from ..executors.plan import PlanExecutor
 from ..learning.recovery import propose
 from ..models.errors import ModelFailure
 from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
-from ..rewards import conduct_of, graded
+from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
 
 
@@ -142,6 +143,7 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
 
 def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
     """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing."""
+    instance = None
     try:
         instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
@@ -149,7 +151,8 @@ def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
         finally:
             _close(means.environment, instance)
     except (EnvironmentFailure, ModelFailure) as failure:
-        missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=str(failure))
+        detail = without_instances(shown_in(str(failure)), *([] if instance is None else [instance.instance]))
+        missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=detail)
         return Played((missing,), (), ())
 
 
@@ -175,7 +178,7 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None) -
         conduct=conduct_of(
             [taken.outcome for taken in execution.taken],
             finish.usage,
-            planned=len(assignment.plan),
+            planned=steps_planned(means.executor.name, len(assignment.plan), assignment.max_steps),
             max_steps=assignment.max_steps,
         ),
     )

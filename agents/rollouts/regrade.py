@@ -16,7 +16,7 @@ from ..envs.contract import Mutation
 from ..envs.sites.known import KNOWN
 from ..envs.sites.site import FULL, Grade, Kind, Simulation
 from ..plans import Plan
-from ..rewards import REWARD_VERSION, Conduct, conduct_of, shaped
+from ..rewards import REWARD_VERSION, Conduct, conduct_of, shaped, steps_planned
 from .errors import CannotGrade, UnknownVerifier
 
 Verifier = Callable[[Simulation, str], Grade]
@@ -87,9 +87,11 @@ def regraded(started: RunStarted, instance: Simulation, grade: Verifier) -> Regr
 
 
 def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: RunFinished, plan: Plan) -> Conduct:
-    """How a recorded run went; `plan` is the one that it executed."""
+    """How a recorded run went; `plan` is the one that was recorded with it."""
     outcomes = [step.outcome for step in steps]
-    return conduct_of(outcomes, finished.usage, planned=len(plan), max_steps=started.task_spec.max_steps)
+    max_steps = started.task_spec.max_steps
+    planned = steps_planned(started.executor, len(plan), max_steps)
+    return conduct_of(outcomes, finished.usage, planned=planned, max_steps=max_steps)
 
 
 def rewarded(before: RewardGraded, said: Regraded, version: str, conduct: Conduct | None) -> RewardGraded:

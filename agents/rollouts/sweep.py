@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from eventlog.events import Artifact, Bias, Spec, SweepPlanned, Template
 from projections.benchmarks import Instance
+from projections.runs import OUTSIDE
 
 from .errors import BadSweep, BenchmarkInstance
 
@@ -89,7 +90,9 @@ def siblings_of(
 
 
 def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[int]) -> None:
-    """Raise BadSweep unless there are templates with steps, and seeds, each of them once."""
+    """Raise BadSweep unless the name is one of ours, and there are templates with steps, and seeds, each once."""
+    if sweep.startswith(OUTSIDE):
+        raise BadSweep(sweep=sweep, actual="a name of runs from outside", expected=f"one without {OUTSIDE!r} before it")
     ids = [template.template_id for template in templates]
     for what, found in (("templates", ids), ("seeds", list(seeds))):
         if not found:

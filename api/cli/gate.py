@@ -7,19 +7,19 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from agents.envs.client import EnvClient
-from agents.envs.provider import local_site
 from gate.explain import explain as explained
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS, VerdictState
 
 from .. import artifacts
+from ..admitting import admitting, see_admission
 from ..decide import Course, benchmark_name
 from ..errors import Unknown, VerdictDiffers
 from ..evaluate import challenge, judged, play_and_settle
 from ..exclusive import only_controller
 from ..house import House
 from ..reading import read_position
+from ..sites import placed_at
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
 
 app = typer.Typer(help="The gate: run, list, explain, verify.", no_args_is_help=True)
@@ -44,11 +44,12 @@ def run_(
         house.blobs.put([memory])
         with (
             only_controller(house.engine, site),
-            local_site(site) as local,
-            EnvClient(local.admin_url, local.admin_token) as client,
+            placed_at(house, site) as placed,
         ):
+            reporter, client = TerminalReporter(), placed.environment
+            see_admission(house, client, site, admitting(house, placed, reporter))
             evaluation = challenge(house, site, chosen, Course().rules)
-            play_and_settle(house, client, evaluation, Course(max_parallel=max_parallel), TerminalReporter())
+            play_and_settle(house, client, evaluation, Course(max_parallel=max_parallel), reporter)
         state = _found(house, evaluation)
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])

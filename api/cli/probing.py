@@ -11,11 +11,10 @@ import typer
 
 from agents.envs.client import EnvClient
 from agents.envs.foreign.dialect import Dialect, read_dialect
-from agents.envs.probing.local import target_of
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
 
-from ..admitting import Probed, probe_and_record
+from ..admitting import Probed, probe_and_record, target_at
 from ..house import House
 from ..settings import read_settings
 from ..sites import Placed, Where, placed_at
@@ -44,7 +43,7 @@ def probe(
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
     with opened() as house, _running(house, site, admin_url, spoken) as placed:
-        target = target_of(placed.site, placed.environment, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
+        target = target_at(placed, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
     emit_json(_plain(found)) if as_json else _show(found)
     if found.state.failed:

@@ -50,7 +50,6 @@ from .sweep_options import (
     Temperatures,
     TemplatesFile,
     Timeout,
-    chosen,
     read_seeds,
     spoken,
     templates_of,
@@ -100,7 +99,7 @@ def sweep(
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
-        executor_of(executor, house.settings, model=model) as doing,
+        executor_of(executor, house.settings, model=model, tabs=placed.tabs) as doing,
         only_controller(house.engine, site),
     ):
         refuse_session_of_policy(session, doing)
@@ -113,7 +112,7 @@ def sweep(
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
         generator = SeedSweep(
             name or next_name(site, before),
-            chosen(templates_of(client, templates), task),
+            templates_of(house, client, templates, task),
             taken,
             siblings,
             temperatures,
@@ -161,7 +160,7 @@ def biased_(
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
-        executor_of(executor, house.settings, model=model) as doing,
+        executor_of(executor, house.settings, model=model, tabs=placed.tabs) as doing,
         only_controller(house.engine, site),
     ):
         if for_grpo:
@@ -172,7 +171,7 @@ def biased_(
         before = sweeps_of(house.store, site)
         taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
         draw = Draw(taken, instances, siblings, rng_seed, [round(each * _MICRO) for each in temperature or ()])
-        found = chosen(templates_of(client, templates), task)
+        found = templates_of(house, client, templates, task)
         generator = biased(house.views(), site, name or next_name(site, before), found, by, draw, of=of)
         if not generator.allocation():
             say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")

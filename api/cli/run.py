@@ -62,7 +62,7 @@ def run(
     with opened() as house:
         with (
             placed_at(house, site, Where(url, admin_url)) as placed,
-            executor_of(executor, house.settings) as doing,
+            executor_of(executor, house.settings, tabs=placed.tabs) as doing,
         ):
             why = _go(house, placed, course, doing)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)

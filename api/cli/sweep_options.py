@@ -11,9 +11,12 @@ from pydantic import TypeAdapter
 
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
+from agents.rollouts.decompose import decomposed
 from eventlog.events import Template
 
+from ..asking import agent_model
 from ..executing import Way
+from ..house import House
 from ..sweeping import site_templates
 
 _FILE = TypeAdapter(tuple[Template, ...])
@@ -34,7 +37,10 @@ Learn = Annotated[
     bool, typer.Option("--learn/--no-learn", help="Let failures propose rewrites, and last siblings try candidates.")
 ]
 TemplatesFile = Annotated[
-    Path | None, typer.Option("--templates", help="The tasks with their plans: a list in JSON. Default: our own.")
+    Path | None,
+    typer.Option(
+        "--templates", help="The tasks with their plans, in steps or free text: a list in JSON. Default: our own."
+    ),
 ]
 How = Annotated[Way, typer.Option("--executor", help="How: a plan over HTTP or in Chromium, or a model.")]
 ModelName = Annotated[
@@ -72,9 +78,19 @@ def spoken(file: Path | None) -> Dialect | None:
     return None if file is None else read_dialect(file)
 
 
-def templates_of(client: Environment, file: Path | None) -> tuple[Template, ...]:
-    """The templates of a file, else those of the site's own tasks. Raises ValidationError, UnknownTemplate."""
-    return site_templates(client) if file is None else _FILE.validate_json(file.read_bytes())
+def templates_of(
+    house: House, client: Environment, file: Path | None, names: Sequence[str] | None
+) -> tuple[Template, ...]:
+    """The templates of a file, else those of the site's own tasks, of these names; a plan in free text made into steps.
+
+    The model of the settings is asked once for each text. Raises ValidationError, UnknownTemplate, BadParameter,
+    NoModel, ModelFailure, PlanRefused.
+    """
+    found = chosen(site_templates(client) if file is None else _FILE.validate_json(file.read_bytes()), names)
+    if all(template.plan_steps or template.plan_text is None for template in found):
+        return found
+    with agent_model(house.settings) as model:
+        return tuple(decomposed(template, model, house.store, house.blobs) for template in found)
 
 
 def chosen(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:

@@ -67,7 +67,7 @@ def worker(
             placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
             see_site(house, placed, site, TerminalReporter())
             client = placed.environment
-            doing = stack.enter_context(executor_of(executor, house.settings))
+            doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs))
             if retry_parked:
                 tell("again", count=queue.retry_parked())
         tell("started", roles=" and ".join(chosen), site=site)

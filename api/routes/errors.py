@@ -26,7 +26,7 @@ class ReservedEvent(FlywheelError):
 
 
 class ForeignRunName(FlywheelError):
-    """The run {actual!r} has a name that our own runs could have: expected one that begins with {expected!r}."""
+    """The {what} {actual!r} has a name that one of ours could have: expected one that begins with {expected!r}."""
 
 
 class ForeignStream(FlywheelError):

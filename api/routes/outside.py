@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventlog.events import AnyEvent, InstanceReset, RewardGraded, RunFinished, RunMissing, RunStarted, StepTaken
+from projections.runs import OUTSIDE
 
 from .errors import ForeignRunName, ForeignStream, ReservedEvent
-
-PREFIX = "ext-"
-"""What the name of a run from outside begins with; none of ours does."""
 
 RESERVED = {
     "EnvironmentProbed": "`flywheel env probe`",
     "EnvironmentAdmitted": "`flywheel env probe`",
-    "SweepPlanned": "`flywheel run`",
+    "SweepPlanned": "`flywheel run` or `flywheel rollout sweep`",
     "JudgeOpined": "`flywheel runs grade --judge`",
     "RewriteProposed": "`flywheel run`",
     "RewriteWon": "`flywheel run`",
@@ -37,6 +35,7 @@ RESERVED = {
 """What is not taken over HTTP, and how it comes about."""
 
 PRICES = "prices"
+Names = tuple[tuple[str, str], ...]
 
 
 def check(stream: str, events: Sequence[AnyEvent]) -> None:
@@ -52,8 +51,9 @@ def check(stream: str, events: Sequence[AnyEvent]) -> None:
 def _stream_of(event: AnyEvent) -> str:
     match event:
         case RunStarted() | InstanceReset() | StepTaken() | RunFinished() | RunMissing() | RewardGraded():
-            if not event.run.startswith(PREFIX):
-                raise ForeignRunName(actual=event.run, expected=PREFIX)
+            for what, name in _names(event):
+                if not name.startswith(OUTSIDE):
+                    raise ForeignRunName(what=what, actual=name, expected=OUTSIDE)
             if isinstance(event, RunStarted) and (event.arm is not None or event.spec.spec_id != event.run):
                 raise ReservedEvent(
                     actual="Arm runs, and runs under another spec's name,", expected="`flywheel gate run`"
@@ -61,3 +61,14 @@ def _stream_of(event: AnyEvent) -> str:
             return f"run/{event.run}"
         case _:
             return PRICES
+
+
+def _names(event: RunStarted | InstanceReset | StepTaken | RunFinished | RunMissing | RewardGraded) -> Names:
+    """What an event of a run goes by: as a sibling in a group of ours it would say how that group's runs began."""
+    match event:
+        case RunStarted():
+            return ("run", event.run), ("group", event.spec.group_id), ("sweep", event.spec.sweep)
+        case InstanceReset() | RunMissing() | RewardGraded():
+            return ("run", event.run), ("group", event.group)
+        case _:
+            return (("run", event.run),)

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from agents.envs.client import EnvClient
+from agents.envs.errors import BrowserMissing
 from agents.envs.provider import known_sites, local_site
 from agents.executors.browser import BrowserExecutor, Chromium
-from agents.executors.browser.errors import BrowserMissing
 from agents.rollouts.play import PLAN
 from api.settings import read_settings
 from benchmarks.log.server import own_server, version

@@ -52,6 +52,8 @@ ODD: Mapping[str, Answer] = {
     "break": (500, {}, "<p>Oops</p>"),
     "forbid": (403, {}, "<p>No</p>"),
     "busy": (503, {}, "<p>Busy</p>"),
+    "often": (429, {}, "<p>Too often</p>"),
+    "gateway": (502, {}, "<p>Bad gateway</p>"),
     "moved": (303, {"location": "/i/abc/found"}, ""),
     "sent-out": (302, {"location": "/i/other/"}, ""),
     "sent-away": (302, {"location": "http://192.0.2.1/"}, ""),

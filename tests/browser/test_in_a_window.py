@@ -103,7 +103,7 @@ def test_what_a_page_loads_beside_comes_from_its_own_origin_or_not_at_all(chromi
     assert own.paths() == ["GET /i/abc/beside", "GET /shared/logo.png"]
 
 
-@pytest.mark.parametrize("path", ["/busy", "/slow", "/hangs"])
+@pytest.mark.parametrize("path", ["/busy", "/often", "/gateway", "/slow", "/hangs"])
 def test_a_site_that_does_not_answer_is_down(path: str, own: OwnSite) -> None:
     with Chromium(read_settings().browser, timeout_s=4.0) as hasty, hasty.visit(own.root) as surface:
         with pytest.raises(EnvironmentDown):

@@ -28,15 +28,21 @@ from agents.envs.miniwob.tasks import TASKS
 from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from agents.executors.miniwob import MiniWobScript, MiniWobSurface, on_miniwob
 from agents.executors.miniwob_scripts import SCRIPTS
+from agents.executors.policy import PolicyExecutor
+from agents.models.scripted import Scripted
 from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, play
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
+from api.settings import read_settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import PromotionRule, RunMissing, Step
 from projections.rewards import REWARDS
 from projections.runs import RUNS
+from tests.integration.test_cli import Flywheel, flywheel, shown
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
+
+__all__ = ["flywheel"]
 
 pytestmark = pytest.mark.browser
 
@@ -45,7 +51,8 @@ OPENS = """
 import sys
 from agents.envs.miniwob.environment import MiniWob
 from agents.envs.miniwob.tabs import open_tabs
-with open_tabs() as tabs, MiniWob("click-test", tabs) as env:
+from api.settings import read_settings
+with open_tabs(read_settings().browser) as tabs, MiniWob("click-test", tabs) as env:
     env.reset(1)
     print("open", flush=True)
     sys.stdin.read()
@@ -79,12 +86,12 @@ class Killing:
 
 @pytest.fixture(scope="module")
 def tabs() -> Iterator[Tabs]:
-    with open_tabs() as opened:
+    with open_tabs(read_settings().browser) as opened:
         yield opened
 
 
 def surface(tabs: Tabs, instance: Instance) -> MiniWobSurface:
-    with on_miniwob(tabs)(instance) as opened:
+    with on_miniwob(tabs)(instance, {}) as opened:
         return opened
 
 
@@ -256,7 +263,7 @@ def test_a_page_is_never_left_and_its_first_result_stays(tmp_path: Path) -> None
         for name in ("click-button", "click-test"):
             page = LEAVING % {"port": elsewhere.getsockname()[1]}
             (tmp_path / "miniwob" / f"{name}.html").write_text(page)
-        with open_tabs(tmp_path) as own, MiniWob("click-button", own) as env:
+        with open_tabs(read_settings().browser, tmp_path) as own, MiniWob("click-button", own) as env:
             instance = env.reset(1)
             hands, view = surface(own, instance), surface(own, instance).text()
             for label in ("out", "beside", "window", "again", "fetch", "pretend"):
@@ -320,7 +327,7 @@ def test_an_idle_run_is_graded_and_fails(tabs: Tabs) -> None:
 
 def test_a_killed_browser_is_a_missing_run_and_the_next_instance_has_a_new_one() -> None:
     before = set(browsers(os.getpid()))
-    with open_tabs() as own, MiniWob("click-test", own) as env:
+    with open_tabs(read_settings().browser) as own, MiniWob("click-test", own) as env:
         env.reset(1)
         (browser,) = set(browsers(os.getpid())) - before
         last = play(job("click-test", 3)[0], means(env, Killing(own, browser))).events[-1]
@@ -387,3 +394,43 @@ def browsers(pid: int) -> list[int]:
         if b"--headless" in words and b"--type=" not in words:
             found.append(child)
     return found
+
+
+def test_a_policy_acts_on_a_page_by_what_it_sees(tabs: Tabs) -> None:
+    acts = [("navigate", "/"), ("click", "ONE"), ("finish", "")]
+    said = [json.dumps({"why": "", "action": name, "target": target, "value": ""}) for name, target in acts]
+    model = Scripted(said)
+    with MiniWob("click-test-2", tabs) as env:
+        instance = env.reset(3)
+        assignment = Assignment("Click button ONE.", (), 9, page_headers={"X-Proxy": "1"})
+        execution = PolicyExecutor(model, opening=on_miniwob(tabs)).execute(assignment, instance)
+        assert execution.status == "completed"
+        assert env.oracle(instance, env.name).passed
+    assert "ONE" in model.asked[1].messages[-1].text
+
+
+def test_a_task_is_admitted_and_swept_from_the_command_line(flywheel: Flywheel) -> None:
+    site = "miniwob.click-button"
+    sweep = ("rollout", "sweep", site, "--seeds", "3,4", "--siblings", "2")
+    code, _, err = flywheel(*sweep)
+    assert (code, "expected policy or miniwob-script" in err) == (1, True)
+    assert "expected plan or browser or policy" in flywheel("rollout", "sweep", "--executor", "miniwob-script")[2]
+    found = shown(flywheel, *sweep, "--executor", "miniwob-script")
+    assert (found["graded"], found["passed"], found["missing"]) == (4, 4, 0)
+    listed = next(row for row in shown(flywheel, "env", "list") if row["site"] == site)
+    assert listed["admitted"] is not None
+    assert {run["executor"] for run in shown(flywheel, "runs", "list", "--sweep", found["sweep"])} == {"miniwob-script"}
+    assert flywheel("rollout", "sweep", "miniwob.no-such-task", "--executor", "miniwob-script")[0] == 1
+
+
+def test_a_task_is_probed_from_the_command_line(flywheel: Flywheel) -> None:
+    found = shown(flywheel, "env", "probe", "miniwob.enter-text", "--seeds", "3,4")
+    outcomes = {probe["name"]: probe["outcome"] for probe in found["probes"]}
+    assert {name for name, outcome in outcomes.items() if outcome == "skipped"} == {
+        "random_agent",
+        "wrong_token",
+        "killed_process",
+    }
+    assert set(outcomes.values()) == {"passed", "skipped"}
+    listed = next(row for row in shown(flywheel, "env", "list") if row["site"] == "miniwob.enter-text")
+    assert listed["admitted"] == found["probed_since"] + 1

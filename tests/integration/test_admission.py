@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from agents.envs.admission import record
 from agents.envs.client import EnvClient
-from agents.envs.errors import NotAdmitted
+from agents.envs.errors import NotAdmitted, OtherSite
 from agents.envs.provider import local_site
 from api.admitting import admit_at_first_use
 from api.app import create_app
@@ -71,6 +71,47 @@ def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes
     assert kinds(house, EnvironmentProbed, EnvironmentAdmitted) == ["EnvironmentProbed", "EnvironmentAdmitted"]
     state = house.views().find(ENVIRONMENTS)["helpdesk"]
     assert (state.probed_since, state.rests_on, state.admitted_by) == (1, 1, "controller")
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed"])
+def test_what_an_operator_probed_last_and_did_not_admit_is_not_admitted_at_first_use(
+    empty_house: House, outcome: str
+) -> None:
+    house = empty_house
+    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+        record(house.store, report("helpdesk"), "controller")
+        record(house.store, report("helpdesk", outcome), "operator")
+        with pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"):
+            Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+    assert kinds(house, EnvironmentProbed, EnvironmentAdmitted, SweepPlanned) == ["EnvironmentProbed"] * 2
+
+
+def test_a_report_of_other_tasks_declines_nothing(empty_house: House) -> None:
+    house = empty_house
+    record(house.store, report("helpdesk").model_copy(update={"tasks_digest": "0" * 64}), "operator")
+    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
+        admit_at_first_use(house, Placed(site, client), Quiet())
+    assert house.views().find(ENVIRONMENTS)["helpdesk"].admitted_by == "controller"
+
+
+def test_a_site_of_another_name_is_not_played_on(empty_house: House) -> None:
+    admitted(empty_house.store, "marketplace")
+    with (
+        local_site("helpdesk") as site,
+        EnvClient(site.admin_url, site.admin_token) as client,
+        pytest.raises(OtherSite, match="'helpdesk': expected 'marketplace'"),
+    ):
+        Controller(empty_house, client, "marketplace", COURSE, Quiet()).run()
+    assert kinds(empty_house, BenchmarkFrozen, SweepPlanned) == []
+
+
+def test_the_gate_plays_only_on_an_admitted_site(flywheel: Flywheel, house: House) -> None:
+    record(house.store, report("marketplace", "failed"), "operator")
+    promoted = shown(flywheel, "champion", "history")[1]["champion"]
+    head = house.store.head()
+    code, _, err = flywheel("gate", "run", "--challenger", promoted)
+    assert (code, "is not admitted" in err, house.store.head()) == (1, True, head)
 
 
 def test_a_site_that_fails_at_first_use_is_recorded_and_refused(

@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
+
+import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
@@ -31,6 +34,10 @@ from tests.golden.make import Quiet
 from tests.model_server import model_server
 from tests.unit.test_agent_samples import EMPTY
 
+from .test_cli import Flywheel, flywheel, shown
+
+__all__ = ["flywheel"]
+
 TASK = "marketplace.phone_reveal"
 TEXT = (
     "Open the boats, look for a Sea Ray of a private owner in Florida, the cheapest first, and show its phone number."
@@ -52,6 +59,29 @@ plan = decompose_text({TEXT!r}, model, house.store, house.blobs)
 house.close()
 print(json.dumps([len(model.asked), [step.model_dump() for step in plan]]))
 """
+
+
+def test_a_file_of_free_texts_is_swept_from_the_command_line_and_the_model_asked_once(
+    flywheel: Flywheel, empty_house: House, empty_database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
+    free = Template(template_id=TASK, cluster="c", oracle_task_id=TASK, instruction="Show a number.", plan_text=TEXT)
+    other = free.model_copy(update={"template_id": "other", "plan_text": "something else"})
+    file = tmp_path / "templates.json"
+    file.write_text(json.dumps([free.model_dump(mode="json"), other.model_dump(mode="json")]))
+    sweep = ("rollout", "sweep", "--templates", str(file), "--task", TASK, "--seeds", str(SEED), "--siblings", "1")
+    assert "FLYWHEEL_MODEL is not set" in flywheel(*sweep)[2]
+    with model_server(lambda _: ANSWER) as server:
+        monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
+        monkeypatch.setenv("FLYWHEEL_MODEL_URL", server.url)
+        found = [shown(flywheel, *sweep) for _ in range(2)]
+        assert len(server.asked) == 1
+    assert [(each["graded"], each["passed"]) for each in found] == [(1, 1), (1, 1)]
+    planned_ones = [recorded.event for recorded in empty_house.store.read(types=["SweepPlanned"])]
+    assert {each.templates for each in planned_ones if isinstance(each, SweepPlanned)} == {
+        (free.model_copy(update={"plan_steps": PLANS[TASK]}),)
+    }
 
 
 def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(

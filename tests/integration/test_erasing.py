@@ -58,12 +58,13 @@ def events_of(house: House, run: str, subject: str) -> tuple[AnyEvent, ...]:
     plan = Blob("application/json", canonical([step.model_dump(mode="json") for step in PLAN]))
     pages = tuple(Blob("text/plain; charset=utf-8", page.encode()) for page in PAGES)
     addresses = blobs_of(house).put([plan, *pages], subject=subject)
-    text = json.dumps([event.model_dump(mode="json") for event in SampleRun(run, group=run).events(plan, pages)])
+    sample = SampleRun(run, group=run, sweep="ext-s")
+    text = json.dumps([event.model_dump(mode="json") for event in sample.events(plan, pages)])
     for blob, address in zip([plan, *pages], addresses, strict=True):
         text = text.replace(blob.digest, address)
     payloads = json.loads(text)
     payloads[0]["subject"] = subject
-    kinds = SampleRun(run).events(plan, pages)
+    kinds = sample.events(plan, pages)
     return tuple(
         type(kind).model_validate_json(json.dumps(payload)) for kind, payload in zip(kinds, payloads, strict=True)
     )

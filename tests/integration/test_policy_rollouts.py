@@ -31,6 +31,7 @@ from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, drawing_seed
 from agents.rollouts.record import rollout, stopwatch
+from agents.rollouts.regrade import conduct_recorded
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import template
 from api import datasets
@@ -42,7 +43,7 @@ from api.playing import play_jobs
 from api.settings import Settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
-from eventlog.events import FollowLink, ModelCalled, PromotionRule, RunFinished, SftQuery
+from eventlog.events import FollowLink, ModelCalled, PromotionRule, RunFinished, SftQuery, StepTaken
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, EventStore
 from projections.rewards import REWARDS
@@ -225,6 +226,23 @@ def test_a_model_that_talks_nonsense_makes_a_run_that_failed(client: EnvClient, 
     assert [event.type for event in found[2:]] == ["ModelCalled", "ModelCalled", "RunFinished", "RewardGraded"]
     assert (found[-2].status, found[-1].passed, found[-1].score) == ("halted", False, 0)
     assert views(store).find(REWARDS).keys() == {job.run}
+
+
+def test_the_progress_of_a_policy_counts_against_the_steps_that_it_was_allowed(
+    client: EnvClient, host: ModelServer
+) -> None:
+    answers = iter([action("navigate", "/")])
+    host.answer = lambda _: next(answers, "Let me think.")
+    (job,), store = jobs([CANONICAL_SEED]), a_store()
+    with model(host) as asked:
+        rollout(job, store, MemoryBlobs(), Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked)))
+    found = events(store, job.run)
+    finished = next(event for event in found if isinstance(event, RunFinished))
+    steps = [event for event in found if isinstance(event, StepTaken)]
+    assert len(steps) == 1
+    assert found[-1].terms.progress == 1_000_000 // PHONE.max_steps
+    again = conduct_recorded(found[0], steps, finished, PHONE.plan_steps)
+    assert (again.planned, again.progress(passed=False)) == (PHONE.max_steps, found[-1].terms.progress)
 
 
 # Step checks ---------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from api.house import House
 from projections.compare import compare
+from projections.groups import GROUPS
 
 from .test_rest_samples import SampleRun, client_of, record, started_json
 
@@ -225,3 +226,29 @@ def test_a_run_from_outside_keeps_to_its_own_name_and_stream(
     assert answer.status_code in {403, 422}
     assert answer.json()["error"]["type"] == (kind or "ReservedEvent")
     assert house.store.head() == head
+
+
+def of_ours() -> list[dict[str, Any]]:
+    """What a caller could send to be a sibling of one of our groups, each with one name that is ours."""
+    started = started_json()
+    begun = {"type": "InstanceReset", "run": "ext-1", "group": "g1", "seed": 7, "fingerprint": "1" * 64}
+    return [
+        {**started, "spec": {**started["spec"], "group_id": "g1"}},
+        {**started, "spec": {**started["spec"], "sweep": "s1"}},
+        begun,
+        {"type": "RunMissing", "run": "ext-1", "group": "g1", "reason": "platform_error", "detail": "x"},
+    ]
+
+
+def test_no_run_from_outside_joins_a_group_of_ours_or_makes_its_runs_contaminated(
+    client: TestClient, house: House
+) -> None:
+    record(house.store, house.blobs, SampleRun("r1"))
+    head = house.store.head()
+    for event in of_ours():
+        refused = client.post("/v1/events", json={"stream": "run/ext-1", "events": [event]})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (403, "ForeignRunName")
+    assert house.store.head() == head
+    group = house.views().get(GROUPS, "g1")
+    assert group is not None
+    assert ([sibling.run for sibling in group.siblings], group.contaminated) == (["r1"], frozenset())

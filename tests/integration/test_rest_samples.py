@@ -194,4 +194,4 @@ def client_of(house: House) -> TestClient:
 
 def started_json(run: str = "ext-1") -> dict[str, Any]:
     """RunStarted of an agent that is not ours, as a caller over HTTP writes it."""
-    return SampleRun(run).started(NO_DIGEST).model_dump(mode="json")
+    return SampleRun(run, group=run, sweep="ext-s").started(NO_DIGEST).model_dump(mode="json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -262,6 +263,31 @@ def test_a_site_that_refuses_or_breaks_the_contract_says_so(site: Site) -> None:
     room = Room(broken)
     room.play(jobs([CANONICAL_SEED])[0])
     assert [event.reason for event in room.events("RunMissing")] == ["contract_broken"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(502, text="bad gateway"),
+        httpx2.Response(302, headers={"location": "https://ann:secret@login.test/in?token=hush"}),
+        httpx2.Response(200, text="<p>hello</p>", headers={"content-type": "text/html"}),
+    ],
+)
+def test_no_event_holds_what_an_address_lets_anyone_in_by(answer: httpx2.Response) -> None:
+    address = "http://ann:secret@site.test/admin?token=hush"
+    room = Room(EnvClient(address, "token", transport=httpx2.MockTransport(lambda _: answer)))
+    job = jobs([CANONICAL_SEED])[0]
+    room.play(job)
+    (missing,) = room.events("RunMissing")
+    assert "http://site.test/admin" in missing.detail
+    assert not any(word in missing.detail for word in ("ann", "secret", "token", "hush"))
+
+
+def test_no_event_holds_the_secret_path_of_an_instance() -> None:
+    with a_site({"/boats": (503, "busy")}) as client:
+        (missing,) = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch)).events
+    assert isinstance(missing, RunMissing)
+    assert re.search(r"at http://127\.0\.0\.1:\d+/i/…/ does not answer GET", missing.detail)
 
 
 def test_a_site_killed_in_the_middle_of_a_sweep_loses_no_run() -> None:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agents.envs.addresses import shown
 from agents.envs.admission import admit, check_admitted, record
 from agents.envs.contract import TaskText
 from agents.envs.errors import AdmittedOtherwise, NotAdmitted
-from agents.envs.probing.local import shown
 from agents.envs.probing.probes import PROBES, Probe, asked, tasks_digest
 from agents.envs.probing.target import Failed, Skipped, Target
 from agents.envs.provider import known_sites

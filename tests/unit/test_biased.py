@@ -81,6 +81,11 @@ def test_a_share_beyond_the_instances_there_are_is_refused() -> None:
         draw({"a": 1}, 7, seeds=[1, 2, 3]).specs()
 
 
+def test_a_sweep_of_ours_has_no_name_of_runs_from_outside() -> None:
+    with pytest.raises(BadSweep, match="a name of runs from outside"):
+        SeedSweep("ext-s1", (of("a"),), [1], 1).specs()
+
+
 def test_clusters_without_a_template_get_nothing() -> None:
     assert draw({"zzz": 90, "a": 1}, 4).allocation() == {"a": 4}
 
@@ -108,7 +113,7 @@ def failed(run: str, cluster: str, **changes: object) -> FailureState:
     return FailureState(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_failures_count_for_their_cluster_or_their_task_and_those_of_benchmarks_for_none() -> None:
+def test_failures_count_for_their_cluster_or_their_task_and_those_of_benchmarks_and_from_outside_for_none() -> None:
     states = [
         failed("r1", "a"),
         failed("r2", "a", template="a1"),
@@ -117,6 +122,7 @@ def test_failures_count_for_their_cluster_or_their_task_and_those_of_benchmarks_
         failed("r5", "b", passed=None),
         failed("r6", "b", is_benchmark=True),
         failed("r7", "b", environment="elsewhere"),
+        failed("ext-r8", "b"),
     ]
     assert failures_by(states, "cluster", "site") == {"a": 2, "b": 1}
     assert failures_by(states, "template", "site") == {"a0": 1, "a1": 1, "b0": 1}

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.envs.errors import BrowserMissing
 from agents.executors.browser import Chromium
-from agents.executors.browser.errors import BrowserMissing, BrowserNotStarted
+from agents.executors.browser.errors import BrowserNotStarted
 from api.executing import Way, executor_of
 from api.settings import Settings, read_settings
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 
+from agents.envs.errors import BrowserMissing
 from agents.envs.miniwob import served
-from agents.envs.miniwob.errors import BrowserMissing, PagesMissing
+from agents.envs.miniwob.errors import PagesMissing
 from agents.envs.miniwob.served import is_installed, pages_folder
 from agents.envs.miniwob.tabs import open_tabs
 from agents.envs.miniwob.tasks import TASKS, task_named
@@ -88,11 +91,13 @@ def test_without_its_pages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(served, "distribution", none)
     assert not is_installed()
-    with pytest.raises(PagesMissing, match=r"requirements/miniwob\.txt"), open_tabs():
+    with pytest.raises(PagesMissing, match=r"requirements/miniwob\.txt"), open_tabs(None):
         pass
 
 
-def test_without_a_browser_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(BrowserMissing, match="extra `browser`"), open_tabs():
+def test_without_a_browser_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(BrowserMissing, match="apt-get install chromium"), open_tabs(tmp_path / "chromium"):
+        pass
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(BrowserMissing, match="extra `browser`"), open_tabs(None):
         pass

@@ -239,10 +239,6 @@ def test_cookies_are_kept_for_the_visit() -> None:
     assert seen == [None, "a=1"]
 
 
-def unavailable(_request: httpx2.Request) -> httpx2.Response:
-    return page("busy", 503)
-
-
 def refusing(_request: httpx2.Request) -> httpx2.Response:
     raise httpx2.ConnectError("connection refused")
 
@@ -255,13 +251,19 @@ def turning(request: httpx2.Request) -> httpx2.Response:
     return httpx2.Response(302, headers={"location": str(request.url)})
 
 
-@pytest.mark.parametrize("answer", [unavailable, refusing, slow, turning])
+@pytest.mark.parametrize("answer", [refusing, slow, turning])
 def test_a_site_that_does_not_answer_is_down(answer: object) -> None:
     with session(answer) as visit, pytest.raises(EnvironmentDown):  # type: ignore[arg-type]
         visit.open("/")
 
 
-@pytest.mark.parametrize("status", [200, 401, 404, 422, 500, 502])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_site_that_did_not_do_what_was_asked_or_whose_proxy_says_so_is_down(status: int) -> None:
+    with session({"/": page("x", status)}) as visit, pytest.raises(EnvironmentDown, match=f"status {status}"):
+        visit.open("/")
+
+
+@pytest.mark.parametrize("status", [200, 401, 404, 422, 500])
 def test_every_other_status_is_the_pages(status: int) -> None:
     with session({"/": page("x", status)}) as visit:
         assert visit.open("/").status == status

@@ -19,8 +19,8 @@ from agents.executors.plan import PlanExecutor
 from agents.executors.policy import PolicyExecutor
 from agents.executors.surface import Acted, HttpSurface, Surface
 from agents.learning.step_checks import Checked
-from agents.models.errors import ModelFailure, NotOffered
-from agents.models.model import Image, Offers
+from agents.models.errors import ModelFailure, NotOffered, RequestRejected
+from agents.models.model import Image, Offers, Request
 from agents.models.scripted import Script, Scripted
 from eventlog.events import Step
 from tests.unit.test_agent_samples import ROOT, session
@@ -224,6 +224,25 @@ def test_a_model_that_does_not_answer_and_a_site_that_does_not_are_no_outcome() 
 
     with pytest.raises(EnvironmentDown):
         PolicyExecutor(Scripted([OPEN]), opening=down).execute(Assignment("x", (), 5), HERE)
+
+
+def outgrown(after: int) -> Script:
+    """A model whose endpoint takes so many messages of a conversation, and rejects what is longer."""
+
+    def answer(request: Request) -> str:
+        if len(request.messages) > after:
+            raise RequestRejected(url="http://m.test/v1", actual=400, said="too many tokens")
+        return OPEN if len(request.messages) == 2 else said("click", "Form")
+
+    return answer
+
+
+def test_a_conversation_that_outgrows_its_model_is_an_outcome_and_a_first_request_rejected_is_none() -> None:
+    execution, _ = run(outgrown(4))
+    assert (execution.status, steps(execution)) == ("out_of_budget", [("navigate", "ok"), ("click", "ok")])
+    assert [call.step for call in execution.called] == [0, 1]
+    with pytest.raises(RequestRejected):
+        run(outgrown(1))
 
 
 def test_a_page_cannot_end_itself_in_what_is_told() -> None:

@@ -10,10 +10,5 @@ class PagesMissing(FlywheelError):
     `make setup` installs it, and so does `pip install --no-deps --requirement requirements/miniwob.txt`."""
 
 
-class BrowserMissing(FlywheelError):
-    """Chromium cannot be driven: {actual}. Expected the extra `browser` and a Chromium.
-    Run `pip install 'flywheel[browser]'`, and install the package chromium of your system."""
-
-
 class UnknownPage(FlywheelError):
     """There is no MiniWoB++ task {actual!r} here: expected one of {expected}."""

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from ..browsers import usable
 from ..errors import EnvironmentDown, InstanceClosed
 from . import scripts
-from .errors import BrowserMissing
 from .served import PREFIX, pages_folder, serving
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ T = TypeVar("T")
 WIDTH: Final = 160
 HEIGHT: Final = 210
 TIMEOUT_S: Final = 60.0
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 FLAGS: Final = ("--disable-dev-shm-usage", "--disable-gpu")
 
 
@@ -206,14 +203,10 @@ async def _stay(route: Route) -> None:
 
 
 @contextmanager
-def open_tabs(pages: Path | None = None, executable: Path | None = None) -> Iterator[Tabs]:
+def open_tabs(chromium: Path | None, pages: Path | None = None) -> Iterator[Tabs]:
     """Serve the pages and keep a Chromium for them; both end with the context. Raises PagesMissing, BrowserMissing."""
     folder = pages_folder() if pages is None else pages
-    found = str(executable) if executable else next((path for path in map(shutil.which, NAMES) if path), None)
-    if found is None:
-        raise BrowserMissing(actual=f"none of {', '.join(NAMES)} is on the path")
-    if find_spec("playwright") is None:
-        raise BrowserMissing(actual="Playwright is not installed")
+    found = str(usable(chromium))
     with start_blocking_portal("asyncio", name="miniwob") as portal:
         tabs = portal.call(Tabs, portal, found)
         with serving(folder, tabs.serves) as origin:

@@ -24,7 +24,7 @@ ADMIN_CALLS: Final = (
     ("POST", "reset"),
     ("POST", "close"),
 )
-NOT_THERE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
+NOT_THERE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
 
 def wrong_token(target: Target) -> str:

@@ -29,8 +29,7 @@ def null_agent(target: Target) -> str:
                     graded = target.environment.oracle(instance, task.task_id)
                     if graded.passed or graded.score_micro:
                         raise Failed(f"{task.task_id} at seed {seed} {_paid(graded)} {done}")
-                with target.visit(instance) as session:
-                    session.open("/")
+                target.looked_at(instance)
     return f"{len(target.tasks)} tasks at {len(target.seeds)} seeds pay nothing for nothing"
 
 

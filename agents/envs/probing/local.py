@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
+from ..addresses import shown
 from ..client import EnvClient
 from ..connect import connect
 from ..contract import TaskText
@@ -76,9 +76,3 @@ def _kill(site: Site) -> None:
         os.kill(site.pid, signal.SIGKILL)
         # Waited for, and left to whoever started it: from here on nothing answers.
         os.waitid(os.P_PID, site.pid, os.WEXITED | os.WNOWAIT)
-
-
-def shown(address: str) -> str:
-    """An address without what may be secret in it: user, password, query."""
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

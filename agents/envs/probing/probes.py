@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 from eventlog.chain import digest
 from eventlog.events import EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
 
+from ..addresses import without_instances
 from ..contract import TaskText
 from ..errors import EnvironmentDown, EnvironmentFailure
 from . import access, grading, seeding
@@ -18,7 +18,6 @@ from .target import Failed, Skipped, Target
 SEEDS: Final = (0, 1, 10_000)
 """Two of the seeds for training and one of the sealed ones."""
 LONGEST: Final = 500
-_SECRET = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def asked(probe: Probe, target: Target) -> ProbeResult:
 
 def _result(probe: Probe, outcome: ProbeOutcome, detail: str) -> ProbeResult:
     """What is kept: one line, without the ids of instances, which are secrets."""
-    return ProbeResult(name=probe.name, outcome=outcome, detail=_SECRET.sub("…", " ".join(detail.split()))[:LONGEST])
+    return ProbeResult(name=probe.name, outcome=outcome, detail=without_instances(" ".join(detail.split()))[:LONGEST])
 
 
 def _fingerprints(target: Target) -> tuple[StartFingerprint, ...]:

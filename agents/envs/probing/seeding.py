@@ -21,7 +21,7 @@ def two_seeds(target: Target) -> str:
     if len(target.seeds) == 1:
         raise Skipped("one seed was given; two are needed to be compared")
     if target.solve is None:
-        return f"{len(found)} seeds, {len(found)} states; answers are not compared, since no known solution was given"
+        return f"{len(found)} seeds, {len(found)} states; answers are not compared, since none is known by its seed"
     answer, other = target.seeds[:2]
     for task in target.graded_by_deeds:
         with target.minted(other) as instance:
@@ -39,15 +39,14 @@ def repeat_without_reset(target: Target) -> str:
         used, changes = target.fingerprint(instance), env.mutations(instance)
         if used == start:
             raise Failed("a used instance has the fingerprint of a fresh one: a second run on it would go unnoticed")
-        with target.visit(instance) as session:
-            session.open("/")
+        target.looked_at(instance)
         if (target.fingerprint(instance), env.mutations(instance)) != (used, changes):
             raise Failed("what was done to an instance is gone without a reset")
         env.reset(seed, instance=instance)
         if target.fingerprint(instance) != start or env.mutations(instance):
             raise Failed("after a reset the instance is not as it was at first: state leaks over it")
         task = (target.graded_by_deeds or target.tasks)[0].task_id
-        if target.solve is not None and not target.solved(instance, task, seed).passed:
+        if target.is_solved and not target.solved(instance, task, seed).passed:
             raise Failed(f"after a reset the known solution of {task} fails: something of the run before it is left")
     return "what was done stays until the reset, and is gone after it"
 

@@ -50,11 +50,20 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Deeds:
+    """How the one task of a site that is used in a browser of ours is done, from what its page shows, and looked at."""
+
+    solve: Callable[[Instance], None]
+    look: Callable[[Instance], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """An environment to probe. `stranger` speaks to it with another token.
 
     `solve` is None where no solution is known, `start` where its process is not ours to kill. `url` is the admin
-    address as reports show it, None for a site that we started. `headers` go on requests to its pages.
+    address as reports show it, None for a site that we started. `headers` go on requests to its pages. `deeds` stand
+    for visit and solution where there are no pages to be visited over HTTP.
     """
 
     name: str
@@ -69,6 +78,12 @@ class Target:
     solve: Solve | None = None
     start: Callable[[], AbstractContextManager[Started]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    deeds: Deeds | None = None
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether a known solution was given."""
+        return self.solve is not None or self.deeds is not None
 
     @property
     def graded_by_deeds(self) -> tuple[TaskText, ...]:
@@ -90,6 +105,9 @@ class Target:
 
     def solved(self, instance: Instance, task_id: str, seed: int) -> Graded:
         """Do a task on an instance with the answer of a seed, and have it judged. Raises Skipped."""
+        if self.deeds is not None:
+            self.deeds.solve(instance)
+            return self.environment.oracle(instance, task_id)
         if self.solve is None:
             raise Skipped("no known solution was given")
         # The answer of another seed need not be on these pages; the oracle says what came of it.
@@ -103,7 +121,7 @@ class Target:
         Raises Skipped where nothing came of it, Failed where a task was passed and no change is listed.
         """
         before, is_done = self.environment.mutations(instance), False
-        if self.solve is not None:
+        if self.is_solved:
             tasks = self.graded_by_deeds or self.tasks
             is_done = self.solved(instance, tasks[turn % len(tasks)].task_id, seed).passed
         else:
@@ -114,6 +132,14 @@ class Target:
             if is_done:
                 raise Failed("a task was done and passed, and no mutation is listed")
             raise Skipped("nothing that was done there changed the instance")
+
+    def looked_at(self, instance: Instance) -> None:
+        """Open an instance's page, and do nothing."""
+        if self.deeds is not None:
+            self.deeds.look(instance)
+            return
+        with self.visit(instance) as session:
+            session.open("/")
 
     def fingerprint(self, instance: Instance) -> str:
         """The fingerprint of an instance as it is now."""

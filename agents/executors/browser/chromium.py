@@ -6,9 +6,7 @@ Visits are isolated from each other: each has a context, so that neither cookies
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
-import shutil
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from ...envs.browsers import usable
 from ...envs.pages import rooted
-from .errors import BrowserMissing, BrowserNotStarted
+from .errors import BrowserNotStarted
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
@@ -99,26 +98,8 @@ class Chromium:
     async def _started(self) -> Browser:
         async with self._starting:
             if self._browser is None or not self._browser.is_connected():
-                self._browser = await self._launched(self._checked())
+                self._browser = await self._launched(usable(self._program))
             return self._browser
-
-    def _checked(self) -> Path:
-        if importlib.util.find_spec("playwright") is None:
-            raise BrowserMissing(
-                what="Playwright",
-                actual="it cannot be imported",
-                expected="the extra",
-                way_out="pip install '.[browser]'",
-            )
-        if self._program is None or shutil.which(self._program) is None:
-            where = "none is on the PATH" if self._program is None else f"{str(self._program)!r} cannot be run"
-            raise BrowserMissing(
-                what="Chromium",
-                actual=where,
-                expected="chromium, chromium-browser or google-chrome, or the one that FLYWHEEL_CHROMIUM names",
-                way_out="apt-get install chromium",
-            )
-        return self._program
 
     async def _launched(self, program: Path) -> Browser:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 (an extra)

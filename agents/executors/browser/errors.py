@@ -5,11 +5,6 @@ from __future__ import annotations
 from eventlog.errors import FlywheelError
 
 
-class BrowserMissing(FlywheelError):
-    """The browser executor has no {what}: {actual}; expected {expected}.
-    Install it with: {way_out}. The plan executor needs no browser: --executor plan."""
-
-
 class BrowserNotStarted(FlywheelError):
     """Chromium at {path} did not start: {actual}. Expected it to run headless, with its sandbox where it is not root's.
     Try it by hand: {path} --headless --disable-gpu --dump-dom about:blank"""

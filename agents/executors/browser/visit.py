@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ from eventlog.events import Step
 
 from ...envs.errors import EnvironmentDown
 from ...envs.pages import Absent, address_of, is_inside, leads_out
+from ...envs.wire import UNAVAILABLE
 from ..executor import outcome_of
 from ..surface import Acted, lacking
 from .seen import Seen, read
@@ -227,7 +227,7 @@ class Visit:
 
     async def _answered(self, asked: Request) -> Acted:
         answer = await asked.response()
-        if answer is None or answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        if answer is None or answer.status in UNAVAILABLE:
             actual = (asked.failure or "no answer") if answer is None else f"status {answer.status}"
             raise EnvironmentDown(url=self.root, operation=asked.method, actual=actual, timeout_s=self.timeout_s)
         self._answer = answer
