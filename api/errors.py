@@ -113,5 +113,14 @@ class SweepExists(FlywheelError):
     """A sweep called {actual} was planned before: expected a new name. `flywheel rollout status {actual}` shows how it went."""
 
 
+class OtherExecutor(FlywheelError):
+    """{what} was planned for {expected}, and this is {actual}: expected the same one, for its runs are compared. {way_out}"""
+
+
+class NotExtended(FlywheelError):
+    """No siblings were added to {sweep}: {actual} was planned by somebody else meanwhile; expected to be the only one who adds to it.
+    Run the command again: it goes on from where the log stands."""
+
+
 class NoSite(FlywheelError):
     """There is no site to go to: {actual}; expected {expected}."""

@@ -10,8 +10,10 @@ from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.rollouts.play import PLAN
+from eventlog.events import EvaluationOpened, SweepPlanned
 
 from .asking import agent_model
+from .errors import OtherExecutor
 from .settings import Settings
 
 
@@ -38,3 +40,41 @@ def executor_of(way: Way, settings: Settings, *, model: str | None = None) -> It
         case Way.POLICY:
             with agent_model(settings, model) as asked:
                 yield PolicyExecutor(asked)
+
+
+def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
+    """What a plan says of the executor that plays it: its name, None for plans over HTTP, and the model it asks."""
+    name = None if executor.name == PLAN.name else executor.name
+    return name, executor.model.name if isinstance(executor, PolicyExecutor) else None
+
+
+def plays(executor: Executor, sweep: SweepPlanned) -> bool:
+    """Whether a sweep was planned for this executor, and for the model that it asks."""
+    return recorded_as(executor) == (sweep.executor, sweep.model)
+
+
+def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
+    """The options of a command that plays what was planned."""
+    model = planned.model if isinstance(planned, SweepPlanned) else None
+    return f"--executor {planned.executor or PLAN.name}{f' --model {without_api(model)}' if model else ''}"
+
+
+def without_api(model: str) -> str:
+    """A model as the settings name it: its recorded name begins with the API it is asked by."""
+    return model.partition(":")[2] or model
+
+
+def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:
+    """Raise OtherExecutor where a sweep was planned for another executor, or for another model."""
+    if not plays(executor, sweep):
+        raise OtherExecutor(
+            what=f"The sweep {sweep.sweep}",
+            expected=in_words(sweep.executor, sweep.model),
+            actual=in_words(*recorded_as(executor)),
+            way_out=way_out,
+        )
+
+
+def in_words(executor: str | None, model: str | None = None) -> str:
+    """An executor as a plan records it, for people."""
+    return f"the executor {executor or PLAN.name}{f' with {model}' if model else ''}"
