@@ -56,10 +56,17 @@ def plays(executor: Executor, sweep: SweepPlanned) -> bool:
 def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
     """The options of a command that plays what was planned."""
     model = planned.model if isinstance(planned, SweepPlanned) else None
-    return f"--executor {planned.executor or PLAN.name}{f' --model {without_api(model)}' if model else ''}"
+    return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
 
 
-def without_api(model: str) -> str:
+def worker_of(sweep: SweepPlanned) -> str:
+    """The command that plays a sweep's jobs out of the queue."""
+    model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
+    executor = f" --executor {sweep.executor}" if sweep.executor else ""
+    return f"{model}flywheel worker --site {sweep.environment}{executor}"
+
+
+def _without_api(model: str) -> str:
     """A model as the settings name it: its recorded name begins with the API it is asked by."""
     return model.partition(":")[2] or model
 

@@ -25,7 +25,7 @@ from projections.views import Views
 from .backlog import Backlog
 from .decide import known, prices
 from .errors import Unknown
-from .executing import refuse_other, without_api
+from .executing import refuse_other, worker_of
 from .house import House
 from .playing import jobs_of, play_one
 
@@ -69,7 +69,7 @@ class SiteRunner:
         if self._has_ended(ticket):
             return {"status": "ended before"}
         met = self._meet(ticket)
-        refuse_other(self.executor, met.planned[0], self._way_out(met.planned[0]))
+        refuse_other(self.executor, met.planned[0], f"Start `{worker_of(met.planned[0])} --retry-parked`.")
         facts = _facts(play_one(self.house, met.means, met.job(self.house, ticket.spec), state))
         if facts.get("reason") == "environment_down":
             self._look_for_the_site()
@@ -80,11 +80,6 @@ class SiteRunner:
         why = f"it took longer than {self.terms.timeout_s:g} s"
         job = self._meet(ticket).job(self.house, ticket.spec)
         abandon(job, self.house.store, self.house.blobs, self.executor.name, why)
-
-    def _way_out(self, sweep: SweepPlanned) -> str:
-        model = f"FLYWHEEL_MODEL={without_api(sweep.model)} " if sweep.model else ""
-        executor = sweep.executor or PLAN.name
-        return f"Start `{model}flywheel worker --site {self.site} --executor {executor} --retry-parked`."
 
     def _look_for_the_site(self) -> None:
         try:

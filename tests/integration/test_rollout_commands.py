@@ -249,6 +249,8 @@ def test_only_the_executor_that_a_sweep_was_planned_for_goes_on_with_it(
     monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
     arguments = ("--task", CONTROL, "--seeds", "0", "--siblings", "1", "--plan-only")
     told(rollout("sweep", "--sweep", "asked", "--executor", "policy", *arguments, "--json"))
+    _, out, _ = rollout("sweep", "--sweep", "asked", "--executor", "policy", "--plan-only")
+    assert "`FLYWHEEL_MODEL=m1 flywheel worker --site marketplace --executor policy` plays" in " ".join(out.split())
     (event,) = sweeps_of(empty_house.store, "marketplace")
     assert (event.executor, event.model) == ("policy", "openai:m1")
     for options in ((), ("--executor", "policy", "--model", "m2")):
