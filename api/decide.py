@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeVar
 
+from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.dispatch import MAX_PARALLEL
+from agents.rollouts.play import PLAN
 from eventlog.events import Artifact, PromotionRule, Rules, Spec, SweepPlanned
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
@@ -19,6 +21,7 @@ from projections.verdicts import VERDICTS
 from projections.views import Views
 
 from .errors import FactMissing
+from .executing import plays
 
 ACTOR = "controller"
 BASE = "base"
@@ -59,10 +62,23 @@ class Next:
     evaluation: str | None = None
 
 
-def decide(views: Views, sweeps: Sequence[SweepPlanned], *, rounds: int, course: Course, site: str) -> Next:
-    """What the log says is next: first what was begun, then the gate for what was learned, then another round."""
+def decide(
+    views: Views,
+    sweeps: Sequence[SweepPlanned],
+    *,
+    rounds: int,
+    course: Course,
+    site: str,
+    last: SweepPlanned | None = None,
+    executor: Executor = PLAN,
+) -> Next:
+    """What the log says is next: first what was begun, then the gate for what was learned, then another round.
+
+    A sweep that was planned for another executor is left to that one. `last` is the controller's last round: only
+    that says whether there is something to improve.
+    """
     for sweep in sweeps:
-        if unended(views, sweep.specs, f"{sweep.sweep}__"):
+        if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     verdicts = views.find(VERDICTS)
     for key, state in verdicts.items():
@@ -74,8 +90,8 @@ def decide(views: Views, sweeps: Sequence[SweepPlanned], *, rounds: int, course:
     judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
     if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
         return Next("open_evaluation", "memory holds something that no champion was judged with")
-    if sweeps and _is_clean(views, sweeps[-1], challenger):
-        return Next("stop", f"every untreated run of {sweeps[-1].sweep} passed: nothing to improve")
+    if last is not None and _is_clean(views, last, challenger):
+        return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
     if not fresh_seeds(sweeps, course):
@@ -84,7 +100,7 @@ def decide(views: Views, sweeps: Sequence[SweepPlanned], *, rounds: int, course:
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
-    """Whether the last sweep was played with today's memory and none of its untreated runs failed."""
+    """Whether a sweep was played with today's memory and none of its untreated runs failed."""
     rewards = views.find(REWARDS, f"{sweep.sweep}__")
     failed = [spec for spec in sweep.specs if spec.candidate is None and not _passed(rewards.get(spec.spec_id))]
     return sweep.artifact.memory.digest == present.memory.digest and not failed

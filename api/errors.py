@@ -117,6 +117,15 @@ class WrongWay(FlywheelError):
     """The executor {actual} cannot play on this site: expected {expected}. Name another with --executor, or another site."""
 
 
+class OtherExecutor(FlywheelError):
+    """{what} was planned for {expected}, and this is {actual}: expected the same one, for its runs are compared. {way_out}"""
+
+
+class NotExtended(FlywheelError):
+    """No siblings were added to {sweep}: {actual} was planned by somebody else meanwhile; expected to be the only one who adds to it.
+    Run the command again: it goes on from where the log stands."""
+
+
 class NoSite(FlywheelError):
     """There is no site to go to: {actual}; expected {expected}."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from agents.rollouts.play import PLAN, Job
-from eventlog.events import Artifact, BenchmarkFrozen, Decision, Rules, Verdict
+from eventlog.events import Artifact, BenchmarkFrozen, Decision, EvaluationOpened, Rules, Verdict
 from eventlog.store import Position
 from gate.arms import arm
 from gate.benchmark import specs
@@ -21,16 +21,20 @@ from projections.verdicts import VERDICTS, VerdictState
 from projections.views import PostgresViews, Views
 
 from .decide import ACTOR, Course, benchmark_name, champion, ended, known
+from .errors import OtherExecutor
+from .executing import in_words, options_of, recorded_as
 from .house import House
 from .playing import Reporter, pieces_of, play_jobs
 
 
-def challenge(house: House, site: str, challenger: Artifact, rules: Rules) -> str:
+def challenge(house: House, site: str, challenger: Artifact, rules: Rules, executor: Executor = PLAN) -> str:
     """Open an evaluation of a challenger against the present champion on a site's benchmark; its name."""
+    name, _ = recorded_as(executor)
     views = house.views()
     benchmark = views.find(BENCHMARKS)[benchmark_name(site)].frozen()
     evaluation = f"eval-{len(views.find(VERDICTS)) + 1}"
-    open_evaluation(house.store, evaluation, benchmark, champion(views).pointed(), challenger, rules, ACTOR)
+    present = champion(views).pointed()
+    open_evaluation(house.store, evaluation, benchmark, present, challenger, rules, ACTOR, executor=name)
     return evaluation
 
 
@@ -44,13 +48,28 @@ def play_and_settle(
 ) -> str:
     """Play what is left of both arms, judge, and append the verdict; says how it ended.
 
-    Where the champion was moved meanwhile the verdict is void: what was judged is no longer the champion.
+    Where the champion was moved meanwhile the verdict is void: what was judged is no longer the champion. Raises
+    OtherExecutor where it was opened for another executor.
     """
+    _refuse_other(house, evaluation, executor)
     views = house.views()
     state = known(views.get(VERDICTS, evaluation))
     jobs = tuple(_jobs(house, views, state))
     play_jobs(house, client, f"{evaluation}: both arms on {state.benchmark}", jobs, course, reporter, executor)
     return f"{evaluation} was decided: {_settled(house, evaluation)}"
+
+
+def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
+    """Both arms are played by one executor, whoever goes on with them."""
+    for recorded in house.store.read(stream=f"evaluation/{evaluation}", types=["EvaluationOpened"]):
+        opened, (name, _) = recorded.event, recorded_as(executor)
+        if isinstance(opened, EvaluationOpened) and opened.executor != name:
+            raise OtherExecutor(
+                what=f"The evaluation {evaluation}",
+                expected=in_words(opened.executor),
+                actual=in_words(name),
+                way_out=f"Say `flywheel run {options_of(opened)}`.",
+            )
 
 
 def _settled(house: House, evaluation: str) -> Decision:

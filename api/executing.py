@@ -12,9 +12,10 @@ from agents.executors.executor import Executor
 from agents.executors.miniwob import MiniWobScript, on_miniwob
 from agents.executors.policy import PolicyExecutor, over_http
 from agents.rollouts.play import PLAN
+from eventlog.events import EvaluationOpened, SweepPlanned
 
 from .asking import agent_model
-from .errors import WrongWay
+from .errors import OtherExecutor, WrongWay
 from .settings import Settings
 
 
@@ -50,3 +51,48 @@ def executor_of(
                 yield PolicyExecutor(asked, opening=over_http if tabs is None else on_miniwob(tabs))
         case Way.MINIWOB_SCRIPT if tabs is not None:
             yield MiniWobScript(tabs)
+
+
+def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
+    """What a plan says of the executor that plays it: its name, None for plans over HTTP, and the model it asks."""
+    name = None if executor.name == PLAN.name else executor.name
+    return name, executor.model.name if isinstance(executor, PolicyExecutor) else None
+
+
+def plays(executor: Executor, sweep: SweepPlanned) -> bool:
+    """Whether a sweep was planned for this executor, and for the model that it asks."""
+    return recorded_as(executor) == (sweep.executor, sweep.model)
+
+
+def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
+    """The options of a command that plays what was planned."""
+    model = planned.model if isinstance(planned, SweepPlanned) else None
+    return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
+
+
+def worker_of(sweep: SweepPlanned) -> str:
+    """The command that plays a sweep's jobs out of the queue."""
+    model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
+    executor = f" --executor {sweep.executor}" if sweep.executor else ""
+    return f"{model}flywheel worker --site {sweep.environment}{executor}"
+
+
+def _without_api(model: str) -> str:
+    """A model as the settings name it: its recorded name begins with the API it is asked by."""
+    return model.partition(":")[2] or model
+
+
+def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:
+    """Raise OtherExecutor where a sweep was planned for another executor, or for another model."""
+    if not plays(executor, sweep):
+        raise OtherExecutor(
+            what=f"The sweep {sweep.sweep}",
+            expected=in_words(sweep.executor, sweep.model),
+            actual=in_words(*recorded_as(executor)),
+            way_out=way_out,
+        )
+
+
+def in_words(executor: str | None, model: str | None = None) -> str:
+    """An executor as a plan records it, for people."""
+    return f"the executor {executor or PLAN.name}{f' with {model}' if model else ''}"

@@ -27,12 +27,24 @@ from projections.rewrites import REWRITES
 from projections.views import PostgresViews
 
 from .admitting import see_admission
-from .decide import ACTOR, Course, benchmark_name, champion, decide, describe, fresh_seeds, known
+from .decide import ACTOR, Course, benchmark_name, champion, decide, describe, fresh_seeds, known, unended
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
+from .executing import in_words, plays
 from .house import House
 from .playing import Reporter
-from .sweeping import Draw, biased, credit, first_facts, next_name, plan, play_sweep, site_templates, sweeps_of
+from .sweeping import (
+    Draw,
+    biased,
+    credit,
+    first_facts,
+    next_name,
+    plan,
+    play_sweep,
+    rounds_of,
+    site_templates,
+    sweeps_of,
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +74,19 @@ class Controller:
         self._begin()
         for sweep in self._sweeps():
             credit(self.house, sweep)
+        self._tell_what_is_left_to_others()
         rounds = 0
         while True:
             views = self.house.views()
-            step = decide(views, self._sweeps(), rounds=rounds, course=self.course, site=self.site)
+            step = decide(
+                views,
+                self._sweeps(),
+                rounds=rounds,
+                course=self.course,
+                site=self.site,
+                last=self._last(),
+                executor=self.executor,
+            )
             match step.what:
                 case "plan_sweep":
                     self._plan(views)
@@ -79,6 +100,13 @@ class Controller:
                     return play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
                 case "stop":
                     return step.why
+
+    def _tell_what_is_left_to_others(self) -> None:
+        views = self.house.views()
+        for sweep in self._sweeps():
+            if not plays(self.executor, sweep) and (left := unended(views, sweep.specs, f"{sweep.sweep}__")):
+                who = in_words(sweep.executor, sweep.model)
+                self.reporter.say(f"{sweep.sweep} is left alone: its {len(left)} open runs were planned for {who}")
 
     def _begin(self) -> None:
         """The facts without which nothing can be judged: prices, a first champion, an admitted site, a benchmark."""
@@ -106,20 +134,33 @@ class Controller:
     def _sweeps(self) -> tuple[SweepPlanned, ...]:
         return sweeps_of(self.house.store, self.site)
 
+    def _last(self) -> SweepPlanned | None:
+        rounds = rounds_of(self.house.store, self.site)
+        return rounds[-1] if rounds else None
+
     def _plan(self, views: PostgresViews) -> None:
         see_admission(self.house, self.client, self.site, None)
         before = self._sweeps()
         candidates = sorted(key for key, state in views.find(REWRITES).items() if state.status == "candidate")
         generator = self._generator(views, before)
-        plan(self.house, views, self.site, generator, rng_seed=self.course.rng_seed, candidates=candidates)
+        plan(
+            self.house,
+            views,
+            self.site,
+            generator,
+            rng_seed=self.course.rng_seed,
+            candidates=candidates,
+            executor=self.executor,
+        )
 
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned]) -> Generator:
-        """More instances where the last sweep failed; all tasks alike in a first round, or where nothing failed."""
-        course, found, name = self.course, self._templates(), next_name(self.site, before)
-        if before:
+        """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
+        course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
+        last = self._last()
+        if last is not None:
             instances = course.seeds_per_round * len(found)
             draw = Draw(fresh_seeds(before, course, instances), instances, course.siblings, course.rng_seed)
-            towards_failures = biased(views, self.site, name, found, "template", draw, of=before[-1].sweep)
+            towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
         return SeedSweep(name, found, fresh_seeds(before, course), course.siblings)
@@ -144,5 +185,5 @@ class Controller:
     def _open(self, views: PostgresViews) -> None:
         challenger, blob = remember(views, champion(views).pointed().weights)
         self.house.blobs.put([blob])
-        evaluation = challenge(self.house, self.site, challenger, self.course.rules)
+        evaluation = challenge(self.house, self.site, challenger, self.course.rules, self.executor)
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

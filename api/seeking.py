@@ -82,7 +82,9 @@ def _one_more(house: House, sweep: SweepPlanned, found: Mapping[str, GroupClass]
     for event in events:
         for spec in event.specs:
             by_group.setdefault(spec.group_id, []).append(spec)
-    wanting = sorted(name for name, each in found.items() if not each.grpo_usable and len(by_group[name]) < most)
+    wanting = sorted(
+        name for name, known in by_group.items() if name in found and not found[name].grpo_usable and len(known) < most
+    )
     return tuple(spec for name in wanting for spec in _extended(sweep, by_group[name]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
@@ -17,7 +17,7 @@ from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
-from eventlog.store import Append, Committed, EventStore
+from eventlog.store import Append, Committed, EventStore, Repeated
 from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
@@ -26,7 +26,8 @@ from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
 from .decide import ACTOR, BASE, Course, champion, unended
-from .errors import SweepExists
+from .errors import NotExtended, SweepExists
+from .executing import options_of, recorded_as, refuse_other
 from .house import House
 from .playing import Reporter, jobs_of, play_jobs
 
@@ -50,6 +51,21 @@ def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
     return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
 
 
+def rounds_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
+    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later."""
+    found: dict[str, SweepPlanned] = {}
+    for recorded in store.read(types=["SweepPlanned"]):
+        event = recorded.event
+        if not isinstance(event, SweepPlanned) or event.environment != site:
+            continue
+        if event.sweep in found:
+            first = found[event.sweep]
+            found[event.sweep] = first.model_copy(update={"specs": first.specs + event.specs})
+        elif event.learns and recorded.actor == ACTOR:
+            found[event.sweep] = event
+    return tuple(found.values())
+
+
 def site_templates(client: Environment) -> tuple[Template, ...]:
     """The templates of all tasks that a site grades. Raises UnknownTemplate."""
     if isinstance(client, MiniWob):
@@ -57,10 +73,12 @@ def site_templates(client: Environment) -> tuple[Template, ...]:
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 
-def next_name(site: str, before: Iterable[SweepPlanned]) -> str:
-    """The name of a site's next sweep: the site and a number."""
-    names = {event.sweep for event in before}
-    number = len(names) + 1
+def next_name(store: EventStore, site: str) -> str:
+    """The name of a site's next sweep: the site and a number. A sweep of another site may be called so too."""
+    planned = [recorded.event for recorded in store.read(types=["SweepPlanned"])]
+    sites = {event.sweep: event.environment for event in planned if isinstance(event, SweepPlanned)}
+    names = sites.keys()
+    number = list(sites.values()).count(site) + 1
     while f"{site}-{number}" in names:
         number += 1
     return f"{site}-{number}"
@@ -93,6 +111,8 @@ def biased(
         siblings_per_instance=draw.siblings,
         rng_seed=draw.rng_seed,
         temperatures=draw.temperatures,
+        by=sorting,
+        of=of,
     )
 
 
@@ -106,13 +126,15 @@ def plan(
     candidates: Collection[str] = (),
     learns: bool = True,
     queue: RolloutQueue | None = None,
+    executor: Executor = PLAN,
     actor: str = ACTOR,
 ) -> SweepPlanned:
-    """Pin today's memory and append the sweep; with its jobs, where there is a `queue` to put them in.
+    """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
 
     Raises BadSweep, BenchmarkInstance, SweepExists.
     """
     artifact, blob = remember(views, champion(views).pointed().weights)
+    name, model = recorded_as(executor)
     event = planned(
         generator,
         site,
@@ -122,6 +144,8 @@ def plan(
         frozen=benchmark_instances(views.find(BENCHMARKS).values()),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
         learns=learns,
+        executor=name,
+        model=model,
     )
     house.blobs.put([blob])
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
@@ -132,7 +156,7 @@ def plan(
 
 
 def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
-    """Append further siblings of a sweep's groups. Raises BenchmarkInstance."""
+    """Append further siblings of a sweep's groups. Raises BenchmarkInstance, NotExtended."""
     frozen = benchmark_instances(views.find(BENCHMARKS).values())
     refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
     drawn = {spec.template for spec in specs}
@@ -142,7 +166,9 @@ def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec
             "specs": tuple(specs),
         }
     )
-    house.store.append([Append(f"sweep/{sweep.sweep}", (event,), actor, key=f"sweep:{specs[0].spec_id}")])
+    request = Append(f"sweep/{sweep.sweep}", (event,), actor, key=f"sweep:{specs[0].spec_id}")
+    if not isinstance(house.store.append([request])[0], Committed | Repeated):
+        raise NotExtended(sweep=sweep.sweep, actual=specs[0].spec_id)
     return event
 
 
@@ -154,7 +180,8 @@ def play_sweep(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play what is left of a sweep, then credit what its treated runs tried."""
+    """Play what is left of a sweep, then credit what its treated runs tried. Raises OtherExecutor."""
+    refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
     views = house.views()
     jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)

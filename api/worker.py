@@ -28,6 +28,7 @@ from .backlog import Backlog
 from .decide import known, prices
 from .errors import PlayedInVain, Unknown
 from .exclusive import admitting_alone, is_controlled
+from .executing import refuse_other, worker_of
 from .house import House
 from .playing import Reporter, give_up, jobs_of, play_one, took_longer
 from .sites import Placed
@@ -74,6 +75,7 @@ class SiteRunner:
         if self._has_ended(ticket):
             return {"status": "ended before"}
         met = self._meet(ticket)
+        refuse_other(self.executor, met.planned[0], f"Start `{worker_of(met.planned[0])} --retry-parked`.")
         job = met.job(self.house, ticket.spec)
         facts = _facts(play_one(self.house, met.means, job, state))
         self._heed(job, facts)

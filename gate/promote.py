@@ -66,10 +66,12 @@ def open_evaluation(
     challenger: Artifact,
     rules: Rules,
     actor: str,
+    *,
+    executor: str | None = None,
 ) -> Position:
     """Record that two artifacts will play a benchmark under these rules. Repeating it changes nothing.
 
-    Raises AlreadyOpened where the name stands for something else.
+    `executor` plays both arms (None: plans over HTTP). Raises AlreadyOpened where the name stands for something else.
     """
     opened = EvaluationOpened(
         evaluation=evaluation,
@@ -78,6 +80,7 @@ def open_evaluation(
         champion=champion,
         challenger=challenger,
         rules=rules,
+        executor=executor,
     )
     request = Append(f"evaluation/{evaluation}", (opened,), actor, key=f"open:{evaluation}")
     outcome = store.append([request])[0]

@@ -29,7 +29,10 @@ _OF_OUTCOME: dict[str, FailureClass] = {
 
 
 class FailureState(State, frozen=True, kw_only=True):
-    """What stopped a run. `passed` is None until the oracle spoke; a run that passed is no failure."""
+    """What stopped a run: the step that went wrong, unless a later one went well, for a policy goes on after it.
+
+    `passed` is None until the oracle spoke; a run that passed is no failure.
+    """
 
     run: str = ""
     template: str = ""
@@ -71,7 +74,7 @@ def _fold(state: FailureState, row: Row) -> FailureState:
         case "StepTaken":
             found = _OF_OUTCOME.get(row.text("outcome"))
             if found is None:
-                return state
+                return replace(state, failure_class=None, step_index=None, step_intent=None)
             return replace(state, failure_class=found, step_index=row.number("index"), step_intent=row.text("intent"))
         case "RunFinished":
             return replace(state, failure_class="out_of_budget") if row.text("status") == "out_of_budget" else state
@@ -97,7 +100,7 @@ def clusters(failures: Iterable[FailureState], contaminated: Set[str]) -> tuple[
 
 FAILURES = Fold(
     name="failures",
-    version=1,
+    version=2,
     reads={
         "RunStarted": ("run", "spec.template", "task_spec.task_class", "task_spec.environment", "arm"),
         "StepTaken": ("run", "index", "intent", "outcome"),

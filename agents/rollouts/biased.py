@@ -24,7 +24,7 @@ class FailureBiased:
     """The seeds' FailureBiasedGenerator: `total_instances` go to clusters by their share of the failures.
 
     Clusters in order of name, templates of one in turn, seeds drawn by `rng_seed` without repetition: no instance comes
-    twice. Without failures, or without a budget, there are no specs.
+    twice. Without failures, or without a budget, there are no specs. `by` and `of` say what was counted, and where.
     """
 
     sweep: str
@@ -35,6 +35,8 @@ class FailureBiased:
     siblings_per_instance: int = 1
     rng_seed: int = 0
     temperatures: Sequence[int] = ()
+    by: Sorting = "cluster"
+    of: str | None = None
 
     @property
     def templates(self) -> tuple[Template, ...]:
@@ -45,18 +47,22 @@ class FailureBiased:
 
     def allocation(self) -> dict[str, int]:
         """Instances by cluster, for those that have a template."""
-        counts = {
+        return allocate(self.total_instances, self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        return {
             name: found for name, found in self.cluster_failure_counts.items() if self.templates_by_cluster.get(name)
         }
-        return allocate(self.total_instances, counts)
 
     def bias(self, upto: int) -> Bias:
         """The allocation as it rides on the sweep, with the position that the failures were read at."""
+        instances = self.allocation()
         shares = (
-            Share(cluster=name, failures=max(0, self.cluster_failure_counts[name]), instances=instances)
-            for name, instances in sorted(self.allocation().items())
+            Share(cluster=name, failures=failures, instances=instances.get(name, 0))
+            for name, failures in sorted(self._counts().items())
+            if failures > 0
         )
-        return Bias(upto=upto, shares=tuple(shares))
+        return Bias(upto=upto, shares=tuple(shares), by=self.by, of=self.of)
 
     def specs(self) -> tuple[Spec, ...]:
         """See Generator. Raises BadSweep also where a cluster has fewer instances than its share."""

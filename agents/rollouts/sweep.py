@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -13,6 +14,8 @@ from projections.runs import OUTSIDE
 
 from .errors import BadSweep, BenchmarkInstance
 
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
+_OUTSIDE: Final = "ext-"
 HOTTEST: Final = 2_000_000
 """The highest temperature that models take, in millionths."""
 
@@ -105,6 +108,13 @@ def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[in
             raise BadSweep(sweep=sweep, actual=actual, expected="plan_steps: decompose it first")
 
 
+def check_name(sweep: str) -> None:
+    """Raise BadSweep unless runs can be told by the name of their sweep: `__` ends it, `ext-` begins runs of others."""
+    if not _PLAIN.fullmatch(sweep) or "__" in sweep or sweep.startswith(_OUTSIDE):
+        expected = f"letters, digits, `.`, `_` and `-`, no `__`, and not {_OUTSIDE!r} first"
+        raise BadSweep(sweep=sweep, actual=f"the name {sweep!r}", expected=expected)
+
+
 def check_siblings(sweep: str, siblings: int, temperatures: Sequence[int]) -> None:
     """Raise BadSweep unless an instance has at least one sibling, and temperatures that a model takes."""
     if siblings < 1:
@@ -139,8 +149,11 @@ def planned(
     frozen: Collection[Instance] = (),
     bias: Bias | None = None,
     learns: bool = True,
+    executor: str | None = None,
+    model: str | None = None,
 ) -> SweepPlanned:
     """The sweep as a fact. Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark."""
+    check_name(generator.sweep)
     specs = treat(generator.specs(), candidates, rng_seed)
     drawn = {spec.template for spec in specs}
     templates = tuple(template for template in generator.templates if template.template_id in drawn)
@@ -154,6 +167,8 @@ def planned(
         rng_seed=rng_seed,
         bias=bias,
         learns=learns,
+        executor=executor,
+        model=model,
     )
 
 

@@ -12,10 +12,8 @@ from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.biased import Sorting
-from agents.rollouts.queue import RolloutQueue
-from agents.rollouts.sweep import Generator, SeedSweep
+from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
-from projections.rewrites import REWRITES
 
 from ..admitting import admitting, see_admission
 from ..decide import Course, fresh_seeds
@@ -28,9 +26,10 @@ from ..progress import progress_of
 from ..reading import read_position
 from ..seeking import Limits, classes, seek
 from ..sites import Where, placed_at
-from ..sweeping import Draw, biased, first_facts, next_name, plan, play_sweep, sweeps_of
+from ..sweeping import Draw, biased, first_facts, next_name, play_sweep, sweeps_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
+from .sweep_begun import OPERATOR, known_as, planned_now
 from .sweep_options import (
     ForGrpo,
     How,
@@ -50,15 +49,18 @@ from .sweep_options import (
     Temperatures,
     TemplatesFile,
     Timeout,
+    limits_of,
+    micro,
     read_seeds,
+    refuse_alike,
+    refuse_idle,
+    refuse_kept,
     spoken,
     templates_of,
 )
 from .sweep_shown import plain_seeking, row, show, tell
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
-ACTOR = "operator"
-_MICRO = 1_000_000
 
 
 @app.command()
@@ -82,7 +84,7 @@ def sweep(
     for_grpo: ForGrpo = False,
     plan_only: PlanOnly = False,
     variance_seek: Seek = False,
-    max_siblings: MaxSiblings = 6,
+    max_siblings: MaxSiblings = None,
     max_cost: MaxCost = None,
     templates: TemplatesFile = None,
     url: Url = None,
@@ -94,7 +96,8 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
-    temperatures = [round(each * _MICRO) for each in temperature or ()]
+    refuse_idle(executor, model, temperature)
+    limits = limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
@@ -109,20 +112,18 @@ def sweep(
         first_facts(house)
         see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
-        taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
-        generator = SeedSweep(
-            name or next_name(site, before),
-            templates_of(house, client, templates, task),
-            taken,
-            siblings,
-            temperatures,
-            session,
-        )
-        planned = _planned(house, before, site, generator, rng_seed, learn=learn, queued=plan_only)
+        planned = known_as(before, name, doing)
+        temperatures = micro(temperature or ())
+        refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
+        if not planned:
+            taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
+            refuse_kept(taken, course)
+            found = templates_of(house, client, templates, task)
+            generator = SeedSweep(name or next_name(house.store, site), found, taken, siblings, temperatures, session)
+            planned = planned_now(house, site, generator, rng_seed, doing, learn=learn, queued=plan_only)
         if plan_only:
             tell(house, planned, as_json=as_json)
             return
-        limits = Limits(max_siblings, None if max_cost is None else round(max_cost * _MICRO)) if variance_seek else None
         _play(house, client, planned, course, limits, doing, as_json=as_json)
 
 
@@ -156,6 +157,7 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
+    refuse_idle(executor, model, temperature)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
     with (
         opened() as house,
@@ -169,14 +171,21 @@ def biased_(
         first_facts(house)
         see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
-        taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
-        draw = Draw(taken, instances, siblings, rng_seed, [round(each * _MICRO) for each in temperature or ()])
-        found = templates_of(house, client, templates, task)
-        generator = biased(house.views(), site, name or next_name(site, before), found, by, draw, of=of)
-        if not generator.allocation():
-            say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
-            return
-        planned = _planned(house, before, site, generator, rng_seed, learn=learn, queued=plan_only)
+        planned = known_as(before, name, doing)
+        temperatures = micro(temperature or ())
+        refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
+        if not planned:
+            if of is not None and of not in {event.sweep for event in before}:
+                raise Unknown(what="sweep", actual=of, way_out="`flywheel rollout status` names them.")
+            taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
+            refuse_kept(taken, course)
+            draw = Draw(taken, instances, siblings, rng_seed, temperatures)
+            found = templates_of(house, client, templates, task)
+            generator = biased(house.views(), site, name or next_name(house.store, site), found, by, draw, of=of)
+            if not generator.allocation():
+                say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
+                return
+            planned = planned_now(house, site, generator, rng_seed, doing, learn=learn, queued=plan_only)
         if plan_only:
             tell(house, planned, as_json=as_json)
             return
@@ -220,39 +229,6 @@ def status(
         show(found[0], groups)
 
 
-def _planned(
-    house: House,
-    before: Sequence[SweepPlanned],
-    site: str,
-    generator: Generator,
-    rng_seed: int,
-    *,
-    learn: bool,
-    queued: bool,
-) -> tuple[SweepPlanned, ...]:
-    """The sweep of that name, if it was planned before, else the one that is planned now."""
-    stands = tuple(event for event in before if event.sweep == generator.sweep)
-    if stands:
-        TerminalReporter().say(f"{generator.sweep} was planned before: what is left of it is played, as it was planned")
-        return stands
-    views = house.views()
-    states = views.find(REWRITES) if learn else {}
-    candidates = sorted(key for key, state in states.items() if state.status == "candidate")
-    queue = RolloutQueue(house.engine, site) if queued else None
-    event = plan(
-        house,
-        views,
-        site,
-        generator,
-        rng_seed=rng_seed,
-        candidates=candidates,
-        learns=learn,
-        queue=queue,
-        actor=ACTOR,
-    )
-    return (event,)
-
-
 def _play(
     house: House,
     client: Environment,
@@ -267,7 +243,7 @@ def _play(
     for event in planned:
         play_sweep(house, client, event, course, reporter, executor)
     sought = (
-        None if limits is None else seek(house, client, planned[0], course, limits, reporter, executor, actor=ACTOR)
+        None if limits is None else seek(house, client, planned[0], course, limits, reporter, executor, actor=OPERATOR)
     )
     views = house.views()
     events = [event for event in sweeps_of(house.store, planned[0].environment) if event.sweep == name]

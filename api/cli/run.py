@@ -47,10 +47,15 @@ def run(
     verify_steps: Annotated[
         bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
     ] = False,
-    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium, or a model.")] = Way.PLAN,
+    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     as_json: AsJson = False,
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
+    if executor is Way.POLICY:
+        raise typer.BadParameter(
+            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
+            "say `flywheel rollout sweep --executor policy`"
+        )
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +13,28 @@ from pydantic import TypeAdapter
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.rollouts.decompose import decomposed
-from eventlog.events import Template
+from eventlog.events import SweepPlanned, Template
 
 from ..asking import agent_model
+from ..decide import Course
 from ..executing import Way
 from ..house import House
+from ..seeking import Limits
 from ..sweeping import site_templates
 
 _FILE = TypeAdapter(tuple[Template, ...])
+_MICRO = 1_000_000
+_MOST_SEEDS = 100_000
+_MOST_SIBLINGS = 6
+
+
+def _finite(given: float | list[float] | None) -> float | list[float] | None:
+    """Numbers as they were given. Raises BadParameter for those that are none."""
+    for each in given if isinstance(given, list) else [given]:
+        if each is not None and not isfinite(each):
+            raise typer.BadParameter(f"{each} is no number to go by; expected a finite one")
+    return given
+
 
 Site = Annotated[str, typer.Argument(help="The site to play on.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be given again. Default: all.")]
@@ -29,7 +44,13 @@ Seeds = Annotated[
 Siblings = Annotated[int, typer.Option(min=1, max=64, help="Runs of each instance: one group.")]
 Temperatures = Annotated[
     list[float] | None,
-    typer.Option("--temperature", min=0, max=2, help="What a model draws with; given again: sibling by sibling."),
+    typer.Option(
+        "--temperature",
+        min=0,
+        max=2,
+        callback=_finite,
+        help="With --executor policy: what it draws with; given again: sibling by sibling.",
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--sweep", help="The sweep's name. Default: the site and a number.")]
 RngSeed = Annotated[int, typer.Option(min=0, help="What is drawn, is drawn by this.")]
@@ -55,22 +76,76 @@ PlanOnly = Annotated[
 Seek = Annotated[
     bool, typer.Option("--variance-seek", help="Add siblings to groups whose runs all ended alike, one at a time.")
 ]
-MaxSiblings = Annotated[int, typer.Option(min=1, max=64, help="With --variance-seek: at most so many a group.")]
+MaxSiblings = Annotated[
+    int | None, typer.Option(min=1, max=64, help="With --variance-seek: at most so many a group. Default: 6.")
+]
 MaxCost = Annotated[
-    float | None, typer.Option(min=0, help="With --variance-seek: stop when the sweep has cost so many dollars.")
+    float | None,
+    typer.Option(min=0, callback=_finite, help="With --variance-seek: stop when the sweep has cost so many dollars."),
 ]
 
 
+def micro(given: Sequence[float]) -> list[int]:
+    """Numbers in millionths."""
+    return [round(each * _MICRO) for each in given]
+
+
+def refuse_idle(
+    executor: Way,
+    model: str | None,
+    temperatures: Sequence[float] | None,
+) -> None:
+    """Raise BadParameter for what only a model would need, where none is asked."""
+    for option, given in (("--model", model), ("--temperature", temperatures)):
+        if given and executor is not Way.POLICY:
+            raise typer.BadParameter(f"{option} is for a model: expected it with --executor policy")
+
+
+def limits_of(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:
+    """Where seeking stops; None where nothing is sought. Raises BadParameter for limits of nothing."""
+    for option, given in (("--max-siblings", max_siblings), ("--max-cost", max_cost)):
+        if given is not None and not seek:
+            raise typer.BadParameter(f"{option} limits --variance-seek: expected both or neither")
+    if seek and plan_only:
+        raise typer.BadParameter("--variance-seek adds to what was played: expected it without --plan-only")
+    cost = None if max_cost is None else micro([max_cost])[0]
+    return Limits(_MOST_SIBLINGS if max_siblings is None else max_siblings, cost) if seek else None
+
+
+def refuse_alike(
+    executor: Way, planned: Sequence[SweepPlanned], temperatures: Sequence[int], *, wants_spread: bool
+) -> None:
+    """Raise BadParameter where siblings are to differ and a model would draw the same for each of them.
+
+    What was `planned` before has its own temperatures.
+    """
+    stands = [spec.temperature_micro for event in planned for spec in event.specs]
+    if wants_spread and executor is Way.POLICY and not any(stands or temperatures):
+        raise typer.BadParameter(
+            "--for-grpo and --variance-seek need siblings that differ: plan it with --temperature > 0"
+        )
+
+
+def refuse_kept(seeds: Iterable[int], course: Course) -> None:
+    """Raise BadParameter for seeds that are kept for the benchmark, whether it was frozen yet or not."""
+    kept = sorted({*seeds} & {*course.visible_seeds, *course.sealed_seeds})
+    if kept:
+        raise typer.BadParameter(f"seeds {kept} are kept to judge with: expected others, such as those below 9000")
+
+
 def read_seeds(text: str) -> tuple[int, ...]:
-    """Seeds of a text such as `0-11,40`. Raises BadParameter."""
-    found: list[int] = []
+    """Seeds of a text such as `0-11,40`, 100,000 at most. Raises BadParameter."""
+    ranges: list[range] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         try:
-            found += range(int(first), int(last) + 1) if dash else [int(first)]
+            ranges.append(range(int(first), int(last if dash else first) + 1))
         except ValueError as problem:
             raise typer.BadParameter(f"{part!r} is no seed and no range; expected such as 0-11,40") from problem
-    return tuple(found)
+    amount = sum(max(0, each.stop - each.start) for each in ranges)
+    if amount > _MOST_SEEDS:
+        raise typer.BadParameter(f"{text!r} are {amount} seeds; expected {_MOST_SEEDS} at most")
+    return tuple(seed for each in ranges for seed in each)
 
 
 def spoken(file: Path | None) -> Dialect | None:

@@ -9,6 +9,7 @@ from eventlog.events import SweepPlanned
 from gate.figures import decimal, dollars
 from projections.variance import GroupClass
 
+from ..executing import worker_of
 from ..house import House
 from ..progress import SweepProgress, progress_of
 from ..seeking import Sought
@@ -61,4 +62,4 @@ def tell(house: House, planned: Sequence[SweepPlanned], *, as_json: bool) -> Non
         emit_json(row(found))
         return
     say(f"{found.sweep}: {found.sentence()}.")
-    say(f"`flywheel worker --site {found.environment}` plays what waits.")
+    say(f"`{worker_of(planned[0])}` plays what waits.")

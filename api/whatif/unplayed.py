@@ -50,12 +50,12 @@ class _Side:
 
 def unplayed(store: EventStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Unplayed, ...]:
     """Runs of sweeps and evaluations up to a position that would have applied something else, in order."""
-    sweeps = (item.event for item in store.read(types=("SweepPlanned",), upto=upto))
+    sweeps = ((item.event, item.version == 1) for item in store.read(types=("SweepPlanned",), upto=upto))
     found = [
         run
-        for sweep in sweeps
+        for sweep, is_first in sweeps
         if isinstance(sweep, SweepPlanned)
-        for run in _of_sweep(sweep, *_sides(truth_at, other_at, sweep.artifact))
+        for run in _of_sweep(sweep, *_sides(truth_at, other_at, sweep.artifact), is_drawn=is_first and sweep.learns)
     ]
     truth = truth_at(upto)
     for state in sorted(truth.find(VERDICTS).values(), key=lambda state: state.opened_since):
@@ -68,17 +68,22 @@ def _sides(truth_at: ViewsAt, other_at: ViewsAt, artifact: Artifact) -> tuple[_S
     return _Side(truth_at(at).find(REWRITES), without), _Side(other_at(at).find(REWRITES), without)
 
 
-def _of_sweep(sweep: SweepPlanned, truth: _Side, other: _Side) -> Iterator[Unplayed]:
+def _of_sweep(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool) -> Iterator[Unplayed]:
     templates = {template.template_id: template for template in sweep.templates}
-    for spec, would in zip(sweep.specs, _redrawn(sweep, truth, other), strict=True):
+    for spec, would in zip(sweep.specs, _redrawn(sweep, truth, other, is_drawn=is_drawn), strict=True):
         template = templates[spec.template]
         actual = truth.overlaid(template, spec.candidate)
         yield from _compared(spec, sweep.sweep, actual, other.overlaid(template, would.candidate))
 
 
-def _redrawn(sweep: SweepPlanned, truth: _Side, other: _Side) -> Sequence[Spec]:
-    """The specs with the candidates that would have been drawn; only dropped where the draw is not one of ours."""
+def _redrawn(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool) -> Sequence[Spec]:
+    """The specs with the candidates that would have been drawn; only dropped where the draw is not one of ours.
+
+    For a sweep that does not learn, and for siblings that were added later, none are ever drawn.
+    """
     bare = [spec.model_copy(update={"candidate": None}) for spec in sweep.specs]
+    if not is_drawn:
+        return bare
     if treat(bare, truth.candidates(), sweep.rng_seed) == sweep.specs:
         return treat(bare, other.candidates(), sweep.rng_seed)
     kept = frozenset(other.candidates())

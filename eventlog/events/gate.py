@@ -104,7 +104,7 @@ class Verdict(FrozenModel):
 
 
 class EvaluationOpened(Event):
-    """Two artifacts will play a benchmark under these rules."""
+    """Two artifacts will play a benchmark under these rules, both with one `executor` (None: plans over HTTP)."""
 
     type: Literal["EvaluationOpened"] = "EvaluationOpened"
     evaluation: Name
@@ -113,6 +113,7 @@ class EvaluationOpened(Event):
     champion: Artifact
     challenger: Artifact
     rules: Rules
+    executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
 
 
 class VerdictReached(Event):

@@ -59,18 +59,25 @@ class Share(FrozenModel):
 
 
 class Bias(FrozenModel):
-    """Why a sweep draws what it draws: shares of an instance budget by failures, as read at a position of the log."""
+    """Why a sweep draws what it draws: shares of an instance budget by failures, as read at a position of the log.
+
+    `by` is what failures were counted by, `of` the sweep whose failures alone counted (None: all). A share may be of no
+    instance: there were failures, and the budget did not reach them.
+    """
 
     upto: Count
     shares: tuple[Share, ...]
+    by: Annotated[Literal["cluster", "template"] | None, Field(exclude_if=lambda by: by is None)] = None
+    of: Annotated[Name | None, Field(exclude_if=lambda of: of is None)] = None
 
 
 class SweepPlanned(Event):
     """Specs of a sweep, before the first of them runs. The artifact is pinned for all of them.
 
     A further event of the same sweep adds siblings to its groups. `bias` is why a failure-biased sweep draws as it
-    does. Of a sweep that `learns`, failures propose rewrites. An event that learns without a bias is written as it was
-    before there were these two.
+    does. Of a sweep that `learns`, failures propose rewrites. `executor` plays it (None: plans over HTTP), with `model`
+    where it asks one. An event that learns, without a bias and for plans, is written as it was before there were these
+    four.
     """
 
     type: Literal["SweepPlanned"] = "SweepPlanned"
@@ -82,6 +89,8 @@ class SweepPlanned(Event):
     rng_seed: Whole
     bias: Annotated[Bias | None, Field(exclude_if=lambda bias: bias is None)] = None
     learns: Annotated[bool, Field(exclude_if=lambda learns: learns)] = True
+    executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
+    model: Annotated[Name | None, Field(exclude_if=lambda model: model is None)] = None
 
 
 class RunStarted(Event):

@@ -12,6 +12,7 @@ from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import forget_everything, remember
 from api.decide import Course, benchmark_name, champion, decide
+from api.errors import OtherExecutor
 from api.evaluate import challenge, judged, play_and_settle
 from api.house import House
 from api.loop import Controller
@@ -23,11 +24,13 @@ from eventlog.events import (
     SweepPlanned,
     VerdictReached,
 )
+from gate.benchmark import freeze
 from gate.promote import open_evaluation, point
 from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
+from tests.unit.test_agent_samples import template
 
 COURSE = Course(
     seeds_per_round=6,
@@ -144,6 +147,15 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     assert pointed.pointed() == BY_HAND
     assert challenge(house, "marketplace", challenger, COURSE.rules) == "eval-3"
     assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
+
+
+def test_an_evaluation_that_was_opened_for_another_executor_is_refused(client: EnvClient, empty_house: House) -> None:
+    frozen = freeze(benchmark_name("marketplace"), "marketplace", [template()], [9_000], [10_000], 1)
+    open_evaluation(
+        empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor="browser"
+    )
+    with pytest.raises(OtherExecutor, match="flywheel run --executor browser"):
+        play_and_settle(empty_house, client, "eval-1", COURSE, Watching())
 
 
 def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client: EnvClient, house: House) -> None:

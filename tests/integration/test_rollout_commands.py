@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import Site, local_site
+from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue
+from agents.rollouts.sweep import SeedSweep, extended, planned
 from api.cli.main import USAGE, run_command
 from api.decide import Course
+from api.errors import NotExtended
 from api.house import House
 from api.loop import Controller
-from api.sweeping import sweeps_of
+from api.seeking import Limits, classes, seek
+from api.sweeping import extend, sweeps_of
+from eventlog.store import Append
 from projections.failures import FAILURES
+from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet
+from tests.unit.test_agent_samples import EMPTY, add, missing, started, template
+
+
+class Hearing(Quiet):
+    """A Reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
 
 Rollout = Callable[..., tuple[int, str, str]]
 NOISY, CONTROL = "marketplace.price_watch", "marketplace.control_draw"
@@ -32,9 +52,14 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def rollout(
-    site: Site, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site,
+    empty_database: Database,
+    empty_house: House,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Rollout:
-    """Run `flywheel rollout` on an empty log and a running site: exit code, standard output, standard error."""
+    """Run `flywheel rollout` on an empty log and a running, admitted site: exit code, output, errors."""
+    admitted(empty_house.store, "marketplace")
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
     monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
     monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
@@ -80,15 +105,30 @@ def test_the_next_sweep_takes_seeds_that_none_has_seen_and_a_name_of_its_own(rol
 def test_a_sweep_of_a_known_name_is_resumed_as_it_was_planned(rollout: Rollout, empty_house: House) -> None:
     first = told(rollout("sweep", "--sweep", "mine", "--task", CONTROL, "--seeds", "0-1", "--json"))
     head = empty_house.store.head()
-    code, out, err = rollout("sweep", "--sweep", "mine", "--task", NOISY, "--seeds", "7", "--json")
+    code, out, err = rollout(
+        "sweep", "--sweep", "mine", "--task", "nothing", "--templates", "gone", "--seeds", "?", "--json"
+    )
     assert code == 0
     assert "mine was planned before" in err
     assert json.loads(out) == first
     assert empty_house.store.head() == head
 
 
-def test_temperatures_and_a_session_ride_on_the_specs(rollout: Rollout, empty_house: House) -> None:
-    options = ("--temperature", "0.2", "--temperature", "1.1", "--session", "home")
+def test_temperatures_and_a_session_ride_on_the_specs(
+    rollout: Rollout, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
+    options = (
+        "--temperature",
+        "0.2",
+        "--temperature",
+        "1.1",
+        "--session",
+        "home",
+        "--executor",
+        "policy",
+        "--plan-only",
+    )
     told(rollout("sweep", "--task", CONTROL, "--seeds", "3", "--siblings", "3", *options, "--json"))
     (event,) = sweeps_of(empty_house.store, "marketplace")
     assert [spec.temperature_micro for spec in event.specs] == [200_000, 1_100_000, 200_000]
@@ -128,6 +168,7 @@ def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, em
     counted = {share.cluster: share.failures for share in event.bias.shares}
     assert counted.items() <= {name: sum(s.template == name for s in failed) for name in counted}.items()
     assert sum(share.instances for share in event.bias.shares) == 7
+    assert (event.bias.by, event.bias.of) == ("template", None)
     assert not {spec.env_seed for spec in event.specs} & {0, 1, 2}
 
 
@@ -138,9 +179,25 @@ def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, em
         (("--seeds", "1-x"), "no seed and no range"),
         (("--siblings", "0"), "siblings"),
         (("--temperature", "3"), "temperature"),
+        (("--executor", "policy", "--temperature", "nan"), "--temperature"),
+        (("--variance-seek", "--max-cost", "inf"), "finite"),
+        (("--variance-seek", "--max-cost", "nan"), "--max-cost"),
+        (("--seeds", "0-99999999999"), "100000 at most"),
+        (("--seeds", "3,9000-9001"), "seeds [9000, 9001] are kept to judge with"),
+        (("--temperature", "0.5"), "--temperature is for a model"),
+        (("--executor", "browser", "--model", "m1"), "--model is for a model"),
+        (("--max-siblings", "4"), "--max-siblings limits --variance-seek"),
+        (("--max-cost", "1"), "--max-cost limits --variance-seek"),
+        (("--variance-seek", "--plan-only"), "without --plan-only"),
+        (("--executor", "policy", "--variance-seek"), "siblings that differ"),
+        (("--executor", "policy", "--for-grpo", "--temperature", "0"), "siblings that differ"),
     ],
 )
-def test_a_wrong_word_is_named_with_what_was_expected(rollout: Rollout, arguments: tuple[str, ...], words: str) -> None:
+def test_a_wrong_word_is_named_with_what_was_expected(
+    rollout: Rollout, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
+    monkeypatch.setenv("FLYWHEEL_MODEL_TOKEN_IDS", "true")
     code, _, err = rollout("sweep", *arguments)
     assert code == USAGE
     assert words in " ".join(err.split())
@@ -149,12 +206,15 @@ def test_a_wrong_word_is_named_with_what_was_expected(rollout: Rollout, argument
 def test_seeds_twice_and_an_unknown_sweep_are_refused(rollout: Rollout) -> None:
     code, _, err = rollout("sweep", "--seeds", "1,1", "--task", CONTROL)
     assert (code, "seeds twice" in err) == (1, True)
-    code, _, err = rollout("status", "nowhere")
-    assert code == 1
-    assert "rollout status" in err
+    for arguments in (("status", "nowhere"), ("biased", "--of", "nowhere")):
+        code, _, err = rollout(*arguments)
+        assert (code, "No sweep is called 'nowhere'" in err, "rollout status" in err) == (1, True, True)
+    code, _, err = rollout("biased", "--seeds", "9000")
+    assert (code, "kept to judge with" in err) == (USAGE, True)
 
 
 def test_each_round_of_the_controller_draws_where_the_last_one_failed(site: Site, empty_house: House) -> None:
+    admitted(empty_house.store, "marketplace")
     course = Course(seeds_per_round=3, max_rounds=2, visible_seeds=(9_000,), sealed_seeds=(10_000,))
     with EnvClient(site.admin_url, site.admin_token) as client:
         Controller(empty_house, client, "marketplace", course, Quiet()).run()
@@ -191,3 +251,77 @@ def test_a_session_of_a_policy_is_refused_before_it_is_planned(
     assert code == 1
     assert "session 'alex'" in err
     assert sweeps_of(empty_house.store, "marketplace") == ()
+
+
+def test_only_the_executor_that_a_sweep_was_planned_for_goes_on_with_it(
+    rollout: Rollout, site: Site, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
+    arguments = ("--task", CONTROL, "--seeds", "0", "--siblings", "1", "--plan-only")
+    told(rollout("sweep", "--sweep", "asked", "--executor", "policy", *arguments, "--json"))
+    _, out, _ = rollout("sweep", "--sweep", "asked", "--executor", "policy", "--plan-only")
+    assert "`FLYWHEEL_MODEL=m1 flywheel worker --site marketplace --executor policy` plays" in " ".join(out.split())
+    (event,) = sweeps_of(empty_house.store, "marketplace")
+    assert (event.executor, event.model) == ("policy", "openai:m1")
+    for options in ((), ("--executor", "policy", "--model", "m2")):
+        code, _, err = rollout("sweep", "--sweep", "asked", *options)
+        assert (code, "--executor policy --model m1" in " ".join(err.split())) == (1, True)
+    walker, heard = replace(PLAN, name="walker"), Hearing()
+    course = Course(seeds_per_round=1, siblings=1, max_rounds=1, visible_seeds=(9_000,), sealed_seeds=(10_000,))
+    with EnvClient(site.admin_url, site.admin_token) as client:
+        Controller(empty_house, client, "marketplace", course, heard, walker).run()
+    assert heard.said[0] == "asked is left alone: its 1 open runs were planned for the executor policy with openai:m1"
+    assert [each.executor for each in sweeps_of(empty_house.store, "marketplace")] == ["policy", "walker"]
+
+
+def test_siblings_that_somebody_else_added_meanwhile_are_not_added_again(empty_house: House) -> None:
+    found = (template(),)
+    event = planned(SeedSweep("s1", found, [1], 2), "marketplace", EMPTY, rng_seed=7)
+    empty_house.store.append([Append("sweep/s1", (event,), "test", key="sweep:s1")])
+    specs, views = extended("s1", found, event.specs, 3), empty_house.views()
+    extend(empty_house, views, event, specs, "ann")
+    extend(empty_house, views, event, specs, "ann")
+    hotter = [spec.model_copy(update={"temperature_micro": 700_000}) for spec in specs]
+    with pytest.raises(NotExtended, match=specs[0].spec_id):
+        extend(empty_house, views, event, hotter, "bob")
+    assert len(sweeps_of(empty_house.store, "marketplace")) == 2
+
+
+def test_the_controller_goes_on_after_a_clean_sweep_of_an_operator(
+    rollout: Rollout, site: Site, empty_house: House
+) -> None:
+    seed = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+    clean = ("--task", "marketplace.phone_reveal", "--seeds", str(seed), "--siblings", "1", "--json")
+    found = told(rollout("sweep", "--sweep", "clean", *clean))
+    assert (found["received"], found["passed"]) == (1, 1)
+    course = Course(seeds_per_round=1, siblings=1, max_rounds=1, visible_seeds=(9_000,), sealed_seeds=(10_000,))
+    with EnvClient(site.admin_url, site.admin_token) as client:
+        assert "of clean passed" not in Controller(empty_house, client, "marketplace", course, Quiet()).run()
+    _, planned_next, *_ = sweeps_of(empty_house.store, "marketplace")
+    assert (planned_next.learns, planned_next.bias) == (True, None)
+
+
+def test_a_policy_is_not_for_the_loop_and_the_error_says_what_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", "--executor", "policy"]) == USAGE
+    assert "flywheel rollout sweep --executor policy" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_name_that_is_taken_on_another_site_is_passed_over(rollout: Rollout, empty_house: House) -> None:
+    event = planned(SeedSweep("marketplace-1", (template(),), [1]), "helpdesk", EMPTY, rng_seed=7)
+    empty_house.store.append([Append("sweep/marketplace-1", (event,), "test")])
+    found = told(rollout("sweep", "--task", CONTROL, "--seeds", "0", "--siblings", "1", "--plan-only", "--json"))
+    assert found["sweep"] == "marketplace-2"
+    code, _, err = rollout("sweep", "--sweep", "a__b", "--task", CONTROL, "--seeds", "0")
+    assert (code, "a__b" in err) == (1, True)
+
+
+def test_a_group_of_another_sweep_whose_name_begins_the_same_gets_no_sibling(site: Site, empty_house: House) -> None:
+    event = planned(SeedSweep("s1", (template(),), [1], 2), "marketplace", EMPTY, rng_seed=7)
+    empty_house.store.append([Append("sweep/s1", (event,), "test")])
+    for other in SeedSweep("s1__old", (template(),), [1]).specs():
+        add(empty_house.store, f"run/{other.spec_id}", started(other), missing(other))
+    views = empty_house.views()
+    assert list(classes(views, "s1")) == ["s1__old__t1__seed1"]
+    with EnvClient(site.admin_url, site.admin_token) as client:
+        found = seek(empty_house, client, event, Course(), Limits(4, None), Quiet(), actor="ann")
+    assert found.added == 0

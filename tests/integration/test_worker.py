@@ -68,7 +68,7 @@ def queue(empty_engine: Engine) -> RolloutQueue:
 
 
 def plan(
-    house: House, queue: RolloutQueue, name: str = "s1", seeds: int = 10, *, has_memory: bool = True
+    house: House, queue: RolloutQueue, name: str = "s1", seeds: int = 10, *, has_memory: bool = True, **planned_for: str
 ) -> SweepPlanned:
     """Two specs for each seed: one is independent, the other of one of three sessions."""
     artifact, memory = forget_everything("base")
@@ -79,7 +79,7 @@ def plan(
         spec.model_copy(update={"state_key": f"k{spec.env_seed % 3}"} if spec.sibling_index else {})
         for spec in event.specs
     )
-    event = event.model_copy(update={"specs": specs})
+    event = event.model_copy(update={"specs": specs, **planned_for})
     append = Append(f"sweep/{name}", (event,), "test", expect=0, key=f"sweep:{name}")
     assert isinstance(queue.plan(append, tickets(event)), Committed)
     return event
@@ -212,6 +212,17 @@ def test_jobs_that_cannot_be_made_stay_parked_until_asked_for(
     events = finished(start("--until-empty", "--retry-parked"))
     assert events[0] == {"event": "again", "count": len(sweep.specs)}
     assert_each_ended_once_in_order(empty_house, sweep)
+
+
+def test_jobs_that_were_planned_for_another_executor_stay_parked(
+    empty_house: House, queue: RolloutQueue, start: Start
+) -> None:
+    plan(empty_house, queue, seeds=1, executor="policy", model="openai:m1")
+    events = finished(start("--until-empty"), code=1)
+    errors = {each["error"] for each in events if each["event"] == "parked"}
+    assert {error.partition(":")[0] for error in errors} == {"OtherExecutor"}
+    assert all("FLYWHEEL_MODEL=m1 flywheel worker --site marketplace --executor policy" in error for error in errors)
+    assert "RunStarted" not in empty_house.store.counts()
 
 
 def test_roles_that_are_none_are_refused(start: Start) -> None:

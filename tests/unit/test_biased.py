@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from agents.rollouts.biased import FailureBiased, allocate, failures_by, sorted_by
 from agents.rollouts.errors import BadSweep, BenchmarkInstance
 from agents.rollouts.sweep import SeedSweep, extended, planned
-from eventlog.events import Share, Template
+from eventlog.events import Bias, Share, Template
 from projections.failures import FailureState
 from tests.unit.test_agent_samples import EMPTY, template
 
@@ -100,6 +102,13 @@ def test_the_sweep_says_why_it_draws_what_it_draws_and_holds_only_what_is_drawn(
         Share(cluster="b", failures=1, instances=1),
     )
     assert [each.template_id for each in event.templates] == ["a0", "a1", "b0"]
+
+
+def test_a_cluster_that_the_budget_did_not_reach_keeps_its_share_of_nothing() -> None:
+    bias = replace(draw({"a": 10, "b": 1, "zzz": 5}, 3), by="template", of="s0").bias(99)
+    assert [(share.cluster, share.failures, share.instances) for share in bias.shares] == [("a", 10, 3), ("b", 1, 0)]
+    assert (bias.by, bias.of) == ("template", "s0")
+    assert set(Bias(upto=1, shares=()).model_dump()) == {"upto", "shares"}
 
 
 def test_an_instance_of_a_benchmark_is_refused() -> None:

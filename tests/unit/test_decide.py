@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rewards import graded
+from agents.rollouts.play import PLAN
 from api.decide import Course, Next, benchmark_name, champion, decide, ended, known, prices, unended
 from api.errors import FactMissing
+from api.sweeping import rounds_of
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -19,6 +23,7 @@ from eventlog.events import (
     VerdictReached,
 )
 from eventlog.memory import MemoryStore
+from eventlog.store import Append
 from gate.benchmark import freeze
 from gate.judge import judge
 from gate.promote import open_evaluation
@@ -54,7 +59,9 @@ def point(store: MemoryStore, artifact: Artifact) -> None:
     add(store, "champion", ChampionPointed(artifact=artifact, by="genesis", reason="start", evaluation=None))
 
 
-def plan(store: MemoryStore, name: str, runs: int = 2, *, candidate: str | None = None) -> SweepPlanned:
+def plan(
+    store: MemoryStore, name: str, runs: int = 2, *, candidate: str | None = None, by: str = "controller"
+) -> SweepPlanned:
     """A sweep with today's memory; the last of its runs carries the candidate."""
     carried = [None] * (runs - 1) + [candidate]
     specs = tuple(spec(f"r{index}", sweep=name, candidate=each) for index, each in enumerate(carried))
@@ -62,7 +69,7 @@ def plan(store: MemoryStore, name: str, runs: int = 2, *, candidate: str | None 
     event = SweepPlanned(
         sweep=name, environment=SITE, templates=(template(),), specs=specs, artifact=artifact, rng_seed=7
     )
-    add(store, f"sweep/{name}", event)
+    store.append([Append(f"sweep/{name}", (event,), by)])
     return event
 
 
@@ -92,8 +99,17 @@ def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = 
     add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
 
 
-def decided(store: MemoryStore, *sweeps: SweepPlanned, rounds: int = 0, course: Course | None = None) -> Next:
-    return decide(views(store), sweeps, rounds=rounds, course=course or Course(), site=SITE)
+def decided(
+    store: MemoryStore,
+    *sweeps: SweepPlanned,
+    rounds: int = 0,
+    course: Course | None = None,
+    executor: Executor = PLAN,
+) -> Next:
+    last = (rounds_of(store, SITE) or [None])[-1]
+    return decide(
+        views(store), sweeps, rounds=rounds, course=course or Course(), site=SITE, last=last, executor=executor
+    )
 
 
 def test_an_empty_log_has_failures_to_look_for() -> None:
@@ -111,6 +127,13 @@ def test_a_sweep_that_has_not_ended_is_played_before_anything_else() -> None:
     found = decided(store, first, second, rounds=9)
     assert (found.what, found.sweep) == ("play_sweep", second)
     assert unended(views(store), second.specs, "s2__") == second.specs[1:]
+
+
+def test_a_sweep_that_was_planned_for_another_executor_is_left_to_it() -> None:
+    store = a_log()
+    other = plan(store, "s1").model_copy(update={"executor": "browser"})
+    assert decided(store, other).what == "plan_sweep"
+    assert decided(store, other, executor=replace(PLAN, name="browser")).sweep == other
 
 
 def test_a_run_that_only_started_has_not_ended() -> None:
@@ -214,6 +237,26 @@ def test_it_stops_when_every_untreated_run_passed() -> None:
     play(store, sweep.specs, True, True, False)
     found = decided(store, sweep)
     assert (found.what, found.why) == ("stop", "every untreated run of s1 passed: nothing to improve")
+
+
+def test_a_clean_sweep_of_somebody_else_says_nothing_of_what_there_is_to_improve() -> None:
+    store = a_log()
+    mine = plan(store, "s1")
+    play(store, mine.specs, True, False)
+    other = plan(store, "s2", by="operator")
+    play(store, other.specs, True, True)
+    assert decided(store, mine, other).what == "plan_sweep"
+
+
+def test_siblings_that_were_added_to_a_round_are_a_part_of_it_whoever_added_them() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, True)
+    more = sweep.model_copy(update={"specs": (spec("r9", sweep="s1"),)})
+    store.append([Append("sweep/s1", (more,), "operator")])
+    play(store, more.specs, False)
+    assert [each.specs for each in rounds_of(store, SITE)] == [sweep.specs + more.specs]
+    assert decided(store, sweep, more).what == "plan_sweep"
 
 
 @pytest.mark.parametrize("passed", [False, None])

@@ -191,6 +191,11 @@ def test_the_last_step_that_went_wrong_names_the_failure() -> None:
     assert (state.failure_class, state.step_index) == ("refused_input", 1)
 
 
+def test_a_step_that_went_well_after_one_that_did_not_clears_it_because_a_policy_goes_on() -> None:
+    state = only(FAILURES, started(), stepped("no_such_link", 0), stepped("ok", 1), graded(passed=False))
+    assert (state.failure_class, state.step_index, state.step_intent) == ("wrong_outcome", None, None)
+
+
 def test_a_run_that_passed_or_was_never_graded_is_no_failure() -> None:
     assert not only(FAILURES, started(), stepped("not_found"), graded(passed=True)).is_failure
     assert not only(FAILURES, started(), stepped("not_found"), finished("halted")).is_failure

@@ -96,6 +96,21 @@ def test_a_planned_sweep_pins_its_artifact_templates_and_draw() -> None:
     assert event.specs == treat(SeedSweep("s1", TEMPLATES, [1, 2], 2).specs(), CANDIDATES, 7)
 
 
+def test_a_sweep_for_plans_is_written_as_before_there_were_other_executors() -> None:
+    generator = SeedSweep("s1", TEMPLATES, [1])
+    event = planned(generator, "shop", EMPTY, rng_seed=7)
+    other = planned(generator, "shop", EMPTY, rng_seed=7, executor="policy", model="m1")
+    assert set(other.model_dump()) - set(event.model_dump()) == {"executor", "model"}
+    assert SweepPlanned.model_validate(other.model_dump()) == other
+
+
+@pytest.mark.parametrize("name", ["", "a__b", "ext-1", "a/b", "a b", "a\n", "größe"])
+def test_a_name_that_runs_could_not_be_told_by_is_refused(name: str) -> None:
+    with pytest.raises(BadSweep, match=r"no `__`"):
+        planned(SeedSweep(name, TEMPLATES, [1]), "shop", EMPTY, rng_seed=7)
+    assert planned(SeedSweep("My_shop-1.b", TEMPLATES, [1]), "shop", EMPTY, rng_seed=7).sweep == "My_shop-1.b"
+
+
 def test_an_instance_of_a_benchmark_is_refused_whatever_the_template_is_called() -> None:
     renamed = template("t1").model_copy(update={"template_id": "another-name"})
     with pytest.raises(BenchmarkInstance, match="oracle-t1 of shop at seed 2"):

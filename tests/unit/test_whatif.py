@@ -14,7 +14,7 @@ from agents.envs.sites.site import Grade, Simulation
 from agents.learning.memory import remember
 from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS, Verifier
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, extended, planned
 from api.cli.whatif import told
 from api.errors import BadDefinition
 from api.whatif.compose import if_reward, if_rule
@@ -29,7 +29,7 @@ from api.whatif.definitions import (
 )
 from api.whatif.report import WhatIf, Worth
 from api.whatif.revalue import revalue
-from eventlog.events import ChampionPointed, FrozenModel, PromotionRule, RewardGraded
+from eventlog.events import ChampionPointed, FrozenModel, PromotionRule, RewardGraded, SweepPlanned
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
 from projections.moves import Turn
@@ -99,7 +99,7 @@ def test_a_rule_that_never_promotes_leaves_the_challenger_unplayed() -> None:
     assert found.untold == ("eval-1",)
 
 
-def a_history(*outcomes: bool) -> MemoryStore:
+def a_history(*outcomes: bool, learns: bool = True) -> MemoryStore:
     """One rewrite of the step `open`, its trials, and a sweep of two siblings at one seed after them."""
     store = a_store()
     add(store, "champion", ChampionPointed(artifact=EMPTY, by="genesis", reason="bare", evaluation=None))
@@ -112,7 +112,8 @@ def a_history(*outcomes: bool) -> MemoryStore:
         "marketplace",
         artifact,
         rng_seed=7,
-        candidates=() if holds_it else ("rw-a",),
+        candidates=() if holds_it or not learns else ("rw-a",),
+        learns=learns,
     )
     add(store, "sweep/s1", sweep)
     return store
@@ -139,6 +140,20 @@ def test_a_sweep_whose_memory_would_have_held_less_was_not_played() -> None:
     assert [(item.run, item.applied, item.would_apply) for item in found.unplayed] == [
         ("s1__t1__seed3__s0", ("rw-a",), ()),
     ]
+
+
+def test_no_candidate_would_have_been_drawn_for_a_sweep_that_does_not_learn() -> None:
+    store = a_history(True, True, True, learns=False)
+    found = asked_of(store, PromotionRule(wins_to_promote=4)).unplayed
+    assert [item.run for item in found] == ["s1__t1__seed3__s0", "s1__t1__seed3__s1"]
+
+
+def test_no_candidate_would_have_been_drawn_for_siblings_that_were_added_later() -> None:
+    store = a_history(True, True, True)
+    (first,) = (item.event for item in store.read(stream="sweep/s1") if isinstance(item.event, SweepPlanned))
+    add(store, "sweep/s1", first.model_copy(update={"specs": extended("s1", first.templates, first.specs, 4)}))
+    found = asked_of(store, PromotionRule(wins_to_promote=4)).unplayed
+    assert [item.run for item in found] == [f"s1__t1__seed3__s{index}" for index in (0, 2, 3)]
 
 
 def test_a_softer_rule_on_losses_keeps_what_was_demoted() -> None:
