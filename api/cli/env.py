@@ -11,7 +11,7 @@ import typer
 from agents.envs.client import EnvClient
 from agents.envs.contract import TaskText
 from agents.envs.miniwob.served import is_installed
-from agents.envs.miniwob.tasks import SITE, TASKS
+from agents.envs.miniwob.tasks import TASKS
 from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sandbox import PORT
@@ -55,9 +55,9 @@ def list_(
 
 
 def _ours() -> dict[str, tuple[TaskText, ...]]:
-    """Our sites, and MiniWoB++ where its pages are installed."""
+    """Our sites, and each task of MiniWoB++ where its pages are installed."""
     told = {name: kind.tasks for name, kind in known_sites().items()}
-    return told | {SITE: tuple(task.told() for task in TASKS.values())} if is_installed() else told
+    return told | {task.task_id: (task.told(),) for task in TASKS.values()} if is_installed() else told
 
 
 def _known(name: str, tasks: tuple[TaskText, ...], state: EnvironmentState | None) -> Iterator[dict[str, Any]]:

@@ -86,6 +86,7 @@ def _running(house: House, site: str, admin_url: str | None, dialect: Dialect | 
         return
     if "://" not in site or admin_url is None:
         raise typer.BadParameter("a running site needs the URL of its pages and --admin-url")
+    _token()
     with placed_at(house, site, Where(site, admin_url), dialect) as placed:
         yield placed
 

@@ -432,5 +432,5 @@ def test_a_task_is_probed_from_the_command_line(flywheel: Flywheel) -> None:
         "killed_process",
     }
     assert set(outcomes.values()) == {"passed", "skipped"}
-    listed = next(row for row in shown(flywheel, "env", "list") if row["site"] == "miniwob.enter-text")
-    assert listed["admitted"] == found["probed_since"] + 1
+    (listed,) = (row for row in shown(flywheel, "env", "list") if row["site"] == "miniwob.enter-text")
+    assert (listed["task"], listed["admitted"]) == ("miniwob.enter-text", found["probed_since"] + 1)
