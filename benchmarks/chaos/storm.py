@@ -29,8 +29,16 @@ _UNDER_WAY = 0.5
 """The share of kills of a writer that wait until it is in the middle of an append; the others fall anywhere."""
 _PATIENCE_S, _LOOK_S = 0.2, 0.001
 _SETTLE_S = 180.0
-_OWN_FAULT = ("DBAPIError", "OperationalError", "InterfaceError", "InternalError", "DatabaseError", "LogUnavailable")
-"""How a database that went away shows itself; any other error is a defect of ours."""
+_OWN_FAULT = (
+    "DBAPIError",
+    "OperationalError",
+    "InterfaceError",
+    "InternalError",
+    "DatabaseError",
+    "LogUnavailable",
+    "RebuildLost",
+)
+"""How a database that went away shows itself, to a rebuild by its lost session; any other error is a defect of ours."""
 
 
 def plan_for(url: str, project: str, folder: Path, seed: int, rate: float) -> Plan:
