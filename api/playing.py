@@ -21,6 +21,7 @@ from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.profiles import Place, TableKeeper, held
 from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
+from eventlog.blobs.postgres import unhurried
 from eventlog.events import Artifact, Spec, SweepPlanned
 from projections.rewrites import REWRITES
 from projections.views import Views
@@ -133,7 +134,7 @@ def play_one(house: House, means: Means, job: Job, state: State) -> Played:
     job = _carried(job, means.executor)
     place = Place(job.environment, job.spec.sweep, means.executor.name)
     with held(TableKeeper(house.engine), state, place) as holding:
-        played = rollout(job, house.store, house.blobs, means, holding.profile)
+        played = rollout(job, house.store, unhurried(house.blobs), means, holding.profile)
         if played.stands:
             holding.profile = played.profile or holding.profile
         return played
