@@ -17,6 +17,7 @@ from api.house import House
 from api.loop import Controller
 from api.sweeping import sweeps_of
 from projections.failures import FAILURES
+from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet
 
@@ -32,9 +33,14 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def rollout(
-    site: Site, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site,
+    empty_house: House,
+    empty_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Rollout:
-    """Run `flywheel rollout` on an empty log and a running site: exit code, standard output, standard error."""
+    """Run `flywheel rollout` on a log without runs and a running site: exit code, standard output, standard error."""
+    admitted(empty_house.store, "marketplace")
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
     monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
     monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
@@ -155,6 +161,7 @@ def test_seeds_twice_and_an_unknown_sweep_are_refused(rollout: Rollout) -> None:
 
 
 def test_each_round_of_the_controller_draws_where_the_last_one_failed(site: Site, empty_house: House) -> None:
+    admitted(empty_house.store, "marketplace")
     course = Course(seeds_per_round=3, max_rounds=2, visible_seeds=(9_000,), sealed_seeds=(10_000,))
     with EnvClient(site.admin_url, site.admin_token) as client:
         Controller(empty_house, client, "marketplace", course, Quiet()).run()
