@@ -34,6 +34,7 @@ from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
+from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet
 from tests.golden.test_golden_samples import sample
@@ -179,6 +180,7 @@ class Astray(EnvClient):
 @pytest.fixture
 def contaminated_house(empty_house: House) -> House:
     """Two rounds of three siblings each, whose third, the treated one, began from another seed's state."""
+    admitted(empty_house.store, "marketplace")
     course = Course(seeds_per_round=2, siblings=3, max_rounds=2, max_parallel=2)
     with local_site("marketplace") as site, Astray(site.admin_url, site.admin_token) as client:
         Controller(empty_house, client, site.name, course, Quiet()).run()

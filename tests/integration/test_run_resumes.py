@@ -78,7 +78,7 @@ def test_a_run_killed_again_and_again_completes_and_counts_nothing_twice(
     promoted = {
         key: (s.wins, s.losses) for key, s in empty_house.views().find(REWRITES).items() if s.status == "promoted"
     }
-    assert promoted == {"rw-80280fbd00d0": (4, 0)}
+    assert promoted == {"rw-80280fbd00d0": (8, 0)}
 
 
 def test_the_champion_moves_by_at_least_three_tenths_and_a_second_run_goes_on_from_there(
@@ -118,7 +118,12 @@ def test_two_controllers_do_not_work_on_one_site_at_once(environment: dict[str, 
     assert first.returncode == 0
     views = empty_house.views()
     assert list(views.find(VERDICTS)) == ["eval-1"]
-    assert {run.sweep for run in views.find(RUNS).values()} == {"marketplace-1", "marketplace-2", "eval-1"}
+    assert {run.sweep for run in views.find(RUNS).values()} == {
+        "marketplace-1",
+        "marketplace-2",
+        "marketplace-3",
+        "eval-1",
+    }
 
 
 def runs_of(summary: dict[str, object]) -> int:
