@@ -39,10 +39,10 @@ def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile
         raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
     played = _tried(job, means, profile)
     blobs.put(played.blobs)
-    if not _stands(store, _finish(job, played)):
+    # Looked at first, because what is appended with a refused end is not refused with it; together, because a process
+    # that is killed between two appends would lose what the run proposed.
+    if _has_ended(store, job) or not _stands(store, _finish(job, played), *_proposals(played)):
         return replace(played, stands=False, proposals=(), profile=None)
-    if played.proposals:
-        store.append(_proposals(played))
     return played
 
 
@@ -75,9 +75,14 @@ def _tried(job: Job, means: Means, profile: bytes | None) -> Played:
     return played
 
 
-def _stands(store: EventStore, request: Append) -> bool:
-    """Append; whether it stands in the log with this content, now or before. Raises KeyTaken."""
-    outcome = store.append([request])[0]
+def _has_ended(store: EventStore, job: Job) -> bool:
+    ends = store.read(stream=f"run/{job.run}", types=["RunFinished", "RunMissing"])
+    return next(ends, None) is not None
+
+
+def _stands(store: EventStore, request: Append, *others: Append) -> bool:
+    """Append all together; whether the first stands in the log with this content, now or before. Raises KeyTaken."""
+    outcome = store.append([request, *others])[0]
     if not isinstance(outcome, KeyReused):
         return True
     before = next(store.read(after=Position(outcome.first - 1), upto=outcome.first))
