@@ -16,6 +16,7 @@ from typer.exceptions import Abort, TyperException
 from eventlog.database import first_line
 from eventlog.errors import FlywheelError, LogUnavailable
 
+from ..errors import NoSite
 from . import (
     archive,
     artifact,
@@ -101,9 +102,10 @@ def run_command(arguments: list[str]) -> int:
     try:
         code = typer.main.get_command(app).main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
-        _say(error.format_message())
-        ERR.print(Text(f"Try: flywheel {_group_of(arguments)}--help"), soft_wrap=True)
-        return USAGE if error.exit_code == _CLICK_USAGE else ERROR
+        code = _misused(error.format_message(), arguments)
+        return code if error.exit_code == _CLICK_USAGE else ERROR
+    except NoSite as error:
+        return _misused(str(error), arguments)
     except (FlywheelError, DBAPIError, ValidationError, OSError, Abort) as error:
         _say(_sentence(error))
         return ERROR
@@ -111,6 +113,13 @@ def run_command(arguments: list[str]) -> int:
         _say("interrupted; run it again to go on from where the log stands")
         return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _misused(said: str, arguments: list[str]) -> int:
+    """What was wrong with a command's words, and where its help is; the exit code."""
+    _say(said)
+    ERR.print(Text(f"Try: flywheel {_group_of(arguments)}--help"), soft_wrap=True)
+    return USAGE
 
 
 def _sentence(error: Exception) -> str:

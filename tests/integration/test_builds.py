@@ -286,7 +286,7 @@ def test_how_far_a_projection_is_behind_is_said_in_events_and_in_seconds(engine:
     found = {lag.projection: lag for lag in lags(engine)}
     assert {lag.events for lag in found.values()} == {3}
     assert all(0 < lag.seconds < 60 for lag in found.values())
-    assert found["costs"] == Lag("costs", 1, Position(END), 3, found["costs"].seconds, is_parked=False)
+    assert found["costs"] == Lag("costs", COSTS.version, Position(END), 3, found["costs"].seconds, is_parked=False)
     Projector(engine).catch_up()
     assert {lag.events for lag in lags(engine)} == {0}
 

@@ -48,6 +48,9 @@ CHANGES = (
     "grade",
     "probe",
     "reset",
+    "biased",
+    "regrade",
+    "worker",
 )
 """The last words of commands that do something."""
 
