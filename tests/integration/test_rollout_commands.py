@@ -114,25 +114,17 @@ def test_a_sweep_of_a_known_name_is_resumed_as_it_was_planned(rollout: Rollout, 
     assert empty_house.store.head() == head
 
 
-def test_temperatures_and_a_session_ride_on_the_specs(
+def test_temperatures_or_a_session_ride_on_the_specs(
     rollout: Rollout, empty_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
-    options = (
-        "--temperature",
-        "0.2",
-        "--temperature",
-        "1.1",
-        "--session",
-        "home",
-        "--executor",
-        "policy",
-        "--plan-only",
-    )
-    told(rollout("sweep", "--task", CONTROL, "--seeds", "3", "--siblings", "3", *options, "--json"))
-    (event,) = sweeps_of(empty_house.store, "marketplace")
-    assert [spec.temperature_micro for spec in event.specs] == [200_000, 1_100_000, 200_000]
-    assert {spec.state_key for spec in event.specs} == {"home"}
+    common = ("--task", CONTROL, "--seeds", "3", "--siblings", "3", "--plan-only", "--json")
+    told(rollout("sweep", "--temperature", "0.2", "--temperature", "1.1", "--executor", "policy", *common))
+    told(rollout("sweep", "--session", "home", *common))
+    drawn, kept = sweeps_of(empty_house.store, "marketplace")
+    assert [spec.temperature_micro for spec in drawn.specs] == [200_000, 1_100_000, 200_000]
+    assert {spec.state_key for spec in drawn.specs} == {None}
+    assert {(spec.state_key, spec.temperature_micro) for spec in kept.specs} == {("home", None)}
 
 
 def test_seeking_adds_siblings_until_groups_differ_or_have_enough(rollout: Rollout, empty_house: House) -> None:

@@ -28,6 +28,7 @@ from agents.rollouts.queue import RolloutQueue, Ticket, tickets
 from agents.rollouts.state_keys import independent
 from agents.rollouts.sweep import SeedSweep, planned
 from api.errors import PlayedInVain
+from api.executing import recorded_as
 from api.house import House
 from api.worker import SiteRunner
 from eventlog.errors import FlywheelError
@@ -249,7 +250,7 @@ def test_a_worker_plays_on_no_site_that_is_another_or_not_admitted(
     with local_site("marketplace") as site:
         at = ("--url", site.url, "--admin-url", site.admin_url)
         other = start(*at, "--site", "helpdesk", FLYWHEEL_ENV_ADMIN_TOKEN=site.admin_token)
-        assert "calls itself 'marketplace'" in other.communicate(timeout=PATIENCE_S)[1]
+        assert "says that it is 'marketplace'" in other.communicate(timeout=PATIENCE_S)[1]
         unknown = start(*at, FLYWHEEL_ENV_ADMIN_TOKEN=site.admin_token)
         assert "marketplace is not admitted" in unknown.communicate(timeout=PATIENCE_S)[1]
     assert (other.returncode, unknown.returncode) == (1, 1)
@@ -264,6 +265,10 @@ def test_a_worker_stops_where_all_that_follows_would_be_missing_too(
     if cause == "task":
         renamed = sweep.templates[0].model_copy(update={"oracle_task_id": "marketplace.unheard_of"})
         sweep = sweep.model_copy(update={"sweep": "s2", "templates": (renamed,)})
+        empty_house.store.append([Append("sweep/s2", (sweep,), "test")])
+    if cause == "model":
+        name, model = recorded_as(PolicyExecutor(Scripted([])))
+        sweep = sweep.model_copy(update={"sweep": "s2", "executor": name, "model": model})
         empty_house.store.append([Append("sweep/s2", (sweep,), "test")])
     empty_house.store.append([Append("prices", (DEFAULT_PRICES,), "test")])
     lost: list[FlywheelError] = []
