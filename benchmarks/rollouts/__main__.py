@@ -53,7 +53,7 @@ def main(
     """Play runs on real sites, with and without recording them on a PostgreSQL of its own."""
     if write and quick:
         raise typer.BadParameter("--write is for a whole run: leave out --quick")
-    effort = Effort(20, 4, 1) if quick else Effort(160, 24, 5)
+    effort = Effort(20, 4, 1) if quick else Effort(160, 6, 3)
     with bench() as (ready, note):
         with Console(stderr=True).status("measuring: HTTP"):
             figures = over_http(ready, effort)

@@ -16,6 +16,7 @@ from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import BlobStore
+from eventlog.blobs.postgres import unhurried
 from eventlog.events import PromotionRule, Template
 from eventlog.store import EventStore
 from projections.costs import PriceBook
@@ -77,4 +78,4 @@ class Bench:
         return play(job, self._means(job, executor))
 
     def _recorded(self, job: Job, executor: Executor) -> Played:
-        return rollout(job, self.store, self.blobs, self._means(job, executor))
+        return rollout(job, self.store, unhurried(self.blobs), self._means(job, executor))
