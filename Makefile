@@ -29,7 +29,7 @@ setup: .venv/.dev ## virtual environment with everything the tests need
 
 run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once round the loop
 	@$(BIN)/flywheel db up
-	@$(BIN)/flywheel run
+	@$(BIN)/flywheel run --rule seeds
 
 test: .venv/.dev ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeVar
@@ -11,7 +11,7 @@ from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.dispatch import MAX_PARALLEL
 from agents.rollouts.play import PLAN
-from eventlog.events import Artifact, PromotionRule, Rules, Spec, SweepPlanned
+from eventlog.events import Artifact, PairedRule, PromotionRule, Rules, Spec, SweepPlanned, Trials
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
 from projections.rewards import REWARDS, RewardState
@@ -34,13 +34,14 @@ class Course:
 
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
     `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
-    `timeout_s` is missing (None: it is waited for).
+    `timeout_s` is missing (None: it is waited for). `rule` decides what recovery proposes. A round takes more
+    `siblings` where the rules of what is on trial ask for more; `trials` are the shares of its groups that try a piece.
     """
 
     seeds_per_round: int = 12
     siblings: int = 2
     training_seeds: int = 9_000
-    max_rounds: int = 4
+    max_rounds: int = 8
     visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
     sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_020))
     repeats: int = 1
@@ -48,7 +49,8 @@ class Course:
     timeout_s: float | None = None
     rng_seed: int = 7
     verify_steps: bool = False
-    rule: PromotionRule = field(default_factory=PromotionRule)
+    rule: PromotionRule = field(default_factory=PairedRule)
+    trials: Trials = field(default_factory=Trials)
     rules: Rules = field(default_factory=Rules)
 
 
@@ -71,11 +73,12 @@ def decide(
     site: str,
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
+    without: Collection[str] = (),
 ) -> Next:
     """What the log says is next: first what was begun, then the gate for what was learned, then another round.
 
     A sweep that was planned for another executor is left to that one. `last` is the controller's last round: only
-    that says whether there is something to improve.
+    that says whether there is something to improve. What is cold (`without`) enters no challenger.
     """
     for sweep in sweeps:
         if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
@@ -85,7 +88,7 @@ def decide(
         if state.decision is None and state.benchmark == benchmark_name(site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
-    challenger, _blob = remember(views, present.weights)
+    challenger, _blob = remember(views, present.weights, without=without)
     # A void verdict judged nothing: its arms could not be compared.
     judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
     if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
@@ -102,7 +105,7 @@ def decide(
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     """Whether a sweep was played with today's memory and none of its untreated runs failed."""
     rewards = views.find(REWARDS, f"{sweep.sweep}__")
-    failed = [spec for spec in sweep.specs if spec.candidate is None and not _passed(rewards.get(spec.spec_id))]
+    failed = [spec for spec in sweep.specs if spec.is_plain and not _passed(rewards.get(spec.spec_id))]
     return sweep.artifact.memory.digest == present.memory.digest and not failed
 
 

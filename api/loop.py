@@ -36,12 +36,14 @@ from .playing import Reporter
 from .sweeping import (
     Draw,
     biased,
+    cold_now,
     credit,
     first_facts,
     next_name,
     plan,
     play_sweep,
     rounds_of,
+    siblings_for_trials,
     site_templates,
     sweeps_of,
 )
@@ -86,6 +88,7 @@ class Controller:
                 site=self.site,
                 last=self._last(),
                 executor=self.executor,
+                without=cold_now(views),
             )
             match step.what:
                 case "plan_sweep":
@@ -141,7 +144,6 @@ class Controller:
     def _plan(self, views: PostgresViews) -> None:
         see_admission(self.house, self.client, self.site, None)
         before = self._sweeps()
-        candidates = sorted(key for key, state in views.find(REWRITES).items() if state.status == "candidate")
         generator = self._generator(views, before)
         plan(
             self.house,
@@ -149,21 +151,22 @@ class Controller:
             self.site,
             generator,
             rng_seed=self.course.rng_seed,
-            candidates=candidates,
+            trials=self.course.trials,
             executor=self.executor,
         )
 
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned]) -> Generator:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
+        siblings = siblings_for_trials(views, course.siblings)
         last = self._last()
         if last is not None:
             instances = course.seeds_per_round * len(found)
-            draw = Draw(fresh_seeds(before, course, instances), instances, course.siblings, course.rng_seed)
+            draw = Draw(fresh_seeds(before, course, instances), instances, siblings, course.rng_seed)
             towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(before, course), course.siblings)
+        return SeedSweep(name, found, fresh_seeds(before, course), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = views.find(REWRITES).keys()
@@ -183,7 +186,7 @@ class Controller:
                 self.reporter.say(f"promoted {key} after {state.wins} wins and {state.losses} losses")
 
     def _open(self, views: PostgresViews) -> None:
-        challenger, blob = remember(views, champion(views).pointed().weights)
+        challenger, blob = remember(views, champion(views).pointed().weights, without=cold_now(views))
         self.house.blobs.put([blob])
         evaluation = challenge(self.house, self.site, challenger, self.course.rules, self.executor)
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from agents.envs.contract import Instance
@@ -23,7 +24,7 @@ from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.blobs.postgres import unhurried
 from eventlog.events import Artifact, Spec, SweepPlanned
-from projections.rewrites import REWRITES
+from projections.rewrites import REWRITES, may_return
 from projections.views import Views
 
 from .decide import Course, known, prices
@@ -59,16 +60,18 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     """Some specs of a sweep, each with all that its run needs to know. Raises BlobMissing, FactMissing."""
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
+    returning = may_return(views.find(REWRITES), datetime.now(UTC)) if sweep.learns else frozenset()
     return [
         Job(
             spec=spec,
             template=by_id[spec.template],
             environment=sweep.environment,
             artifact=sweep.artifact,
-            pieces=pieces,
+            pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
             candidate=None if spec.candidate is None else piece_of(known(views.get(REWRITES, spec.candidate))),
             arm=None,
             learns=sweep.learns,
+            returning=returning,
         )
         for spec in specs
     ]

@@ -86,11 +86,12 @@ def _pages(steps: Sequence[StepTaken]) -> tuple[str, ...]:
 def _derived(
     store: EventStore, blobs: BlobStore, views_at: ViewsAt, started: RunStarted, begun: Position
 ) -> Overlaid | None:
-    """The plan that the run's template and memory give, with its candidate; None where the log has no such template."""
+    """The plan that the run's template and memory give, with what it tried; None where the log has no such template."""
     template = template_of(store, started, begun)
     if template is None:
         return None
-    pieces = pieces_from(blobs.get(started.artifact.memory.digest).body)
+    held = pieces_from(blobs.get(started.artifact.memory.digest).body)
+    pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     named = started.spec.candidate
     state = None if named is None else views_at(Position(begun - 1)).get(REWRITES, named)
     return apply_overlay(template.plan_steps, pieces, forced=None if state is None else piece_of(state))

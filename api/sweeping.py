@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
-from agents.learning.credit import credits_of
-from agents.learning.memory import forget_everything, remember
+from agents.learning.credit import Outcomes, credits_of
+from agents.learning.memory import forget_everything, piece_of, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
-from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
+from agents.rollouts.trials import Tryable
+from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Repeated
 from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.contamination import contaminated_runs
+from projections.evidence import Paired
 from projections.failures import FAILURES
 from projections.rewards import REWARDS
+from projections.rewrites import REWRITES, RewriteState, cold_ones
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
@@ -123,7 +127,7 @@ def plan(
     generator: Generator,
     *,
     rng_seed: int,
-    candidates: Collection[str] = (),
+    trials: Trials | None = None,
     learns: bool = True,
     queue: RolloutQueue | None = None,
     executor: Executor = PLAN,
@@ -131,16 +135,22 @@ def plan(
 ) -> SweepPlanned:
     """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
 
-    Raises BadSweep, BenchmarkInstance, SweepExists.
+    `trials` are the shares of its groups that try what is on trial, or do without a promoted piece; None: nothing is
+    tried. Raises BadSweep, BenchmarkInstance, SweepExists.
     """
-    artifact, blob = remember(views, champion(views).pointed().weights)
+    cold = cold_now(views)
+    artifact, blob = remember(views, champion(views).pointed().weights, without=cold)
+    states = [] if trials is None else [each for key, each in views.find(REWRITES).items() if key not in cold]
+    promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
     name, model = recorded_as(executor)
     event = planned(
         generator,
         site,
         artifact,
         rng_seed=rng_seed,
-        candidates=candidates,
+        candidates=[_tryable(state) for state in states if state.is_on_trial],
+        promoted=[_tryable(state) for state in promoted],
+        trials=_shares(trials, has_promoted=bool(promoted)),
         frozen=benchmark_instances(views.find(BENCHMARKS).values()),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
         learns=learns,
@@ -153,6 +163,30 @@ def plan(
     if not isinstance(outcome, Committed):
         raise SweepExists(actual=event.sweep)
     return event
+
+
+def cold_now(views: Views) -> frozenset[str]:
+    """The rewrites that were idle for too long, as of now: they stay out of memory until they are promoted again."""
+    return cold_ones(views.find(REWRITES), datetime.now(UTC))
+
+
+def siblings_for_trials(views: Views, at_least: int) -> int:
+    """How many siblings an instance takes so that whatever is on trial, or might be withheld, has its controls."""
+    asked = [
+        state.controls for state in views.find(REWRITES).values() if state.is_on_trial or state.status == "promoted"
+    ]
+    return max(at_least, 1 + max(asked, default=0))
+
+
+def _tryable(state: RewriteState) -> Tryable:
+    return Tryable(piece_of(state), state.controls)
+
+
+def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
+    """The shares; where there is nothing to withhold, its share is treated too."""
+    if trials is None or has_promoted:
+        return trials
+    return Trials(treated_micro=trials.treated_micro + trials.withheld_micro, withheld_micro=0)
 
 
 def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
@@ -180,7 +214,7 @@ def play_sweep(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play what is left of a sweep, then credit what its treated runs tried. Raises OtherExecutor."""
+    """Play what is left of a sweep, then credit what its runs tried. Raises OtherExecutor."""
     refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
     views = house.views()
     jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
@@ -189,9 +223,9 @@ def play_sweep(
 
 
 def credit(house: House, sweep: SweepPlanned) -> None:
-    """Wins and losses of a sweep that has ended, in its order; one that goes on would be credited out of order."""
+    """The trials of a sweep that has ended, in its order; one that goes on would be credited out of order."""
     views, prefix = house.views(), f"{sweep.sweep}__"
     if unended(views, sweep.specs, prefix):
         return
-    runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
-    house.store.append(credits_of(sweep.specs, runs, rewards, ACTOR, contaminated=contaminated_runs(views, prefix)))
+    outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
+    house.store.append(credits_of(sweep.specs, outcomes, views.find(REWRITES), ACTOR))

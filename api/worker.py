@@ -19,7 +19,7 @@ from agents.rollouts.queue import RolloutQueue, Ticket
 from agents.rollouts.record import stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.errors import FlywheelError
-from eventlog.events import PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
+from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from eventlog.store import Append, Position
 from projections.views import Views
 
@@ -66,7 +66,7 @@ class SiteRunner:
     terms: Terms
     lost: Callable[[FlywheelError], None]
     executor: Executor = PLAN
-    rule: PromotionRule = field(default_factory=PromotionRule)
+    rule: PromotionRule = field(default_factory=PairedRule)
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
 

@@ -142,12 +142,12 @@ def back(
 def _is_left_behind(views: Views, rewrite: RewriteState, present: Memory, restored: Memory) -> bool:
     """Whether a rewrite was accepted after the restored memory, or is kept out of it, and the present one has it.
 
-    A rewrite that is promoted now has been so without a break since `promoted_since`; one that is demoted counts where
-    the present memory still carries it.
+    A rewrite that is promoted now has been so without a break since `promoted_since`; one that was promoted before, and
+    is demoted or on trial again, counts where the present memory still carries it.
     """
     if rewrite.status == "promoted":
         return (rewrite.promoted_since or 0) > restored.upto or rewrite.rewrite in restored.without
-    if rewrite.status == "demoted":
+    if rewrite.status in {"demoted", "candidate", "retired"}:
         return _holds(views, present, rewrite.rewrite) and not _holds(views, restored, rewrite.rewrite)
     return False
 

@@ -12,13 +12,15 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from eventlog.events import PromotionRule, RewardGraded, RewriteLost, RewriteProposed, RewriteWon
+from eventlog.events import PieceTried, PromotionRule, RewardGraded, RewriteLost, RewriteProposed, RewriteWon
 from eventlog.store import START, EventStore, Position, Recorded
 
 from .projection import Change, Fold
 from .views import ReplayedViews, Views
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+Trial = PieceTried | RewriteWon | RewriteLost
 
 ViewsAt = Callable[[Position | None], Views]
 """Views at a position, None: the head."""
@@ -29,7 +31,7 @@ EventMap = Callable[[Recorded], Recorded | None]
 _TRIALS = frozenset({"RewriteWon", "RewriteLost"})
 
 OF_RULES = frozenset({"RewriteProposed"})
-OF_REWARDS = frozenset({"RewardGraded", *_TRIALS})
+OF_REWARDS = frozenset({"RewardGraded", "PieceTried", *_TRIALS})
 """What the two maps below touch."""
 
 
@@ -129,20 +131,19 @@ def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str,
         event = recorded.event
         if isinstance(event, RewardGraded):
             return replace(recorded, event=rewards.get(recorded.position, event))
-        if isinstance(event, RewriteWon | RewriteLost):
+        if isinstance(event, Trial):
             return replace(recorded, event=_tried(event, passed))
         return recorded
 
     return mapped
 
 
-def _tried(event: RewriteWon | RewriteLost, passed: Mapping[str, bool]) -> RewriteWon | RewriteLost:
+def _tried(event: Trial, passed: Mapping[str, bool]) -> Trial:
+    """A trial with what its runs then came to."""
     flipped = [passed[run] for run in event.control_runs if run in passed]
-    if flipped:
-        successes = event.control_successes + sum(1 if is_passed else -1 for is_passed in flipped)
-        event = event.model_copy(update={"control_successes": successes})
-    is_won = passed.get(event.run, isinstance(event, RewriteWon))
-    if is_won == isinstance(event, RewriteWon):
-        return event
-    kind = RewriteWon if is_won else RewriteLost
-    return kind(**{name: getattr(event, name) for name in kind.model_fields if name != "type"})
+    successes = event.control_successes + sum(1 if is_passed else -1 for is_passed in flipped)
+    if isinstance(event, PieceTried):
+        won = passed.get(event.run, event.won)
+        return event.model_copy(update={"control_successes": successes, "won": won})
+    kind = RewriteWon if passed.get(event.run, isinstance(event, RewriteWon)) else RewriteLost
+    return kind(rewrite=event.rewrite, run=event.run, control_runs=event.control_runs, control_successes=successes)

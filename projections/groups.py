@@ -12,11 +12,12 @@ from .runs import name_of
 
 
 class Sibling(State, frozen=True, kw_only=True):
-    """One run of a group; None is not known (yet)."""
+    """One run of a group; None is not known (yet). It carried a `candidate`, or did without a promoted piece."""
 
     run: str
     index: int
     candidate: str | None = None
+    withheld: str | None = None
     fingerprint: str | None = None
     missing: bool = False
     score: int | None = None
@@ -59,7 +60,10 @@ class GroupState(State, frozen=True, kw_only=True):
 
 def _joined(state: GroupState, row: Row) -> GroupState:
     sibling = Sibling(
-        run=row.text("run"), index=row.number("spec.sibling_index"), candidate=row.maybe_text("spec.candidate")
+        run=row.text("run"),
+        index=row.number("spec.sibling_index"),
+        candidate=row.maybe_text("spec.candidate"),
+        withheld=row.maybe_text("spec.withheld"),
     )
     siblings = sorted((*state.siblings, sibling), key=lambda s: (s.index, s.run))
     arm = row.maybe_record("arm") or {}
@@ -102,7 +106,7 @@ def _fold(state: GroupState, row: Row) -> GroupState:
 
 GROUPS = Fold(
     name="groups",
-    version=3,
+    version=4,
     reads={
         "RunStarted": (
             "run",
@@ -112,6 +116,7 @@ GROUPS = Fold(
             "spec.env_seed",
             "spec.sibling_index",
             "spec.candidate",
+            "spec.withheld",
             "task_spec.environment",
             "artifact",
             "arm",

@@ -157,7 +157,7 @@ def _of_subject(subject: str) -> str:
     return f"{SUBJECT}{_hashed(subject)}/"
 
 
-def _key(row: Row) -> str:
+def _key(row: Row) -> str | None:
     match row.type:
         case "RunStarted":
             subject = row.maybe_text("subject")
@@ -167,6 +167,8 @@ def _key(row: Row) -> str:
             return f"{WITHDRAWN}{row.position:020d}"
         case "SubjectErased":
             return f"{ERASED}{_hashed(row.text('subject'))}"
+        case "PieceTried" if row.text("kind") != "rewrite":
+            return None
         case _:
             return f"{LEARNED}{row.position:020d}"
 
@@ -191,17 +193,19 @@ def _fold(state: TaintState, row: Row) -> TaintState:
             return TaintState(since=row.position, runs=(row.text("run"),), rewrite=row.text("rewrite"))
         case _:
             runs = (row.text("run"), *row.records("control_runs"))
-            return TaintState(since=row.position, runs=runs, rewrite=row.text("rewrite"))
+            piece = row.text("piece" if row.type == "PieceTried" else "rewrite")
+            return TaintState(since=row.position, runs=runs, rewrite=piece)
 
 
 TAINT = Fold(
     name="taint",
-    version=1,
+    version=2,
     reads={
         "RunStarted": ("run", "subject", "artifact.weights", "artifact.memory.digest"),
         "RewriteProposed": ("rewrite", "run"),
         "RewriteWon": ("rewrite", "run", "control_runs"),
         "RewriteLost": ("rewrite", "run", "control_runs"),
+        "PieceTried": ("piece", "kind", "run", "control_runs"),
         "RunsWithdrawn": ("runs", "reason"),
         "SubjectErased": ("subject", "reason"),
     },

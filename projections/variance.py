@@ -42,8 +42,8 @@ class GroupClass:
 def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
     """Whether a group's siblings differ in outcome, or at least by 0.05 in their shaped returns.
 
-    Treated siblings, contaminated and missing ones are left out, and so are those not graded yet. `reward` names the
-    one whose spread is told beside; the spread that decides is that of the shaped returns.
+    Treated and withheld siblings, contaminated and missing ones are left out, and so are those not graded yet. `reward`
+    names the one whose spread is told beside; the spread that decides is that of the shaped returns.
     """
     graded = [sibling for sibling in state.siblings if _counts(sibling) and sibling.run not in state.contaminated]
     n, n_pass = len(graded), sum(sibling.passed is True for sibling in graded)
@@ -70,7 +70,8 @@ def usable_groups(views: Views, sweep: str, reward: RewardName = "shaped") -> di
 
 def _counts(sibling: Sibling) -> bool:
     """A sibling of the group proper: played, graded, and on its own memory alone."""
-    return sibling.candidate is None and not sibling.missing and sibling.passed is not None
+    is_plain = sibling.candidate is None and sibling.withheld is None
+    return is_plain and not sibling.missing and sibling.passed is not None
 
 
 def _std(siblings: Sequence[Sibling], reward: RewardName) -> int:

@@ -1,36 +1,81 @@
-"""Credit: a treated run's oracle outcome becomes one win or one loss of the one candidate it carried. Pure."""
+"""Credit: how a run that tried one piece of memory compares with its siblings, as one trial of that piece. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
-from eventlog.events import RewriteLost, RewriteWon, Spec
+from eventlog.events import AnyEvent, PieceTried, RewriteLost, RewriteWon, Spec
 from eventlog.store import Append
 from projections.rewards import RewardState
+from projections.rewrites import RewriteState
 from projections.runs import RunState
 
 
-def credits_of(
-    specs: Sequence[Spec],
-    runs: Mapping[str, RunState],
-    rewards: Mapping[str, RewardState],
-    actor: str,
-    *,
-    contaminated: Set[str],
-) -> tuple[Append, ...]:
-    """One append for each treated and graded run, in the order of the sweep.
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What is known of a sweep's runs when it has ended, by name."""
 
-    A missing run is no trial, and neither is a contaminated one, nor one whose plan had no step that its candidate
-    belongs to. The key is the run's, so crediting a sweep again changes nothing.
+    runs: Mapping[str, RunState]
+    rewards: Mapping[str, RewardState]
+    contaminated: Set[str]
+
+    def passed(self, run: str) -> bool | None:
+        """Whether a run passed its oracle; None where it says nothing: missing, or begun from another state."""
+        reward = self.rewards.get(run)
+        return None if reward is None or run not in self.runs or run in self.contaminated else reward.passed
+
+    def carried(self, run: str, piece: str) -> bool:
+        """Whether a piece changed the plan of a run."""
+        return run in self.runs and piece in self.runs[run].applied
+
+
+def credits_of(
+    specs: Sequence[Spec], outcomes: Outcomes, rewrites: Mapping[str, RewriteState], actor: str
+) -> tuple[Append, ...]:
+    """One append for each trial, in the order of the sweep's groups.
+
+    The controls are the untreated siblings of lowest index, as many as the rewrite's rule asks. It is no trial where
+    one of these runs is missing or contaminated, where a candidate changed nothing in the treated run, or where what
+    was withheld changed nothing in a control. The key is the run's, so crediting a sweep again changes nothing.
     """
+    plain: dict[str, list[Spec]] = {}
+    for spec in sorted(specs, key=lambda spec: spec.sibling_index):
+        if spec.is_plain:
+            plain.setdefault(spec.group_id, []).append(spec)
     appends = []
     for spec in specs:
-        run, reward = runs.get(spec.spec_id), rewards.get(spec.spec_id)
-        if run is None or reward is None or spec.candidate is None or spec.candidate not in run.applied:
+        state = rewrites.get(spec.candidate or spec.withheld or "")
+        if state is None or spec.is_plain:
             continue
-        if spec.spec_id in contaminated:
-            continue
-        kind = RewriteWon if reward.passed else RewriteLost
-        event = kind(rewrite=spec.candidate, run=spec.spec_id, control_runs=(), control_successes=0)
-        appends.append(Append(f"rewrite/{spec.candidate}", (event,), actor, key=f"credit:{spec.spec_id}"))
+        controls = tuple(each.spec_id for each in plain.get(spec.group_id, [])[: state.controls])
+        event = _trial(spec, controls, state, outcomes)
+        if event is not None:
+            appends.append(Append(f"rewrite/{state.rewrite}", (event,), actor, key=f"credit:{spec.spec_id}"))
     return tuple(appends)
+
+
+def _trial(spec: Spec, controls: tuple[str, ...], state: RewriteState, outcomes: Outcomes) -> AnyEvent | None:
+    """The trial as a fact; None where it is none."""
+    run, piece = spec.spec_id, state.rewrite
+    passed, known = outcomes.passed(run), [outcomes.passed(control) for control in controls]
+    if passed is None or None in known or len(controls) < state.controls:
+        return None
+    carrying = controls if spec.candidate is None else (run,)
+    if not carrying or not all(outcomes.carried(each, piece) for each in carrying):
+        return None
+    if any(outcomes.carried(each, piece) for each in {run, *controls} - {*carrying}):
+        return None
+    successes = sum(outcome is True for outcome in known)
+    if spec.candidate is not None:
+        kind = RewriteWon if passed else RewriteLost
+        return kind(rewrite=piece, run=run, control_runs=controls, control_successes=successes)
+    return PieceTried(
+        piece=piece,
+        kind="rewrite",
+        run=run,
+        control_runs=controls,
+        control_successes=successes,
+        won=passed,
+        withheld=True,
+    )

@@ -46,7 +46,10 @@ from .facts import JSON_TYPE, facts_of
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything one run needs to know. `learns` says whether recovery may propose."""
+    """Everything one run needs to know. `learns` says whether recovery may propose.
+
+    `pieces` are what the run has of its artifact's memory. `returning` are rewrites that a new proposal brings back.
+    """
 
     spec: Spec
     template: Template
@@ -56,6 +59,7 @@ class Job:
     candidate: Piece | None
     arm: ArmRun | None
     learns: bool
+    returning: frozenset[str] = frozenset()
 
     @property
     def run(self) -> str:
@@ -222,7 +226,7 @@ def _proposals(
     page_headers: Mapping[str, str],
 ) -> tuple[RewriteProposed, ...]:
     failed = execution.failed
-    if not job.learns or judged.passed or failed is None or job.candidate is not None:
+    if not job.learns or judged.passed or failed is None or not job.spec.is_plain:
         return ()
     if failed.step not in job.template.plan_steps:
         return ()

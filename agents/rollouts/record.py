@@ -41,7 +41,7 @@ def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile
     blobs.put(played.blobs)
     # Looked at first, because what is appended with a refused end is not refused with it; together, because a process
     # that is killed between two appends would lose what the run proposed.
-    if _has_ended(store, job) or not _stands(store, _finish(job, played), *_proposals(played)):
+    if _has_ended(store, job) or not _stands(store, _finish(job, played), *_proposals(job, played)):
         return replace(played, stands=False, proposals=(), profile=None)
     return played
 
@@ -95,8 +95,11 @@ def _finish(job: Job, played: Played) -> Append:
     return Append(f"run/{job.run}", played.events, ACTOR, key=f"finish:{job.run}")
 
 
-def _proposals(played: Played) -> list[Append]:
+def _proposals(job: Job, played: Played) -> list[Append]:
+    """A rewrite is proposed once; one that may return, once a sweep. What is proposed besides is refused."""
     return [
-        Append(f"rewrite/{event.rewrite}", (event,), ACTOR, expect=0, key=f"propose:{event.rewrite}")
+        Append(f"rewrite/{event.rewrite}", (event,), ACTOR, key=f"propose:{event.rewrite}:{job.spec.sweep}")
+        if event.rewrite in job.returning
+        else Append(f"rewrite/{event.rewrite}", (event,), ACTOR, expect=0, key=f"propose:{event.rewrite}")
         for event in played.proposals
     ]

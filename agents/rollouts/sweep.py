@@ -1,18 +1,18 @@
-"""Sweeps: templates x seeds x siblings, and which sibling carries which candidate. Pure, the sweep id is an input."""
+"""Sweeps: templates x seeds x siblings. Pure, the sweep id is an input."""
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from eventlog.events import Artifact, Bias, Spec, SweepPlanned, Template
+from eventlog.events import Artifact, Bias, Spec, SweepPlanned, Template, Trials
 from projections.benchmarks import Instance
 from projections.runs import OUTSIDE
 
 from .errors import BadSweep, BenchmarkInstance
+from .trials import Tryable, treat
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
 _OUTSIDE: Final = "ext-"
@@ -123,38 +123,29 @@ def check_siblings(sweep: str, siblings: int, temperatures: Sequence[int]) -> No
         raise BadSweep(sweep=sweep, actual=f"temperatures {list(temperatures)}", expected=f"0 to {HOTTEST} millionths")
 
 
-def treat(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
-    """Give the last sibling of each group of two or more exactly one candidate, drawn by seed and group."""
-    if not candidates:
-        return tuple(specs)
-    last = {spec.group_id: spec.sibling_index for spec in specs}
-    ordered = sorted(candidates)
-
-    def drawn(spec: Spec) -> Spec:
-        if spec.sibling_index == 0 or spec.sibling_index != last[spec.group_id]:
-            return spec
-        candidate = random.Random(f"{rng_seed}/{spec.group_id}").choice(ordered)  # noqa: S311 a draw, not a secret
-        return spec.model_copy(update={"candidate": candidate})
-
-    return tuple(drawn(spec) for spec in specs)
-
-
 def planned(
     generator: Generator,
     environment: str,
     artifact: Artifact,
     *,
     rng_seed: int,
-    candidates: Collection[str] = (),
+    candidates: Collection[Tryable] = (),
+    promoted: Collection[Tryable] = (),
+    trials: Trials | None = None,
     frozen: Collection[Instance] = (),
     bias: Bias | None = None,
     learns: bool = True,
     executor: str | None = None,
     model: str | None = None,
 ) -> SweepPlanned:
-    """The sweep as a fact. Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark."""
+    """The sweep as a fact; with `trials`, some siblings try a piece, where one fits.
+
+    Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark.
+    """
     check_name(generator.sweep)
-    specs = treat(generator.specs(), candidates, rng_seed)
+    specs = generator.specs()
+    if trials is not None:
+        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed)
     drawn = {spec.template for spec in specs}
     templates = tuple(template for template in generator.templates if template.template_id in drawn)
     refuse_frozen(generator.sweep, environment, templates, specs, frozen)
@@ -169,6 +160,7 @@ def planned(
         learns=learns,
         executor=executor,
         model=model,
+        trials=trials,
     )
 
 

@@ -1,19 +1,18 @@
-"""`flywheel rewrites`: what recovery proposed, and what became of it."""
+"""`flywheel rewrites`: what recovery proposed, what became of it, and on what evidence."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
 from projections.projection import Change
-from projections.rewrites import REWRITES, RewriteState, is_cold
+from projections.rewrites import REWRITES, RewriteState
 
-from ..decide import describe
 from ..errors import Unknown
 from ..reading import read_position, time_of
+from ..standing import LISTED, TRIALS, standing, trials_of
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
@@ -22,32 +21,26 @@ app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
 @app.command("list")
 def list_(
     status: Annotated[
-        str | None, typer.Option(help="candidate, promoted, demoted, quarantined, or cold (promoted and idle).")
+        str | None,
+        typer.Option(help="candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle)."),
     ] = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """List rewrites with their wins and losses."""
+    """List rewrites with their wins and losses, and the evidence that decides next."""
     with opened() as house:
         views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
-        rows = [_row(state, now) for state in views.find(REWRITES).values()]
+        rows = [standing(state, now) for state in views.find(REWRITES).values()]
     rows = [row for row in rows if status in {None, row["status"]}]
-    columns = ("rewrite", "status", "wins", "losses", "step", "does", "source")
-    listing(rows, columns, as_json=as_json, empty="no rewrites; `flywheel run` proposes some where runs fail")
-
-
-def _row(state: RewriteState, now: datetime) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(state)
-    status = "cold" if is_cold(state, now) else state.status
-    return {**row, "status": status, "step": state.anchor.get("intent"), "does": describe(state.change)}
+    listing(rows, LISTED, as_json=as_json, empty="no rewrites; `flywheel run` proposes some where runs fail")
 
 
 @app.command()
 def show(
     rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
-    """Show one rewrite and every trial of it."""
+    """Show one rewrite: why it is what it is, how its status turned, and every trial of it."""
     with opened() as house:
         views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
@@ -55,17 +48,20 @@ def show(
         if state is None:
             raise Unknown(what="rewrite", actual=rewrite, way_out="`flywheel rewrites list` names them.")
         changes = views.history(REWRITES, rewrite)
-    history = [_trial(change) for change in changes]
-    row = _row(state, now)
+        trials = trials_of(house.store.read(stream=f"rewrite/{rewrite}", upto=views.upto), changes)
+    history = [_stood(change) for change in changes]
+    row = standing(state, now)
     if as_json:
-        emit_json({**row, "history": history})
+        emit_json({**row, "history": history, "trials": trials})
         return
     facts(list(row.items()))
     say("")
     table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
+    say("")
+    table(TRIALS, [tuple(item.values()) for item in trials])
 
 
-def _trial(change: Change[RewriteState]) -> dict[str, object]:
+def _stood(change: Change[RewriteState]) -> dict[str, object]:
     """One line of a history; nothing is left of a rewrite whose runs were all withdrawn."""
     if change.state is None:
         return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agents.executors.executor import Executor
-from eventlog.events import SftQuery
+from eventlog.events import PairedRule, PromotionRule, SeedsRule, SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
@@ -34,15 +34,29 @@ class Loop(StrEnum):
     FAST = "fast"
 
 
+class Evidence(StrEnum):
+    """Which rule rides on what recovery proposes."""
+
+    PAIRED = "paired"
+    SEEDS = "seeds"
+
+    def rule(self) -> PromotionRule:
+        """The rule with its defaults."""
+        return PairedRule() if self is Evidence.PAIRED else SeedsRule()
+
+
 def run(
     loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 4,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 8,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Timeout = None,
+    rule: Annotated[
+        Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
+    ] = Evidence.PAIRED,
     *,
     verify_steps: Annotated[
         bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
@@ -63,6 +77,7 @@ def run(
         max_parallel=max_parallel,
         timeout_s=timeout,
         verify_steps=verify_steps,
+        rule=rule.rule(),
     )
     with opened() as house:
         with (

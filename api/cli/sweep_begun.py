@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from agents.executors.executor import Executor
 from agents.rollouts.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
-from eventlog.events import SweepPlanned
-from projections.rewrites import REWRITES
+from eventlog.events import SweepPlanned, Trials
 
 from ..executing import options_of, refuse_other
 from ..house import House
@@ -30,16 +29,15 @@ def known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executo
 def planned_now(
     house: House, site: str, generator: Generator, rng_seed: int, executor: Executor, *, learn: bool, queued: bool
 ) -> tuple[SweepPlanned, ...]:
-    """The sweep of a generator, planned; with candidates where it learns, and in the queue where it is `queued`."""
+    """The sweep of a generator, planned; with trials where it learns, and in the queue where it is `queued`."""
     views = house.views()
-    states = views.find(REWRITES) if learn else {}
     event = plan(
         house,
         views,
         site,
         generator,
         rng_seed=rng_seed,
-        candidates=sorted(key for key, state in states.items() if state.status == "candidate"),
+        trials=Trials() if learn else None,
         learns=learn,
         queue=RolloutQueue(house.engine, site) if queued else None,
         executor=executor,

@@ -55,7 +55,8 @@ Temperatures = Annotated[
 Name = Annotated[str | None, typer.Option("--sweep", help="The sweep's name. Default: the site and a number.")]
 RngSeed = Annotated[int, typer.Option(min=0, help="What is drawn, is drawn by this.")]
 Learn = Annotated[
-    bool, typer.Option("--learn/--no-learn", help="Let failures propose rewrites, and last siblings try candidates.")
+    bool,
+    typer.Option("--learn/--no-learn", help="Let failures propose rewrites, and last siblings of 4 try candidates."),
 ]
 TemplatesFile = Annotated[
     Path | None,

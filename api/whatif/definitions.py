@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from agents.rewards import DEFAULT_LAMBDA, REWARD_VERSION
-from eventlog.events import FrozenModel, PriceBookSet, PromotionRule, RewardGraded, RewriteProposed
+from eventlog.events import (
+    FrozenModel,
+    PairedRule,
+    PriceBookSet,
+    PromotionRule,
+    RewardGraded,
+    RewriteProposed,
+    SeedsRule,
+)
 from eventlog.events.event import Count, Micro, Name, ScoreMicro
 from eventlog.store import EventStore, Position
 
@@ -46,17 +54,25 @@ class RewardDefinition(FrozenModel):
 
 
 def read_rule(file: Path) -> PromotionRule:
-    """The rule of a file; what it leaves out is the rule's default. Raises BadDefinition, OSError."""
-    return _read(file, PromotionRule, "rule")
+    """The rule of a file; what it leaves out is the rule's default, and without a `name` it is the seeds' rule.
+
+    Raises BadDefinition, OSError.
+    """
+    content = _content(file, "rule", ", ".join(SeedsRule.model_fields))
+    if isinstance(content, dict) and content.get("name") == PairedRule().name:
+        content = {key: _immutable(value) for key, value in content.items()}
+        return _validated(file, PairedRule, "rule", content)
+    return _validated(file, SeedsRule, "rule", content)
 
 
 def read_reward(file: Path) -> RewardDefinition:
     """The reward of a file; what it leaves out stays as it was. Raises BadDefinition, OSError."""
-    return _read(file, RewardDefinition, "reward")
+    return _validated(
+        file, RewardDefinition, "reward", _content(file, "reward", ", ".join(RewardDefinition.model_fields))
+    )
 
 
-def _read(file: Path, model: type[M], what: str) -> M:
-    fields = ", ".join(model.model_fields)
+def _content(file: Path, what: str, fields: str) -> Any:
     try:
         text = file.read_bytes().decode("utf-8")
         content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
@@ -65,17 +81,27 @@ def _read(file: Path, model: type[M], what: str) -> M:
         raise BadDefinition(file=file, what=what, actual=f"it is not {kind} ({error})", expected=fields) from error
     if not content:
         raise BadDefinition(file=file, what=what, actual="it says nothing", expected=f"one or more of {fields}")
+    return content
+
+
+def _immutable(value: Any) -> Any:
+    """Lists as tuples: models take nothing else for them."""
+    return tuple(_immutable(item) for item in value) if isinstance(value, list) else value
+
+
+def _validated(file: Path, model: type[M], what: str, content: Any) -> M:
     try:
         return model.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
+        fields = ", ".join(model.model_fields)
         raise BadDefinition(file=file, what=what, actual=f"{where}: {first['msg']}", expected=fields) from error
 
 
 def rule_in_force(store: EventStore, upto: Position) -> PromotionRule:
     """The rule of the newest proposal; where there is none, the default."""
-    rule = PromotionRule()
+    rule: PromotionRule = PairedRule()
     for item in store.read(types=("RewriteProposed",), upto=upto):
         if isinstance(item.event, RewriteProposed):
             rule = item.event.rule

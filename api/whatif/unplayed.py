@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from agents.learning.memory import piece_of, remember
 from agents.plans import Overlaid, Piece, apply_overlay
-from agents.rollouts.sweep import treat
+from agents.rollouts.trials import Tryable, treat, treat_all
 from eventlog.events import Artifact, Spec, SweepPlanned, Template
 from eventlog.store import EventStore, Position
 from gate.benchmark import specs as places_of
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.counterfactual import ViewsAt
+from projections.evidence import Paired
 from projections.rewrites import REWRITES, RewriteState
 from projections.verdicts import VERDICTS, VerdictState
 from projections.views import Views
@@ -32,20 +33,35 @@ class _Side:
     rewrites: Mapping[str, RewriteState]
     without: tuple[str, ...]
 
-    def overlaid(self, template: Template, candidate: str | None) -> Overlaid:
+    def overlaid(self, template: Template, candidate: str | None, withheld: str | None = None) -> Overlaid:
         """The plan that a run of this memory would execute."""
         forced = None if candidate is None or candidate not in self.rewrites else self.piece(candidate)
-        promoted = [key for key, state in self.rewrites.items() if state.status == "promoted"]
-        pieces = [self.piece(key) for key in promoted if key not in self.without]
+        pieces = [self.piece(key) for key in self.promoted() if key != withheld]
         return apply_overlay(template.plan_steps, pieces, forced=forced)
 
     def piece(self, rewrite: str) -> Piece:
         """A rewrite as memory holds it."""
         return piece_of(self.rewrites[rewrite])
 
+    def promoted(self) -> list[str]:
+        """What memory holds."""
+        found = (key for key, state in self.rewrites.items() if state.status == "promoted")
+        return [key for key in found if key not in self.without]
+
     def candidates(self) -> list[str]:
         """What is on trial."""
-        return sorted(key for key, state in self.rewrites.items() if state.status == "candidate")
+        return sorted(key for key, state in self.rewrites.items() if state.is_on_trial)
+
+    def treated(self, sweep: SweepPlanned, bare: Sequence[Spec]) -> tuple[Spec, ...]:
+        """A sweep's specs with what would have been drawn for them."""
+        if sweep.trials is None:
+            return treat_all(bare, self.candidates(), sweep.rng_seed)
+        withheld = [key for key in self.promoted() if isinstance(self.rewrites[key].rule, Paired)]
+        candidates, promoted = ([self._tryable(key) for key in keys] for keys in (self.candidates(), withheld))
+        return treat(bare, sweep.templates, candidates, promoted, sweep.trials, sweep.rng_seed)
+
+    def _tryable(self, rewrite: str) -> Tryable:
+        return Tryable(self.piece(rewrite), self.rewrites[rewrite].controls)
 
 
 def unplayed(store: EventStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Unplayed, ...]:
@@ -72,22 +88,26 @@ def _of_sweep(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool
     templates = {template.template_id: template for template in sweep.templates}
     for spec, would in zip(sweep.specs, _redrawn(sweep, truth, other, is_drawn=is_drawn), strict=True):
         template = templates[spec.template]
-        actual = truth.overlaid(template, spec.candidate)
-        yield from _compared(spec, sweep.sweep, actual, other.overlaid(template, would.candidate))
+        actual = truth.overlaid(template, spec.candidate, spec.withheld)
+        yield from _compared(spec, sweep.sweep, actual, other.overlaid(template, would.candidate, would.withheld))
 
 
 def _redrawn(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool) -> Sequence[Spec]:
-    """The specs with the candidates that would have been drawn; only dropped where the draw is not one of ours.
+    """The specs with what would have been drawn; only dropped where the draw is not one of ours.
 
     For a sweep that does not learn, and for siblings that were added later, none are ever drawn.
     """
-    bare = [spec.model_copy(update={"candidate": None}) for spec in sweep.specs]
+    bare = [_bare(spec) for spec in sweep.specs]
     if not is_drawn:
         return bare
-    if treat(bare, truth.candidates(), sweep.rng_seed) == sweep.specs:
-        return treat(bare, other.candidates(), sweep.rng_seed)
-    kept = frozenset(other.candidates())
-    return [spec if spec.candidate in kept else spec.model_copy(update={"candidate": None}) for spec in sweep.specs]
+    if truth.treated(sweep, bare) == sweep.specs:
+        return other.treated(sweep, bare)
+    kept = frozenset([*other.candidates(), *other.promoted()])
+    return [spec if (spec.candidate or spec.withheld) in kept else _bare(spec) for spec in sweep.specs]
+
+
+def _bare(spec: Spec) -> Spec:
+    return spec.model_copy(update={"candidate": None, "withheld": None})
 
 
 def _of_evaluation(state: VerdictState, truth: Views, truth_at: ViewsAt, other_at: ViewsAt) -> Iterator[Unplayed]:

@@ -17,7 +17,7 @@ from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import BlobStore
 from eventlog.blobs.postgres import unhurried
-from eventlog.events import PromotionRule, Template
+from eventlog.events import SeedsRule, Template
 from eventlog.store import EventStore
 from projections.costs import PriceBook
 
@@ -72,7 +72,7 @@ class Bench:
         return templates({task.task_id: task.instruction for task in self.clients[site].health().tasks})
 
     def _means(self, job: Job, executor: Executor) -> Means:
-        return Means(self.clients[job.environment], BOOK, PromotionRule(), stopwatch, executor)
+        return Means(self.clients[job.environment], BOOK, SeedsRule(), stopwatch, executor)
 
     def _played(self, job: Job, executor: Executor) -> Played:
         return play(job, self._means(job, executor))

@@ -22,7 +22,7 @@ from .gate import (
     Verdict,
     VerdictReached,
 )
-from .memory import Artifact, Memory, MemoryQuarantined, PieceKind
+from .memory import Artifact, Memory, MemoryQuarantined, PieceKind, PieceTried
 from .models import CheckName, ModelRole, Said, Sampling
 from .plans import Spec, Step, StepType, TaskSpec, Template
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
@@ -31,12 +31,14 @@ from .rewrites import (
     Anchor,
     Change,
     FollowLink,
+    PairedRule,
     PromotionRule,
     ReplaceUrl,
     RewriteLost,
     RewriteProposed,
     RewriteSource,
     RewriteWon,
+    SeedsRule,
 )
 from .runs import (
     Applied,
@@ -55,6 +57,7 @@ from .runs import (
     StepTaken,
     StepVerified,
     SweepPlanned,
+    Trials,
     Usage,
 )
 
@@ -75,6 +78,7 @@ AnyEvent = (
     | RewriteWon
     | RewriteLost
     | MemoryQuarantined
+    | PieceTried
     | DatasetFrozen
     | BenchmarkFrozen
     | EvaluationOpened
@@ -120,7 +124,9 @@ __all__ = [
     "MissingCause",
     "ModelCalled",
     "ModelRole",
+    "PairedRule",
     "PieceKind",
+    "PieceTried",
     "PriceBookSet",
     "ProbeOutcome",
     "ProbeResult",
@@ -142,6 +148,7 @@ __all__ = [
     "RunsWithdrawn",
     "Said",
     "Sampling",
+    "SeedsRule",
     "SftQuery",
     "Share",
     "Spec",
@@ -157,6 +164,7 @@ __all__ = [
     "Template",
     "TokenIssued",
     "TokenRevoked",
+    "Trials",
     "Usage",
     "Verdict",
     "VerdictReached",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from .event import BlobAddress, Count, Event, FrozenModel, Name
 
-PieceKind = Literal["rewrite"]
+PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
 
 
 class Memory(FrozenModel):
@@ -45,3 +45,21 @@ class MemoryQuarantined(Event):
     kind: PieceKind
     restored: Count
     reason: str
+
+
+class PieceTried(Event):
+    """A run that differed from its siblings by one piece of memory ended, and so did they.
+
+    It carried the piece and they did not, or it was `withheld` from this run alone. `won` says whether this run passed
+    its oracle, `control_successes` how many of the `control_runs` did. Trials of a rewrite that carried it are
+    RewriteWon and RewriteLost.
+    """
+
+    type: Literal["PieceTried"] = "PieceTried"
+    piece: Name
+    kind: PieceKind
+    run: Name
+    control_runs: tuple[Name, ...]
+    control_successes: Count
+    won: bool
+    withheld: bool

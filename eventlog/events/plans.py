@@ -50,9 +50,10 @@ class Template(FrozenModel):
 class Spec(FrozenModel):
     """One rollout to execute (the seeds' RolloutSpec). `template` is a template_id; the sweep makes re-runs distinct.
 
-    `candidate` names the one rewrite that a treated sibling carries beyond its artifact. Specs of one `state_key` are a
-    session: played in order, in one browser profile; without one a spec is independent. `temperature_micro` is what a
-    model draws with; an event without these two is written as it was before there were any.
+    `candidate` names the one rewrite that a treated sibling carries beyond its artifact, `withheld` the one piece of
+    its artifact that it does without. Specs of one `state_key` are a session: played in order, in one browser profile;
+    without one a spec is independent. `temperature_micro` is what a model draws with. An event without these three is
+    written as it was before there were any.
     """
 
     spec_id: Name
@@ -64,6 +65,12 @@ class Spec(FrozenModel):
     candidate: Name | None = None
     state_key: Annotated[Name | None, Field(exclude_if=lambda key: key is None)] = None
     temperature_micro: Annotated[Count | None, Field(exclude_if=lambda micro: micro is None)] = None
+    withheld: Annotated[Name | None, Field(exclude_if=lambda piece: piece is None)] = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it plays its artifact as it is: nothing on trial, nothing withheld."""
+        return self.candidate is None and self.withheld is None
 
 
 class TaskSpec(FrozenModel):

@@ -71,13 +71,24 @@ class Bias(FrozenModel):
     of: Annotated[Name | None, Field(exclude_if=lambda of: of is None)] = None
 
 
+class Trials(FrozenModel):
+    """Which shares of a sweep's groups try a piece, in millionths: one sibling is treated, or does without one.
+
+    Of 1,000,000 treated and 0 withheld, every group that can be is treated.
+    """
+
+    treated_micro: Count = 800_000
+    withheld_micro: Count = 200_000
+
+
 class SweepPlanned(Event):
     """Specs of a sweep, before the first of them runs. The artifact is pinned for all of them.
 
     A further event of the same sweep adds siblings to its groups. `bias` is why a failure-biased sweep draws as it
     does. Of a sweep that `learns`, failures propose rewrites. `executor` plays it (None: plans over HTTP), with `model`
-    where it asks one. An event that learns, without a bias and for plans, is written as it was before there were these
-    four.
+    where it asks one. `trials` are the shares that were drawn by `rng_seed` (None: by the seeds' way, every group
+    treated with any candidate). An event that learns, without a bias and trials and for plans, is written as it was
+    before there were these five.
     """
 
     type: Literal["SweepPlanned"] = "SweepPlanned"
@@ -91,6 +102,7 @@ class SweepPlanned(Event):
     learns: Annotated[bool, Field(exclude_if=lambda learns: learns)] = True
     executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
     model: Annotated[Name | None, Field(exclude_if=lambda model: model is None)] = None
+    trials: Annotated[Trials | None, Field(exclude_if=lambda trials: trials is None)] = None
 
 
 class RunStarted(Event):

@@ -36,7 +36,7 @@ from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from api.settings import read_settings
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import PromotionRule, RunMissing, Step
+from eventlog.events import RunMissing, SeedsRule, Step
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from tests.integration.test_cli import Flywheel, flywheel, shown
@@ -293,7 +293,7 @@ def job(task: str, seed: int, siblings: int = 1) -> list[Job]:
 
 
 def means(env: MiniWob, executor: Executor) -> Means:
-    return Means(cast("Any", env), BOOK, PromotionRule(), stopwatch, executor)
+    return Means(cast("Any", env), BOOK, SeedsRule(), stopwatch, executor)
 
 
 @pytest.mark.parametrize("task", ["click-tab-2", "login-user", "choose-list"])

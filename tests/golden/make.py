@@ -22,7 +22,7 @@ from api.house import open_house
 from api.loop import Controller
 from api.settings import Settings
 from api.sites import Placed
-from eventlog.events import SftQuery
+from eventlog.events import SeedsRule, SftQuery, Trials
 from eventlog.transfer import export_log
 from gate import promote
 
@@ -53,6 +53,8 @@ def make(file: Path) -> int:
                 visible_seeds=(9_000,),
                 sealed_seeds=tuple(range(10_000, 10_005)),
                 max_rounds=6,
+                rule=SeedsRule(),
+                trials=Trials(treated_micro=1_000_000, withheld_micro=0),
                 max_parallel=1,
             )
             with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:

@@ -11,7 +11,7 @@ from api.decide import Course
 from api.house import House
 from api.loop import Controller
 from api.sites import Placed
-from eventlog.events import SweepPlanned
+from eventlog.events import SeedsRule, SweepPlanned
 from projections.rewrites import REWRITES
 from tests.golden.make import Quiet
 
@@ -21,6 +21,7 @@ COURSE = Course(
     sealed_seeds=tuple(range(10_000, 10_012)),
     max_rounds=6,
     max_parallel=4,
+    rule=SeedsRule(),
 )
 
 

@@ -25,7 +25,7 @@ from api.errors import SessionOfPolicy
 from api.house import House
 from api.playing import play_jobs, play_one
 from api.sweeping import first_facts
-from eventlog.events import PromotionRule, RunMissing
+from eventlog.events import RunMissing, SeedsRule
 from eventlog.store import Append
 from tests.golden.make import Quiet
 from tests.integration.test_rollouts import jobs
@@ -41,7 +41,7 @@ def client() -> Iterator[EnvClient]:
 
 
 def means(client: EnvClient) -> Means:
-    return Means(client, BOOK, PromotionRule(), stopwatch)
+    return Means(client, BOOK, SeedsRule(), stopwatch)
 
 
 def of_alex(number: int, sweep: str = "s1") -> Job:

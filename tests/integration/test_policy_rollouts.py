@@ -43,7 +43,7 @@ from api.playing import play_jobs
 from api.settings import Settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
-from eventlog.events import FollowLink, ModelCalled, PromotionRule, RunFinished, SftQuery, StepTaken
+from eventlog.events import FollowLink, ModelCalled, RunFinished, SeedsRule, SftQuery, StepTaken
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, EventStore
 from projections.rewards import REWARDS
@@ -142,7 +142,7 @@ def test_a_policy_solves_a_task_from_the_view_and_every_call_is_in_the_log(
 ) -> None:
     (job,), store, blobs = jobs([seed], temperature_micro=700_000), a_store(), MemoryBlobs()
     with model(host) as asked:
-        played = rollout(job, store, blobs, Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked)))
+        played = rollout(job, store, blobs, Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked)))
     found = events(store, job.run)
     assert found[0].executor == "policy"
     steps = 10
@@ -189,7 +189,7 @@ def test_siblings_draw_with_seeds_of_their_own_and_side_by_side_as_one_by_one(
     def all_of(max_parallel: int) -> dict[str, Any]:
         store, blobs = a_store(), MemoryBlobs()
         with model(host) as asked:
-            means = Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked))
+            means = Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked))
             calls = [Call(job) for job in todo]
             done = Dispatch(calls, lambda job, _: rollout(job, store, blobs, means), max_parallel=max_parallel)
             assert [each.ending for each in done.results()] == ["played"] * len(todo)
@@ -212,7 +212,7 @@ def test_a_model_that_does_not_answer_makes_a_run_missing(client: EnvClient, hos
     host.answer = overloaded
     (job,), store = jobs([CANONICAL_SEED]), a_store()
     with model(host) as asked:
-        rollout(job, store, MemoryBlobs(), Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked)))
+        rollout(job, store, MemoryBlobs(), Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked)))
     assert [event.type for event in events(store, job.run)] == ["RunStarted", "RunMissing"]
     assert events(store, job.run)[-1].reason == "model_down"
 
@@ -221,7 +221,7 @@ def test_a_model_that_talks_nonsense_makes_a_run_that_failed(client: EnvClient, 
     host.answer = lambda _: "Let me think."
     (job,), store = jobs([CANONICAL_SEED]), a_store()
     with model(host) as asked:
-        rollout(job, store, MemoryBlobs(), Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked)))
+        rollout(job, store, MemoryBlobs(), Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked)))
     found = events(store, job.run)
     assert [event.type for event in found[2:]] == ["ModelCalled", "ModelCalled", "RunFinished", "RewardGraded"]
     assert (found[-2].status, found[-1].passed, found[-1].score) == ("halted", False, 0)
@@ -235,7 +235,7 @@ def test_the_progress_of_a_policy_counts_against_the_steps_that_it_was_allowed(
     host.answer = lambda _: next(answers, "Let me think.")
     (job,), store = jobs([CANONICAL_SEED]), a_store()
     with model(host) as asked:
-        rollout(job, store, MemoryBlobs(), Means(client, BOOK, PromotionRule(), stopwatch, PolicyExecutor(asked)))
+        rollout(job, store, MemoryBlobs(), Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked)))
     found = events(store, job.run)
     finished = next(event for event in found if isinstance(event, RunFinished))
     steps = [event for event in found if isinstance(event, StepTaken)]
@@ -259,7 +259,7 @@ def watched(
             look=(lambda instance, since: read_mutations(client, instance, since)) if has_record else None,
             by_model=ModelVerifier(asked),
         )
-        rollout(job, store, blobs, Means(client, BOOK, PromotionRule(), stopwatch, executor, watch))
+        rollout(job, store, blobs, Means(client, BOOK, SeedsRule(), stopwatch, executor, watch))
     return store, blobs, job
 
 

@@ -24,7 +24,7 @@ from api.house import House
 from api.loop import Controller
 from api.regrading import ended, regrade_runs
 from eventlog.blobs import Blob
-from eventlog.events import AnyEvent, RewardGraded, SftQuery
+from eventlog.events import AnyEvent, RewardGraded, SeedsRule, SftQuery
 from eventlog.keys import FolderKeys
 from eventlog.store import Append
 from projections.contamination import contaminated_runs
@@ -181,7 +181,7 @@ class Astray(EnvClient):
 def contaminated_house(empty_house: House) -> House:
     """Two rounds of three siblings each, whose third, the treated one, began from another seed's state."""
     admitted(empty_house.store, "marketplace")
-    course = Course(seeds_per_round=2, siblings=3, max_rounds=2, max_parallel=2)
+    course = Course(seeds_per_round=2, siblings=3, max_rounds=2, max_parallel=2, rule=SeedsRule())
     with local_site("marketplace") as site, Astray(site.admin_url, site.admin_token) as client:
         Controller(empty_house, client, site.name, course, Quiet()).run()
     return empty_house

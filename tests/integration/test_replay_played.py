@@ -15,7 +15,7 @@ from api.loop import Controller
 from api.replaying import replayed
 from api.whatif.compose import if_reward, if_rule
 from api.whatif.definitions import reward_in_force, rule_in_force
-from eventlog.events import PromotionRule
+from eventlog.events import PromotionRule, SeedsRule
 from projections.difference import difference
 from projections.runs import RUNS
 from tests.admitted import admitted
@@ -23,7 +23,12 @@ from tests.admitted import admitted
 from .test_evaluate import Watching
 
 COURSE = Course(
-    seeds_per_round=6, visible_seeds=(9_000,), sealed_seeds=tuple(range(10_000, 10_005)), max_rounds=6, max_parallel=4
+    seeds_per_round=6,
+    visible_seeds=(9_000,),
+    sealed_seeds=tuple(range(10_000, 10_005)),
+    max_rounds=6,
+    max_parallel=4,
+    rule=SeedsRule(),
 )
 
 
@@ -52,7 +57,7 @@ def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_
         return if_rule(house.store, house.blobs, house.views, rule, head).is_empty
 
     assert ruled(rule_in_force(house.store, head))
-    assert not ruled(PromotionRule(wins_to_promote=1_000))
+    assert not ruled(SeedsRule(wins_to_promote=1_000))
     assert if_reward(house.store, house.blobs, house.views, reward_in_force(house.store, head), head).is_empty
     changed = difference(house.views(views.upto), views)
     assert changed.is_empty

@@ -12,11 +12,11 @@ from eventlog.events import (
     ChampionPointed,
     EvaluationOpened,
     PriceBookSet,
-    PromotionRule,
     ReplaceUrl,
     RewriteProposed,
     RewriteWon,
     Rules,
+    SeedsRule,
 )
 from tests.conftest import Database, house_on
 
@@ -40,7 +40,7 @@ def propose(house: House, rewrite: str) -> None:
         rewrite=rewrite,
         anchor=Anchor(type="navigate", intent="open", content=NO_DIGEST),
         change=ReplaceUrl(url="/b"),
-        rule=PromotionRule(),
+        rule=SeedsRule(),
         run="r1",
         source="page_links",
         confidence=1,

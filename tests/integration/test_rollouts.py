@@ -28,14 +28,15 @@ from agents.rollouts.play import Job, Means, Played, play, started
 from agents.rollouts.record import TRIES, abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
+from agents.rollouts.trials import Tryable
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import ArmRun, FollowLink, PromotionRule, RewardGraded, RunFinished, RunMissing, RunStarted
+from eventlog.events import ArmRun, FollowLink, RewardGraded, RunFinished, RunMissing, RunStarted, SeedsRule
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
-from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
+from tests.unit.test_agent_samples import BOOK, EMPTY, EVERY_GROUP, a_store, views
 
 MADE = templates({task.task_id: task.instruction for task in TASKS})
 BY_ID = {template.template_id: template for template in MADE}
@@ -45,7 +46,7 @@ FIX = Piece(rewrite_id(anchor_of(OPEN), FOLLOW), anchor_of(OPEN), FOLLOW, 0, 750
 CANONICAL_SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
 DRIFTED_SEED = next(seed for seed in range(9) if family_of(seed) is not CANONICAL)
 SEALED_SEED = next(seed for seed in range(10_000, 10_009) if family_of(seed) is not CANONICAL)
-RULE = PromotionRule()
+RULE = SeedsRule()
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,9 @@ def dispatched(todo: Sequence[Job], work: Callable[[Job], Played], max_parallel:
 
 def jobs(seeds: Sequence[int], siblings: int = 1, candidate: Piece | None = None) -> list[Job]:
     """A sweep's jobs in order; where there is a candidate, the last siblings carry it."""
-    names = () if candidate is None else (candidate.piece,)
-    event = planned(SeedSweep("s1", MADE, seeds, siblings), "marketplace", EMPTY, rng_seed=7, candidates=names)
+    tried = () if candidate is None else (Tryable(candidate, 0),)
+    sweep = SeedSweep("s1", MADE, seeds, siblings)
+    event = planned(sweep, "marketplace", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
     return [
         Job(
             spec=spec,

@@ -27,7 +27,7 @@ from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from tests.conftest import Database
 
-COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "run", "--json"]
+COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "run", "--rule", "seeds", "--json"]
 
 
 @pytest.fixture

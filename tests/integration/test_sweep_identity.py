@@ -15,7 +15,7 @@ from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import PromotionRule
+from eventlog.events import SeedsRule
 from tests.integration.test_rollouts import outcome
 from tests.unit.test_agent_samples import BOOK, a_store
 
@@ -56,7 +56,7 @@ def test_two_hundred_siblings_sixteen_at_a_time_three_times_end_alike() -> None:
             store, blobs = a_store(), MemoryBlobs()
 
             def work(job: Job) -> Played:
-                return rollout(job, store, blobs, Means(clients[job.environment], BOOK, PromotionRule(), stopwatch))
+                return rollout(job, store, blobs, Means(clients[job.environment], BOOK, SeedsRule(), stopwatch))
 
             ended = Dispatch([Call(job) for job in todo], lambda job, _: work(job), max_parallel=16).outcomes()
             return {each.call.work.run: outcome(each.result) for each in ended if each.result is not None}

@@ -10,6 +10,7 @@ import httpx2
 from agents.envs.pages import Session
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, rewrite_id
+from agents.rollouts.trials import Tryable
 from eventlog.events import (
     Anchor,
     AnyEvent,
@@ -22,10 +23,12 @@ from eventlog.events import (
     RunFinished,
     RunMissing,
     RunStarted,
+    SeedsRule,
     Spec,
     Step,
     TaskSpec,
     Template,
+    Trials,
     Usage,
 )
 from eventlog.memory import MemoryStore
@@ -58,6 +61,17 @@ def views(store: EventStore) -> ReplayedViews:
 
 def page(body: str, status: int = 200) -> httpx2.Response:
     return httpx2.Response(status, html=f"<html><body>{body}</body></html>")
+
+
+EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
+
+
+def tryables(*names: str, controls: int = 0, step: Step = OPEN) -> tuple[Tryable, ...]:
+    """Pieces that open another address at a step, by name."""
+    return tuple(
+        Tryable(Piece(name, anchor_of(step), ReplaceUrl(url=f"/{name}"), wins=0, confidence=0), controls)
+        for name in names
+    )
 
 
 def session(answers: Mapping[str, httpx2.Response | str] | Answer) -> Session:
@@ -135,7 +149,7 @@ def propose(
         rewrite=rewrite,
         anchor=anchor or anchor_of(OPEN),
         change=ReplaceUrl(url=f"/{rewrite}"),
-        rule=rule or PromotionRule(),
+        rule=rule or SeedsRule(),
         run="run",
         source="page_links",
         confidence=500_000,

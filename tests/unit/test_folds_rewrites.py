@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.events import AnyEvent
+from eventlog.events import AnyEvent, SeedsRule
 from projections.rewrites import REWRITES, RewriteState, is_cold
 from tests.golden.test_golden_samples import sample
 
@@ -81,7 +82,7 @@ def test_rewrites_do_not_share_a_record() -> None:
 
 
 def test_only_a_promoted_rewrite_grows_cold_and_only_past_its_days() -> None:
-    days = int(after("").rule["cold_after_days"])
+    days = SeedsRule().cold_after_days
     promoted, last = after("WWW"), DAWN + timedelta(minutes=3)
     assert not is_cold(promoted, last + timedelta(days=days))
     assert is_cold(promoted, last + timedelta(days=days, microseconds=1))
@@ -97,7 +98,11 @@ def test_a_cold_rewrite_is_warm_again_from_its_next_use_on() -> None:
 
 def test_a_proposal_is_kept_as_it_was_made() -> None:
     state, event = after("WL"), PROPOSED.model_dump(mode="json")
-    assert (state.anchor, state.change, state.rule) == (event["anchor"], event["change"], event["rule"])
+    assert (state.anchor, state.change, msgspec.to_builtins(state.rule)) == (
+        event["anchor"],
+        event["change"],
+        event["rule"],
+    )
     assert (state.source, state.confidence, state.proposed_by) == (event["source"], event["confidence"], event["run"])
 
 

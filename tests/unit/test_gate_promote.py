@@ -10,12 +10,12 @@ from eventlog.events import (
     Artifact,
     ChampionPointed,
     MemoryQuarantined,
-    PromotionRule,
     ReplaceUrl,
     RewriteLost,
     RewriteProposed,
     RewriteWon,
     Rules,
+    SeedsRule,
     Verdict,
     VerdictReached,
 )
@@ -41,7 +41,7 @@ from tests.unit.test_gate_samples import EVALUATION, HALF, ZERO, an_arm, artifac
 
 FROZEN = benchmark(sealed=8)
 OLD, NEW = artifact(0), artifact(9)
-RULE = PromotionRule(wins_to_promote=1, losses_to_demote=1)
+RULE = SeedsRule(wins_to_promote=1, losses_to_demote=1)
 
 
 def a_store(*artifacts: Artifact) -> MemoryStore:

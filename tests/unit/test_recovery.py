@@ -20,7 +20,7 @@ from agents.learning import recovery
 from agents.learning.recovery import MOST_PROPOSALS, Proposal, propose, related_links, transforms
 from agents.plans import anchor_of, rewrite_id
 from agents.rollouts import tasks
-from eventlog.events import FollowLink, PromotionRule, ReplaceUrl, Step
+from eventlog.events import FollowLink, ReplaceUrl, SeedsRule, Step
 from tests.unit.test_agent_samples import OPEN, ROOT, page, session
 
 SELECT = Step(type="select_option", intent="choose the make", label="Make", value="Yamaha")
@@ -50,7 +50,7 @@ def test_a_link_that_shares_words_with_the_step_is_proposed_by_its_text_and_by_i
 
 
 def test_a_proposal_is_a_fact_with_the_rule_that_decides_it() -> None:
-    rule = PromotionRule(wins_to_promote=5)
+    rule = SeedsRule(wins_to_promote=5)
     event = proposed(SITE)[0].event("run-1", rule)
     assert (event.run, event.rule, event.confidence) == ("run-1", rule, 750_000)
     assert event.rewrite == rewrite_id(anchor_of(OPEN), FollowLink(page="/", label="Boats for sale"))

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.rollouts import trials
 from agents.rollouts.errors import BadSweep, BenchmarkInstance
-from agents.rollouts.sweep import SeedSweep, planned, treat
+from agents.rollouts.sweep import SeedSweep, planned
 from api.decide import Course, fresh_seeds
 from eventlog.events import Spec, SweepPlanned
-from tests.unit.test_agent_samples import EMPTY, template
+from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, template, tryables
 
 TEMPLATES = (template("t1"), template("t2"))
 CANDIDATES = ["rw-a", "rw-b", "rw-c"]
+
+
+def treat(specs: Sequence[Spec], names: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
+    """Every group treated, with pieces that fit every plan and ask for no controls."""
+    return trials.treat(specs, TEMPLATES, tryables(*names), (), EVERY_GROUP, rng_seed)
 
 
 def sweep(seeds: int, siblings: int = 2) -> tuple[Spec, ...]:
@@ -90,7 +97,8 @@ def test_without_candidates_or_siblings_nobody_is_treated() -> None:
 
 
 def test_a_planned_sweep_pins_its_artifact_templates_and_draw() -> None:
-    event = planned(SeedSweep("s1", TEMPLATES, [1, 2], 2), "shop", EMPTY, rng_seed=7, candidates=CANDIDATES)
+    generator, tried = SeedSweep("s1", TEMPLATES, [1, 2], 2), tryables(*CANDIDATES)
+    event = planned(generator, "shop", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
     assert (event.sweep, event.environment, event.artifact, event.rng_seed) == ("s1", "shop", EMPTY, 7)
     assert event.templates == TEMPLATES
     assert event.specs == treat(SeedSweep("s1", TEMPLATES, [1, 2], 2).specs(), CANDIDATES, 7)

@@ -29,12 +29,20 @@ from api.whatif.definitions import (
 )
 from api.whatif.report import WhatIf, Worth
 from api.whatif.revalue import revalue
-from eventlog.events import ChampionPointed, FrozenModel, PromotionRule, RewardGraded, SweepPlanned
+from eventlog.events import (
+    ChampionPointed,
+    FrozenModel,
+    PairedRule,
+    PromotionRule,
+    RewardGraded,
+    SeedsRule,
+    SweepPlanned,
+)
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
 from projections.moves import Turn
 from tests.golden.test_golden_samples import golden_log
-from tests.unit.test_agent_samples import EMPTY, a_store, add, decide_rewrite, propose, template
+from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, a_store, add, decide_rewrite, propose, template, tryables
 from tests.unit.test_time_samples import GOLDEN_STORE, golden_blobs, views_of
 
 HEAD = Position(652)
@@ -65,7 +73,7 @@ def test_under_what_was_in_force_the_report_is_empty(upto: int) -> None:
     assert ruled(rule_in_force(GOLDEN_STORE, at), at).is_empty
     assert rewarded(reward_in_force(GOLDEN_STORE, at), at).is_empty
     assert rewarded(RewardDefinition(), at).is_empty
-    said = list(told(ruled(PromotionRule(), at)))
+    said = list(told(ruled(SeedsRule(), at)))
     assert said[1:] == ["Nothing would differ: this says what the rule in force said."]
 
 
@@ -82,7 +90,7 @@ def test_a_reward_of_someone_else_that_follows_no_formula_stays_as_it_was() -> N
 
 
 def test_two_wins_would_have_promoted_at_the_second_win() -> None:
-    (found,) = ruled(PromotionRule(wins_to_promote=2)).rewrites
+    (found,) = ruled(SeedsRule(wins_to_promote=2)).rewrites
     assert found.rewrite == FIX
     assert found.actual == (Turn(10, "candidate", 0, 0), Turn(386, "promoted", 3, 0), Turn(652, "quarantined", 4, 0))
     assert found.would == (Turn(10, "candidate", 0, 0), Turn(385, "promoted", 2, 0), Turn(652, "quarantined", 4, 0))
@@ -90,7 +98,7 @@ def test_two_wins_would_have_promoted_at_the_second_win() -> None:
 
 
 def test_a_rule_that_never_promotes_leaves_the_challenger_unplayed() -> None:
-    found = ruled(PromotionRule(wins_to_promote=5))
+    found = ruled(SeedsRule(wins_to_promote=5))
     assert [(item.rewrite, item.would[-1].status) for item in found.rewrites] == [(FIX, "quarantined")]
     assert len(found.unplayed) == 12
     assert {(item.of, item.applied, item.would_apply) for item in found.unplayed} == {("eval-1", (FIX,), ())}
@@ -112,7 +120,8 @@ def a_history(*outcomes: bool, learns: bool = True) -> MemoryStore:
         "marketplace",
         artifact,
         rng_seed=7,
-        candidates=() if holds_it or not learns else ("rw-a",),
+        candidates=() if holds_it else tryables("rw-a"),
+        trials=EVERY_GROUP if learns else None,
         learns=learns,
     )
     add(store, "sweep/s1", sweep)
@@ -126,7 +135,7 @@ def asked_of(store: MemoryStore, rule: PromotionRule) -> WhatIf:
 def test_a_sweep_whose_memory_would_have_held_more_was_not_played() -> None:
     """After two wins the rewrite is on trial; promoted, it would be in both siblings, and on trial in none."""
     store = a_history(True, True)
-    found = asked_of(store, PromotionRule(wins_to_promote=2))
+    found = asked_of(store, SeedsRule(wins_to_promote=2))
     assert [(item.would[-1].since, item.would[-1].status) for item in found.rewrites] == [(4, "promoted")]
     assert [(item.run, item.applied, item.would_apply) for item in found.unplayed] == [
         ("s1__t1__seed3__s0", (), ("rw-a",)),
@@ -136,7 +145,7 @@ def test_a_sweep_whose_memory_would_have_held_more_was_not_played() -> None:
 def test_a_sweep_whose_memory_would_have_held_less_was_not_played() -> None:
     """Promoted, it is in both siblings; on trial, it would be in the last one alone, which would be played the same."""
     store = a_history(True, True, True)
-    found = asked_of(store, PromotionRule(wins_to_promote=4))
+    found = asked_of(store, SeedsRule(wins_to_promote=4))
     assert [(item.run, item.applied, item.would_apply) for item in found.unplayed] == [
         ("s1__t1__seed3__s0", ("rw-a",), ()),
     ]
@@ -144,7 +153,7 @@ def test_a_sweep_whose_memory_would_have_held_less_was_not_played() -> None:
 
 def test_no_candidate_would_have_been_drawn_for_a_sweep_that_does_not_learn() -> None:
     store = a_history(True, True, True, learns=False)
-    found = asked_of(store, PromotionRule(wins_to_promote=4)).unplayed
+    found = asked_of(store, SeedsRule(wins_to_promote=4)).unplayed
     assert [item.run for item in found] == ["s1__t1__seed3__s0", "s1__t1__seed3__s1"]
 
 
@@ -152,19 +161,19 @@ def test_no_candidate_would_have_been_drawn_for_siblings_that_were_added_later()
     store = a_history(True, True, True)
     (first,) = (item.event for item in store.read(stream="sweep/s1") if isinstance(item.event, SweepPlanned))
     add(store, "sweep/s1", first.model_copy(update={"specs": extended("s1", first.templates, first.specs, 4)}))
-    found = asked_of(store, PromotionRule(wins_to_promote=4)).unplayed
+    found = asked_of(store, SeedsRule(wins_to_promote=4)).unplayed
     assert [item.run for item in found] == [f"s1__t1__seed3__s{index}" for index in (0, 2, 3)]
 
 
 def test_a_softer_rule_on_losses_keeps_what_was_demoted() -> None:
     store = a_history(True, True, True, False, False)
-    (found,) = asked_of(store, PromotionRule(losses_to_demote=3)).rewrites
+    (found,) = asked_of(store, SeedsRule(losses_to_demote=3)).rewrites
     assert [turn.status for turn in found.actual] == ["candidate", "promoted", "demoted"]
     assert [turn.status for turn in found.would] == ["candidate", "promoted"]
 
 
 def test_a_rule_over_a_quarantine_keeps_the_quarantine() -> None:
-    found = {item.rewrite: item.would for item in ruled(PromotionRule(wins_to_promote=1)).rewrites}
+    found = {item.rewrite: item.would for item in ruled(SeedsRule(wins_to_promote=1)).rewrites}
     assert found[FIX][-1] == Turn(652, "quarantined", 4, 0)
 
 
@@ -317,21 +326,22 @@ def test_a_verifier_that_nobody_knows_is_refused() -> None:
 @pytest.mark.parametrize(
     "definition",
     [
-        PromotionRule(wins_to_promote=7),
+        SeedsRule(wins_to_promote=7),
+        PairedRule(looks=(5, 9), least_v=12),
         RewardDefinition(
             lambda_per_dollar=-5,
             version='or"acle',
             prices=Prices(per_action=1, per_second=2, per_thousand_input_tokens=3, per_thousand_output_tokens=4),
         ),
     ],
-    ids=["rule", "reward"],
+    ids=["seeds", "paired", "reward"],
 )
 @pytest.mark.parametrize("ending", ["toml", "json"])
 def test_what_is_printed_reads_back_as_itself(definition: FrozenModel, ending: str, tmp_path: Path) -> None:
     file = tmp_path / f"asked.{ending}"
     plain = definition.model_dump(mode="json", exclude_none=True)
     file.write_text(as_toml(definition) if ending == "toml" else json.dumps(plain))
-    assert (read_rule(file) if isinstance(definition, PromotionRule) else read_reward(file)) == definition
+    assert (read_rule(file) if isinstance(definition, SeedsRule | PairedRule) else read_reward(file)) == definition
 
 
 @pytest.mark.parametrize(
@@ -363,11 +373,11 @@ def test_a_file_that_is_no_rule_says_where_and_what_is_expected(
 
 def test_the_rule_in_force_is_that_of_the_newest_proposal() -> None:
     store = a_store()
-    assert rule_in_force(store, store.head()) == PromotionRule()
-    propose(store, "rw-a", rule=PromotionRule(wins_to_promote=9))
-    propose(store, "rw-b", rule=PromotionRule(wins_to_promote=4))
-    assert rule_in_force(store, store.head()).wins_to_promote == 4
-    assert rule_in_force(store, Position(1)).wins_to_promote == 9
+    assert rule_in_force(store, store.head()) == PairedRule()
+    propose(store, "rw-a", rule=SeedsRule(wins_to_promote=9))
+    propose(store, "rw-b", rule=SeedsRule(wins_to_promote=4))
+    assert rule_in_force(store, store.head()) == SeedsRule(wins_to_promote=4)
+    assert rule_in_force(store, Position(1)) == SeedsRule(wins_to_promote=9)
 
 
 def test_a_report_names_a_few_and_says_how_many_more() -> None:

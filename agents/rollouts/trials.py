@@ -1,0 +1,81 @@
+"""Which sibling of a group tries which piece of memory: drawn by seed and group, never chosen. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from eventlog.events import Spec, Template, Trials
+
+from ..plans import Piece, anchor_of, apply_overlay
+
+_WHOLE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tryable:
+    """A piece that a sibling may try, and how many untreated siblings its rule compares that one with."""
+
+    piece: Piece
+    controls: int
+
+
+def treat(
+    specs: Sequence[Spec],
+    templates: Iterable[Template],
+    candidates: Collection[Tryable],
+    promoted: Collection[Tryable],
+    trials: Trials,
+    rng_seed: int,
+) -> tuple[Spec, ...]:
+    """Have the last sibling of some groups try exactly one piece; all others play the artifact as it is.
+
+    A share of the groups is treated with a candidate, another does without a promoted piece. Only a piece that changes
+    the group's plan is drawn, and only where the group has as many other siblings as its rule asks.
+    """
+    plans = {template.template_id: template.plan_steps for template in templates}
+    memory = [each.piece for each in promoted]
+    applied = {name: {item.piece for item in apply_overlay(plan, memory).applied} for name, plan in plans.items()}
+    anchors = {name: [anchor_of(step) for step in plan] for name, plan in plans.items()}
+
+    def drawn(group: str, template: str, others: int) -> dict[str, str]:
+        place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
+        if place < trials.treated_micro:
+            kind, fitting = "candidate", [each for each in candidates if each.piece.anchor in anchors[template]]
+        elif place < trials.treated_micro + trials.withheld_micro:
+            kind, fitting = "withheld", [each for each in promoted if each.piece.piece in applied[template]]
+        else:
+            return {}
+        names = sorted(each.piece.piece for each in fitting if others >= max(1, each.controls))
+        return {kind: _one(names, rng_seed, group)} if names else {}
+
+    return _given(specs, drawn)
+
+
+def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
+    """How sweeps without shares were drawn: every group of two or more is treated, with any of the candidates."""
+    names = sorted(candidates)
+
+    def drawn(group: str, _template: str, others: int) -> dict[str, str]:
+        return {"candidate": _one(names, rng_seed, group)} if names and others else {}
+
+    return _given(specs, drawn)
+
+
+def _one(names: Sequence[str], rng_seed: int, group: str) -> str:
+    return random.Random(f"{rng_seed}/{group}").choice(names)  # noqa: S311 a draw, not a secret
+
+
+def _given(specs: Sequence[Spec], drawn: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
+    """The specs with what was drawn for their groups, by the last sibling of each."""
+    sizes = Counter(spec.group_id for spec in specs)
+    last = {spec.group_id: spec.spec_id for spec in specs}
+    return tuple(
+        spec.model_copy(update=drawn(spec.group_id, spec.template, sizes[spec.group_id] - 1))
+        if spec.spec_id == last[spec.group_id]
+        else spec
+        for spec in specs
+    )

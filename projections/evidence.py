@@ -1,0 +1,126 @@
+"""Evidence for one piece of memory: what its trials add up to, and what the rule of its proposal makes of that. Pure.
+
+A trial is one run that differs from m - 1 siblings of its instance by the piece. With w in {0, 1} for that run and s
+successes among all m, U = sum(m*w - s) and V = sum(s*(m - s)): the difference of the run to its siblings in m-ths, and
+the variance that it has where the piece does nothing. Integers only, so that every kind of piece folds by this code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from .projection import State
+
+Judgement = Literal["adopt", "give_up"]
+
+
+class Seeds(State, frozen=True, kw_only=True, tag="seeds", tag_field="name"):
+    """See SeedsRule."""
+
+    wins_to_promote: int
+    losses_to_demote: int
+    cold_after_days: int
+
+
+class Paired(State, frozen=True, kw_only=True, tag="paired", tag_field="name"):
+    """See PairedRule."""
+
+    controls: int
+    looks: tuple[int, ...]
+    least_v: int
+    bound: int
+    wins_in_a_row: int
+    single: tuple[tuple[int, int], ...]
+    single_trials: int
+    cold_after_days: int
+
+
+Rule = Seeds | Paired
+
+
+class Evidence(State, frozen=True, kw_only=True):
+    """Trials in order: `k` of them, `u` and `v` as above, the present run of wins (`streak`) and the `longest`."""
+
+    k: int = 0
+    wins: int = 0
+    control_runs: int = 0
+    control_successes: int = 0
+    u: int = 0
+    v: int = 0
+    streak: int = 0
+    longest: int = 0
+
+    @property
+    def losses(self) -> int:
+        """Trials whose run did not pass."""
+        return self.k - self.wins
+
+
+class Trial(State, frozen=True, kw_only=True):
+    """One trial: whether the run that differed passed, and how many of its controls did."""
+
+    won: bool
+    controls: int
+    successes: int
+
+
+def rule_of(record: dict[str, Any]) -> Rule:
+    """The rule as its event holds it."""
+    found: Rule = msgspec.convert(record, Rule, strict=True)
+    return found
+
+
+def tried(evidence: Evidence, trial: Trial) -> Evidence:
+    """The evidence with one more trial."""
+    w, runs = int(trial.won), trial.controls + 1
+    s = trial.successes + w
+    streak = evidence.streak + 1 if trial.won else 0
+    return replace(
+        evidence,
+        k=evidence.k + 1,
+        wins=evidence.wins + w,
+        control_runs=evidence.control_runs + trial.controls,
+        control_successes=evidence.control_successes + trial.successes,
+        u=evidence.u + runs * w - s,
+        v=evidence.v + s * (runs - s),
+        streak=streak,
+        longest=max(evidence.longest, streak),
+    )
+
+
+def is_trial(rule: Rule, trial: Trial) -> bool:
+    """Whether a trial is one that the rule knows how to count: with as many controls as it asks."""
+    return isinstance(rule, Seeds) or trial.controls == rule.controls
+
+
+def adopted(before: Evidence, rule: Paired, after: Evidence) -> Judgement | None:
+    """What `after`, which has one trial more than `before`, says of adopting a piece; None: try on."""
+    if after.longest >= rule.wins_in_a_row and is_better(before, rule, after):
+        return "adopt"
+    return "give_up" if is_spent(rule, after) else None
+
+
+def is_better(before: Evidence, rule: Paired, after: Evidence) -> bool:
+    """Whether the runs that differed did better than their siblings, as a look says it; between looks it never does."""
+    if rule.controls == 1:
+        won = (after.v + after.u) // 2
+        return after.v > before.v and any(after.v == pairs and won >= least for pairs, least in rule.single)
+    is_look = after.k in rule.looks
+    return is_look and after.u > 0 and after.v >= rule.least_v and after.k * after.u**2 >= rule.bound * after.v
+
+
+def is_spent(rule: Paired, after: Evidence) -> bool:
+    """Whether the last look is past."""
+    if rule.controls > 1:
+        return after.k >= rule.looks[-1]
+    return after.k >= rule.single_trials or after.v >= max((pairs for pairs, _ in rule.single), default=0)
+
+
+def next_look(evidence: Evidence, rule: Paired) -> int | None:
+    """At how many trials the evidence is looked at next; with one control, at how many pairs that differ."""
+    places = [pairs for pairs, _ in rule.single] if rule.controls == 1 else list(rule.looks)
+    reached = evidence.v if rule.controls == 1 else evidence.k
+    return next((place for place in places if place > reached), None)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventlog.events import PairedRule, SeedsRule
+from projections.evidence import (
+    Evidence,
+    Paired,
+    Rule,
+    Trial,
+    adopted,
+    is_better,
+    is_spent,
+    is_trial,
+    next_look,
+    rule_of,
+    tried,
+)
+
+Pair = tuple[bool, int]
+PAIRS = st.tuples(st.booleans(), st.integers(0, 3))
+
+
+def paired(**changes: object) -> Paired:
+    rule: Rule = rule_of(PairedRule.model_validate(changes, strict=False).model_dump(mode="json"))
+    assert isinstance(rule, Paired)
+    return rule
+
+
+RULE = paired()
+SINGLE = paired(controls=1)
+
+
+def after(pairs: Iterable[Pair], rule: Paired = RULE) -> Evidence:
+    found = Evidence()
+    for won, successes in pairs:
+        found = tried(found, Trial(won=won, controls=rule.controls, successes=successes))
+    return found
+
+
+def judged(pairs: Iterable[Pair], rule: Paired = RULE) -> tuple[int, str] | None:
+    """After how many trials something was decided, and what."""
+    before = Evidence()
+    for won, successes in pairs:
+        now = tried(before, Trial(won=won, controls=rule.controls, successes=successes))
+        judgement = adopted(before, rule, now)
+        if judgement is not None:
+            return now.k, judgement
+        before = now
+    return None
+
+
+def test_what_always_fails_without_and_always_works_with_is_adopted_at_the_first_look() -> None:
+    assert judged([(True, 0)] * 50) == (10, "adopt")
+    assert judged([(True, 0)] * 9) is None
+    assert after([(True, 0)] * 10).u == after([(True, 0)] * 10).v == 30
+
+
+def test_one_slip_in_ten_waits_for_the_next_look() -> None:
+    """k * U^2 is 298 * V almost to the unit at ten clean trials, so nothing less will do there."""
+    assert judged([(True, 0)] * 9 + [(True, 1)] + [(True, 0)] * 40) == (20, "adopt")
+
+
+@pytest.mark.parametrize("pair", [(True, 3), (False, 0), (False, 3), (False, 1)])
+def test_what_does_nothing_or_harm_is_given_up_at_the_last_look(pair: Pair) -> None:
+    assert judged([pair] * 60) == (50, "give_up")
+
+
+def test_wins_that_never_came_three_in_a_row_are_not_enough() -> None:
+    pairs = [(True, 0), (True, 0), (False, 0)] * 20
+    assert is_better(after(pairs[:19]), RULE, after(pairs[:20]))
+    assert judged(pairs) == (50, "give_up")
+    assert judged(pairs[:20] + [(True, 0)] * 30) == (30, "adopt")
+
+
+def test_evidence_between_looks_decides_nothing() -> None:
+    pairs = [(True, 0)] * 49
+    looks = {k for k in range(1, 50) if is_better(after(pairs[: k - 1]), RULE, after(pairs[:k]))}
+    assert looks == {10, 20, 30, 40}
+
+
+@given(st.lists(PAIRS, max_size=60))
+def test_u_and_v_are_the_sums_that_the_rule_names(pairs: list[Pair]) -> None:
+    found = after(pairs)
+    all_four = [(int(won), int(won) + successes) for won, successes in pairs]
+    assert found.u == sum(4 * w - s for w, s in all_four)
+    assert found.v == sum(s * (4 - s) for _, s in all_four)
+    assert (found.k, found.wins, found.losses) == (len(pairs), sum(w for w, _ in all_four), len(pairs) - found.wins)
+    assert (found.control_runs, found.control_successes) == (3 * len(pairs), sum(c for _, c in pairs))
+    streaks = "".join("W" if won else " " for won, _ in pairs).split(" ")
+    assert (found.streak, found.longest) == (len(streaks[-1]), max(map(len, streaks)))
+
+
+@given(st.lists(PAIRS, min_size=50, max_size=60))
+def test_every_piece_is_decided_at_a_look_and_at_the_last_one_at_latest(pairs: list[Pair]) -> None:
+    found = judged(pairs)
+    assert found is not None
+    k, judgement = found
+    evidence = after(pairs[:k])
+    meets = evidence.u > 0 and evidence.v >= 30 and evidence.k * evidence.u**2 >= 298 * evidence.v
+    assert k in RULE.looks
+    assert (judgement == "adopt") == (meets and evidence.longest >= 3)
+    assert judgement == "adopt" or k == 50
+
+
+@given(st.lists(PAIRS, max_size=50))
+def test_the_other_way_about_is_the_same_statistic_with_the_sign_reversed(pairs: list[Pair]) -> None:
+    """Where outcomes swap, U changes its sign and V stays: what is better for one is worse for the other."""
+    one, other = after(pairs), after([(not won, 3 - successes) for won, successes in pairs])
+    assert (other.u, other.v) == (-one.u, one.v)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 1)), max_size=120))
+def test_with_one_control_the_pairs_that_differ_are_counted(pairs: list[Pair]) -> None:
+    found = after(pairs, SINGLE)
+    differing = [won for won, control in pairs if won != bool(control)]
+    assert (found.v, (found.v + found.u) // 2) == (len(differing), sum(differing))
+
+
+@pytest.mark.parametrize(("pairs_of", "wins"), PairedRule().single)
+def test_the_table_of_one_control_is_met_exactly(pairs_of: int, wins: int) -> None:
+    lost, won = [(False, 1)] * (pairs_of - wins), [(True, 0)] * wins
+    met = lost + won
+    assert is_better(after(met[:-1], SINGLE), SINGLE, after(met, SINGLE))
+    short = [(False, 1), *lost, *won[1:]]
+    assert not is_better(after(short[:-1], SINGLE), SINGLE, after(short, SINGLE))
+
+
+def test_with_one_control_a_pair_that_does_not_differ_is_no_new_look() -> None:
+    met = [(True, 0)] * 14
+    assert judged(met, SINGLE) == (14, "adopt")
+    assert not is_better(after(met, SINGLE), SINGLE, after([*met, (True, 1)], SINGLE))
+    assert judged([(True, 1)] * 100, SINGLE) == (80, "give_up")
+    assert judged([(False, 1), (True, 0)] * 50, SINGLE) == (43, "give_up")
+
+
+def test_a_trial_has_as_many_controls_as_the_rule_asks() -> None:
+    three, none = Trial(won=True, controls=3, successes=1), Trial(won=True, controls=0, successes=0)
+    seeds = rule_of(SeedsRule().model_dump(mode="json"))
+    assert is_trial(RULE, three)
+    assert not is_trial(RULE, none)
+    assert not is_trial(SINGLE, three)
+    assert is_trial(seeds, none)
+
+
+def test_the_next_look_is_told() -> None:
+    assert [next_look(Evidence(k=k), RULE) for k in (0, 9, 10, 49, 50)] == [10, 10, 20, 50, None]
+    assert next_look(Evidence(k=60, v=14), SINGLE) == 17
+    assert is_spent(RULE, Evidence(k=50))
+    assert not is_spent(RULE, Evidence(k=49))
+
+
+@pytest.mark.parametrize("changes", [{"controls": 0}, {"looks": ()}, {"looks": (20, 10)}, {"looks": (0, 10)}])
+def test_a_rule_that_cannot_be_met_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"expected"):
+        PairedRule.model_validate(changes)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.rollouts.sweep import SeedSweep
+from agents.rollouts.trials import Tryable, treat, treat_all
+from eventlog.events import Spec, Step, Trials
+from tests.unit.test_agent_samples import EVERY_GROUP, template, tryables
+
+OTHER = Step(type="navigate", intent="open the cars page", url="/cars")
+BOATS, CARS = template("boats"), template("cars", (OTHER,))
+TEMPLATES = (BOATS, CARS)
+HALVES = Trials(treated_micro=500_000, withheld_micro=500_000)
+
+
+def sweep(seeds: int, siblings: int = 4) -> tuple[Spec, ...]:
+    return SeedSweep("s1", TEMPLATES, range(seeds), siblings).specs()
+
+
+def tried(specs: tuple[Spec, ...]) -> list[Spec]:
+    return [spec for spec in specs if not spec.is_plain]
+
+
+def test_a_candidate_is_drawn_only_where_it_changes_the_plan() -> None:
+    candidates = (*tryables("rw-boats", controls=3), *tryables("rw-cars", controls=3, step=OTHER))
+    treated = tried(treat(sweep(9), TEMPLATES, candidates, (), EVERY_GROUP, 7))
+    assert Counter((spec.template, spec.candidate) for spec in treated) == {
+        ("boats", "rw-boats"): 9,
+        ("cars", "rw-cars"): 9,
+    }
+
+
+def test_of_two_promoted_pieces_of_one_step_only_the_one_that_applies_is_withheld() -> None:
+    best, second = tryables("rw-a", "rw-b", controls=3)
+    withheld = tried(treat(sweep(30), TEMPLATES, (), (best, second), HALVES, 7))
+    assert {(spec.template, spec.withheld, spec.candidate) for spec in withheld} == {("boats", "rw-a", None)}
+
+
+@pytest.mark.parametrize(("siblings", "is_tried"), [(1, False), (2, False), (3, False), (4, True), (6, True)])
+def test_a_group_without_enough_controls_tries_nothing(siblings: int, is_tried: bool) -> None:
+    given_ = tryables("rw-a", controls=3)
+    for candidates, promoted in ((given_, ()), ((), given_)):
+        assert bool(tried(treat(sweep(9, siblings), TEMPLATES, candidates, promoted, HALVES, 7))) == is_tried
+
+
+def test_the_shares_are_those_of_the_groups() -> None:
+    specs = treat(
+        SeedSweep("s1", (BOATS,), range(1000), 4).specs(),
+        (BOATS,),
+        tryables("rw-a", controls=3),
+        tryables("rw-b", controls=3),
+        Trials(treated_micro=300_000, withheld_micro=100_000),
+        7,
+    )
+    treated = sum(spec.candidate is not None for spec in specs)
+    withheld = sum(spec.withheld is not None for spec in specs)
+    assert 250 <= treated <= 350
+    assert 70 <= withheld <= 130
+
+
+@given(
+    st.integers(1, 8),
+    st.integers(1, 6),
+    st.sets(st.sampled_from("abc")),
+    st.sets(st.sampled_from("xyz")),
+    st.integers(0, 1_000_000),
+    st.integers(0, 99),
+)
+def test_a_group_tries_at_most_one_piece_in_its_last_sibling_and_the_rest_is_as_it_was(
+    seeds: int, siblings: int, candidates: set[str], promoted: set[str], share: int, rng_seed: int
+) -> None:
+    bare, shares = sweep(seeds, siblings), Trials(treated_micro=share, withheld_micro=1_000_000 - share)
+    pieces: list[tuple[Tryable, ...]] = [tryables(*sorted(names), controls=3) for names in (candidates, promoted)]
+    specs = treat(bare, TEMPLATES, pieces[0], pieces[1], shares, rng_seed)
+    assert specs == treat(bare, TEMPLATES, pieces[0][::-1], pieces[1][::-1], shares, rng_seed)
+    assert [spec.model_copy(update={"candidate": None, "withheld": None}) for spec in specs] == list(bare)
+    for spec in tried(specs):
+        assert spec.sibling_index == siblings - 1
+        assert (spec.candidate in candidates) != (spec.withheld in promoted)
+
+
+def test_what_a_group_tries_does_not_hang_on_the_other_groups() -> None:
+    given_ = tryables("rw-a", "rw-b", controls=3), tryables("rw-c", controls=3), HALVES, 7
+    few, many = treat(sweep(5), TEMPLATES, *given_), treat(sweep(20), TEMPLATES, *given_)
+    found = {spec.spec_id: spec for spec in many}
+    assert all(found[spec.spec_id] == spec for spec in few)
+
+
+def test_sweeps_without_shares_were_drawn_from_all_candidates_in_every_group() -> None:
+    specs = treat_all(sweep(30, siblings=2), ["rw-a", "rw-b"], 7)
+    assert len(tried(specs)) == 60
+    assert {spec.candidate for spec in tried(specs)} == {"rw-a", "rw-b"}
+    assert treat_all(sweep(3, siblings=1), ["rw-a"], 7) == sweep(3, siblings=1)
