@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -61,6 +61,9 @@ bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a 
 
 bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what recording costs (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.rollouts $(ARGS)
+
+bench-fast: .venv/.dev ## what the fast loop lets into memory: lost outcomes, planted candidates (ARGS=--quick for a minute of it)
+	@$(BIN)/python -m benchmarks.fast $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

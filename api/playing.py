@@ -60,7 +60,8 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     """Some specs of a sweep, each with all that its run needs to know. Raises BlobMissing, FactMissing."""
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
-    returning = may_return(views.find(REWRITES), datetime.now(UTC)) if sweep.learns else frozenset()
+    states = views.find(REWRITES)
+    returning = may_return(states, datetime.now(UTC)) if sweep.learns else frozenset()
     return [
         Job(
             spec=spec,
@@ -68,7 +69,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             environment=sweep.environment,
             artifact=sweep.artifact,
             pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
-            candidate=None if spec.candidate is None else piece_of(known(views.get(REWRITES, spec.candidate))),
+            candidate=None if spec.candidate is None else piece_of(known(states.get(spec.candidate))),
             arm=None,
             learns=sweep.learns,
             returning=returning,

@@ -54,10 +54,10 @@ def run(
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Timeout = None,
+    *,
     rule: Annotated[
         Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
     ] = Evidence.PAIRED,
-    *,
     verify_steps: Annotated[
         bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
     ] = False,

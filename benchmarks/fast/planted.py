@@ -1,0 +1,136 @@
+"""Planted candidates through the real pipeline: swept, recorded, credited and folded; only the coin is not real."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.play import PLAN, Job, Means, play, started
+from agents.rollouts.sweep import SeedSweep
+from api.house import House
+from api.playing import jobs_of
+from api.settings import Settings
+from api.sweeping import credit, first_facts, plan
+from benchmarks.log.server import Server
+from eventlog.blobs import Blob, PostgresBlobs
+from eventlog.events import PairedRule, Template, Trials
+from eventlog.postgres import PostgresStore
+from eventlog.store import Append
+from projections.benchmarks import BENCHMARKS
+from projections.champions import CHAMPIONS
+from projections.costs import PriceBook
+from projections.groups import GROUPS
+from projections.projector import Projector
+from projections.rewards import REWARDS
+from projections.rewrites import REWRITES
+from projections.runs import RUNS
+
+from .coin import Coin, CoinSite, proposal_of, template_of
+
+SITE = "coin"
+ACTOR = "bench"
+RULE = PairedRule()
+_EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
+_READ = (RUNS, REWARDS, GROUPS, REWRITES, CHAMPIONS, BENCHMARKS)
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One kind of candidate: how many, and how often a run passes without one and with one, in millionths."""
+
+    server: Server
+    base: int
+    cured: int
+    candidates: int
+    seed: int
+
+    @property
+    def project(self) -> str:
+        """A project of its own."""
+        return f"coin_{self.base}_{self.cured}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a cell's candidates, over how many runs and treated runs."""
+
+    cell: Cell
+    statuses: dict[str, int]
+    runs: int
+    treated: int
+
+    @property
+    def promoted(self) -> int:
+        """How many of them were promoted."""
+        return self.statuses.get("promoted", 0)
+
+
+def ended(cell: Cell) -> Ended:
+    """Sweep until every candidate is decided: as many treated runs of each in a sweep as lie between two looks."""
+    cell.server.project(cell.project)
+    engine = cell.server.engine(cell.project)
+    try:
+        store = PostgresStore(engine)
+        house = House(Settings(), engine, store, PostgresBlobs(engine), Projector(engine, _READ, store))
+        first_facts(house)
+        return _swept(house, cell)
+    finally:
+        engine.dispose()
+
+
+def _swept(house: House, cell: Cell) -> Ended:
+    names = _proposed(house, cell)
+    means = _means(cell)
+    runs = treated = before = 0
+    for number, look in enumerate(RULE.looks):
+        views = house.views()
+        left = [names[key] for key, state in views.find(REWRITES).items() if state.status == "candidate"]
+        if not left:
+            break
+        generator = SeedSweep(f"coin-{number}", left, range(before, look), 1 + RULE.controls)
+        sweep = plan(house, views, SITE, generator, rng_seed=cell.seed, trials=_EVERY_GROUP)
+        _record(house, means, jobs_of(house, views, sweep, sweep.specs))
+        credit(house, sweep)
+        runs, treated, before = runs + len(sweep.specs), treated + len(left) * (look - before), look
+    statuses = Counter(state.status for state in house.views().find(REWRITES).values())
+    return Ended(cell, dict(statuses), runs, treated)
+
+
+def _proposed(house: House, cell: Cell) -> dict[str, Template]:
+    """Plant the candidates, each at a task of its own; the tasks by the candidate's name."""
+    found: dict[str, Template] = {}
+    requests = []
+    for number in range(cell.candidates):
+        template = template_of(number)
+        event = proposal_of(template).event(f"planted-{number}", RULE)
+        found[event.rewrite] = template
+        requests.append(Append(f"rewrite/{event.rewrite}", (event,), ACTOR, key=f"propose:{event.rewrite}"))
+    house.store.append(requests)
+    return found
+
+
+def _means(cell: Cell) -> Means:
+    site = CoinSite()
+    book = PriceBook(**DEFAULT_PRICES.model_dump(exclude={"type"}))
+    coin = Coin(site, cell.base, cell.cured, cell.seed)
+    return Means(site, book, RULE, stopwatch=lambda: 0, executor=coin)
+
+
+def _record(house: House, means: Means, jobs: Sequence[Job]) -> None:
+    """Play and record jobs as rollouts are, but many in one append: the clock of the disk is not what is measured."""
+    for place in range(0, len(jobs), _CHUNK):
+        blobs: dict[str, Blob] = {}
+        requests: list[Append] = []
+        for job in jobs[place : place + _CHUNK]:
+            start, plan_blob = started(job, PLAN.name)
+            played = play(job, means)
+            requests += [
+                Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}"),
+                Append(f"run/{job.run}", played.events, ACTOR, key=f"finish:{job.run}"),
+            ]
+            blobs |= {blob.digest: blob for blob in (plan_blob, *played.blobs)}
+        house.blobs.put(list(blobs.values()))
+        house.store.append(requests)

@@ -1,0 +1,52 @@
+"""Writers of their own processes at one rewrite: every outcome that was acknowledged is counted."""
+
+from __future__ import annotations
+
+from multiprocessing import get_context
+
+from benchmarks.log.server import Server
+from eventlog.events import RewriteLost, RewriteWon
+from eventlog.postgres import PostgresStore
+from eventlog.store import Append, Committed
+from projections.projector import Projector
+from projections.rewrites import REWRITES
+from projections.views import at_least
+
+from .coin import proposal_of, template_of
+from .planted import ACTOR, RULE
+
+
+def lost(server: Server, writers: int, outcomes: int) -> int:
+    """How many of the outcomes that so many processes append to one rewrite its record does not have."""
+    project = f"writers_{writers}"
+    server.project(project)
+    engine = server.engine(project)
+    try:
+        store = PostgresStore(engine)
+        event = proposal_of(template_of(0)).event("planted", RULE)
+        store.append([Append(f"rewrite/{event.rewrite}", (event,), ACTOR)])
+        with get_context("spawn").Pool(writers) as pool:
+            tasks = [(server, project, event.rewrite, writer, outcomes) for writer in range(writers)]
+            written = sum(pool.starmap(_write, tasks))
+        state = at_least(Projector(engine, (REWRITES,), store), engine, store).get(REWRITES, event.rewrite)
+        counted = 0 if state is None else state.wins + state.losses
+        return max(written, writers * outcomes) - counted
+    finally:
+        engine.dispose()
+
+
+def _write(server: Server, project: str, rewrite: str, writer: int, outcomes: int) -> int:
+    """Append outcomes one by one, as they come; how many were committed."""
+    engine = server.engine(project, pool_size=1)
+    try:
+        store, committed = PostgresStore(engine), 0
+        for number in range(outcomes):
+            run = f"w{writer}-{number}"
+            kind = RewriteWon if (writer + number) % 2 else RewriteLost
+            controls = tuple(f"{run}-{index}" for index in range(RULE.controls))
+            event = kind(rewrite=rewrite, run=run, control_runs=controls, control_successes=number % 4)
+            (outcome,) = store.append([Append(f"rewrite/{rewrite}", (event,), ACTOR, key=f"credit:{run}")])
+            committed += isinstance(outcome, Committed)
+        return committed
+    finally:
+        engine.dispose()
