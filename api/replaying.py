@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.executors import plan as plan_executor
-from agents.learning.memory import forget_everything, piece_of, pieces_from, remember
+from agents.learning.memory import REMADE, forget_everything, piece_of, pieces_from, remember
 from agents.plans import Overlaid, apply_overlay, plan_from
 from agents.rollouts.replay import Recording, Replayed, erased, replay
 from eventlog.blobs import BlobStore
@@ -110,7 +110,7 @@ def template_of(store: EventStore, started: RunStarted, upto: Position) -> Templ
 def _memory(views_at: ViewsAt, started: RunStarted) -> str | None:
     """The digest that the run's memory folds to now; None where folds of other versions made it."""
     memory = started.artifact.memory
-    if memory.folds != {REWRITES.name: REWRITES.version}:
+    if memory.folds not in REMADE:
         return None
     if memory.upto == 0:
         return forget_everything(started.artifact.weights)[0].memory.digest

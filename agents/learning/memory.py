@@ -18,6 +18,8 @@ from ..plans import Piece
 
 MEDIA_TYPE = "application/vnd.flywheel.memory+json"
 _FOLDS = {REWRITES.name: REWRITES.version}
+REMADE = tuple({REWRITES.name: version} for version in (1, REWRITES.version))
+"""Versions of folds whose memory is made again to the same bytes: 2 decides by the seeds' rule as 1 did."""
 _CHANGE: TypeAdapter[Change] = TypeAdapter(Change)
 
 
