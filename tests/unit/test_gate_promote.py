@@ -91,7 +91,7 @@ def propose(store: EventStore, rewrite: str) -> Position:
         anchor=anchor,
         change=ReplaceUrl(url="/new"),
         rule=RULE,
-        run="r",
+        run="proposer",
         source="page_links",
         confidence=HALF,
     )
