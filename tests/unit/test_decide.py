@@ -11,12 +11,15 @@ from agents.rewards import graded
 from agents.rollouts.play import PLAN
 from api.decide import Course, Next, benchmark_name, champion, decide, ended, known, prices, unended
 from api.errors import FactMissing
-from api.sweeping import rounds_of
+from api.sweeping import rounds_of, siblings_for_trials
 from eventlog.events import (
     Artifact,
     ChampionPointed,
     MemoryQuarantined,
+    PairedRule,
+    PromotionRule,
     Rules,
+    SeedsRule,
     Spec,
     SweepPlanned,
     Usage,
@@ -27,6 +30,7 @@ from eventlog.store import Append
 from gate.benchmark import freeze
 from gate.judge import judge
 from gate.promote import open_evaluation
+from projections.rewrites import REWRITES
 from tests.unit.test_agent_samples import (
     BOOK,
     EMPTY,
@@ -105,10 +109,18 @@ def decided(
     rounds: int = 0,
     course: Course | None = None,
     executor: Executor = PLAN,
+    without: Sequence[str] = (),
 ) -> Next:
     last = (rounds_of(store, SITE) or [None])[-1]
     return decide(
-        views(store), sweeps, rounds=rounds, course=course or Course(), site=SITE, last=last, executor=executor
+        views(store),
+        sweeps,
+        rounds=rounds,
+        course=course or Course(),
+        site=SITE,
+        last=last,
+        executor=executor,
+        without=without,
     )
 
 
@@ -189,6 +201,27 @@ def test_a_candidate_is_not_judged_before_it_is_promoted() -> None:
     propose(store, "rw-a")
     decide_rewrite(store, "rw-a", True, True)
     assert decided(store).what == "plan_sweep"
+
+
+def test_what_is_cold_enters_no_challenger() -> None:
+    store, _challenger = promoted()
+    (held,) = views(store).find(REWRITES)
+    assert decided(store).what == "open_evaluation"
+    assert decided(store, without=[held]).what == "plan_sweep"
+
+
+@pytest.mark.parametrize(
+    ("rules", "siblings"),
+    [((), 2), ((SeedsRule(),), 2), ((PairedRule(),), 4), ((SeedsRule(), PairedRule(), PairedRule(controls=1)), 4)],
+)
+def test_a_round_has_as_many_siblings_as_the_rules_of_what_is_on_trial_ask(
+    rules: tuple[PromotionRule, ...], siblings: int
+) -> None:
+    store = a_log()
+    for number, rule in enumerate(rules):
+        propose(store, f"rw-{number}", rule=rule)
+    assert siblings_for_trials(views(store), Course().siblings) == siblings
+    assert siblings_for_trials(views(store), 9) == 9
 
 
 @pytest.mark.parametrize("decision", ["hold", "promote"])

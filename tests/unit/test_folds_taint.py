@@ -154,6 +154,14 @@ def test_what_was_learned_from_runs_is_listed_at_first_order_and_what_came_after
     assert tainted(found, ["r2"], lambda _dataset, _runs: False).rewrites == ("credited",)
 
 
+def test_a_trial_of_a_withheld_rewrite_teaches_from_its_run_and_its_controls() -> None:
+    trial = sample("PieceTried", piece="withheld", kind="rewrite", run="r1", control_runs=["r2"])
+    hint = sample("PieceTried", piece="hint", kind="hint", run="r1", control_runs=["r2"])
+    found = views(started("r1"), started("r2"), trial, hint)
+    for run in ("r1", "r2"):
+        assert tainted(found, [run], lambda _dataset, _runs: False).rewrites == ("withheld",)
+
+
 def test_an_evaluation_without_a_verdict_taints_no_champion() -> None:
     arm = {"evaluation": "e1", "benchmark": "b", "arm": "champion", "repeat": 0, "is_sealed": True}
     found = views(started("r1", arm=arm), sample("EvaluationOpened", evaluation="e1"), pointed("e1"))

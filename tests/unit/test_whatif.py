@@ -40,9 +40,11 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
+from projections.counterfactual import under_rewards
 from projections.moves import Turn
-from tests.golden.test_golden_samples import golden_log
+from tests.golden.test_golden_samples import golden_log, sample
 from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, a_store, add, decide_rewrite, propose, template, tryables
+from tests.unit.test_folds_samples import told as log_of
 from tests.unit.test_time_samples import GOLDEN_STORE, golden_blobs, views_of
 
 HEAD = Position(652)
@@ -221,6 +223,23 @@ def test_other_prices_make_costs_again_from_usage_and_the_verdict_from_costs() -
     assert figures["challenger cost"] == (reached.challenger.cost, 10_500_000)
     assert figures["champion compared_cost"] == (reached.champion.compared_cost, 1_900_000)
     assert found.champion is None
+
+
+def test_trials_come_to_what_their_runs_would_have_come_to() -> None:
+    runs = {"run": "r", "control_runs": ["a", "b", "c"], "control_successes": 1}
+    trials = [
+        sample("RewriteWon", rewrite="w", **runs),
+        sample("RewriteLost", rewrite="w", **runs),
+        sample("PieceTried", won=True, **runs),
+    ]
+    mapping = under_rewards({}, {"r": False, "a": False, "b": True, "elsewhere": True})
+    lost = trials[1].model_dump() | {"control_successes": 1}
+    found = [mapping(recorded) for recorded in log_of(*trials)]
+    plain = [None if item is None else item.event.model_dump() for item in found]
+    assert plain == [lost, lost, trials[2].model_dump() | {"won": False}]
+    (turned,) = [under_rewards({}, {"c": True})(recorded) for recorded in log_of(trials[0])]
+    assert turned is not None
+    assert turned.event == trials[0].model_copy(update={"control_successes": 2})
 
 
 def test_a_pass_mark_of_zero_turns_losses_into_wins_and_the_verdict_with_them() -> None:
