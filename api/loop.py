@@ -5,7 +5,7 @@ What is next is read from the log alone, so a killed process resumes where the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
@@ -169,11 +169,11 @@ class Controller:
         return SeedSweep(name, found, fresh_seeds(before, course), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
-        before = views.find(REWRITES).keys()
+        before = {key: state.status for key, state in views.find(REWRITES).items()}
         play_sweep(self.house, self.client, sweep, self.course, self.reporter, self.executor)
         self._tell(sweep, before=before)
 
-    def _tell(self, sweep: SweepPlanned, before: Collection[str]) -> None:
+    def _tell(self, sweep: SweepPlanned, before: Mapping[str, str]) -> None:
         views = self.house.views()
         prefix = f"{sweep.sweep}__"
         for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
@@ -182,8 +182,8 @@ class Controller:
         for key, state in views.find(REWRITES).items():
             if key not in before:
                 self.reporter.say(f"proposed {key}: {describe(state.change)}, found in {state.proposed_by}")
-            elif state.status == "promoted" and (state.promoted_since or 0) > sweep.artifact.memory.upto:
-                self.reporter.say(f"promoted {key} after {state.wins} wins and {state.losses} losses")
+            elif state.status != before[key]:
+                self.reporter.say(f"{state.status} {key} after {state.wins} wins and {state.losses} losses")
 
     def _open(self, views: PostgresViews) -> None:
         challenger, blob = remember(views, champion(views).pointed().weights, without=cold_now(views))
