@@ -67,11 +67,11 @@ def measuring(what: str) -> Status:
 def planted(server: Server, candidates: int, processes: int) -> dict[str, float]:
     """Shares of planted candidates that were promoted, with 95 % intervals."""
     cells = [
-        Cell(server, base, base + gain, candidates, seed)
+        (server, Cell(base, base + gain, candidates, seed))
         for seed, (gain, base) in enumerate((gain, base) for base in BASES for gain in (0, GAIN))
     ]
     with get_context("spawn").Pool(processes) as pool:
-        found = pool.map(ended, cells, chunksize=1)
+        found = pool.starmap(ended, cells, chunksize=1)
     figures: dict[str, float] = {}
     for each in found:
         figures |= _rates(each)

@@ -41,7 +41,6 @@ _CHUNK = 1_000
 class Cell:
     """One kind of candidate: how many, and how often a run passes without one and with one, in millionths."""
 
-    server: Server
     base: int
     cured: int
     candidates: int
@@ -68,20 +67,21 @@ class Ended:
         return self.statuses.get("promoted", 0)
 
 
-def ended(cell: Cell) -> Ended:
-    """Sweep until every candidate is decided: as many treated runs of each in a sweep as lie between two looks."""
-    cell.server.project(cell.project)
-    engine = cell.server.engine(cell.project)
+def ended(server: Server, cell: Cell) -> Ended:
+    """What becomes of a cell's candidates, in a project of its own."""
+    server.project(cell.project)
+    engine = server.engine(cell.project)
     try:
         store = PostgresStore(engine)
         house = House(Settings(), engine, store, PostgresBlobs(engine), Projector(engine, _READ, store))
-        first_facts(house)
-        return _swept(house, cell)
+        return swept(house, cell)
     finally:
         engine.dispose()
 
 
-def _swept(house: House, cell: Cell) -> Ended:
+def swept(house: House, cell: Cell) -> Ended:
+    """Sweep until every candidate is decided: as many treated runs of each in a sweep as lie between two looks."""
+    first_facts(house)
     names = _proposed(house, cell)
     means = _means(cell)
     runs = treated = before = 0
