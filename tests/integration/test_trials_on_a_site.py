@@ -29,6 +29,7 @@ from eventlog.events import (
     Trials,
 )
 from eventlog.store import Append
+from projections.evidence import Paired
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES, RewriteState
@@ -53,7 +54,7 @@ def template(client: EnvClient) -> Template:
     return next(each for each in site_templates(client) if each.template_id == "marketplace.phone_reveal")
 
 
-def propose(house: House, template: Template, change: Change) -> str:
+def propose(house: House, template: Template, change: Change, rule: PairedRule | None = None) -> str:
     """A candidate for the template's first step."""
     anchor = anchor_of(template.plan_steps[0])
     rewrite = rewrite_id(anchor, change)
@@ -61,7 +62,7 @@ def propose(house: House, template: Template, change: Change) -> str:
         rewrite=rewrite,
         anchor=anchor,
         change=change,
-        rule=PairedRule(),
+        rule=rule or PairedRule(),
         run="proposer",
         source="page_links",
         confidence=500_000,
@@ -168,3 +169,21 @@ def test_what_was_given_up_is_tried_again_when_a_run_finds_it_again(
     assert state.proposed_by.startswith("s1__")
     proposals = list(house.store.read(stream=f"rewrite/{cure}", types=["RewriteProposed"]))
     assert len(proposals) == 2
+
+
+def test_what_is_cold_stays_out_of_memory_and_comes_back_as_a_candidate(
+    empty_house: House, client: EnvClient, template: Template
+) -> None:
+    """With no days of idleness allowed, it is cold as soon as it was promoted."""
+    house = empty_house
+    first_facts(house)
+    cure = propose(house, template, CURE, PairedRule(cold_after_days=0))
+    try_before(house, cure, 10, controls_pass=False)
+    assert stands(house, cure).status == "promoted"
+    sweep = swept(house, client, template, "s1", HALVES)
+    assert sweep.artifact.memory.without == (cure,)
+    assert all(spec.is_plain for spec in sweep.specs)
+    state = stands(house, cure)
+    assert (state.status, state.treated.k, state.promoted_since) == ("candidate", 0, None)
+    assert isinstance(state.rule, Paired)
+    assert state.rule.cold_after_days == 30
