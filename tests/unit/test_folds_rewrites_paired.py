@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent, PairedRule
@@ -164,6 +164,7 @@ def test_what_may_return_is_what_a_proposal_would_bring_back() -> None:
     assert {story: bool(may_return({"w": under_pairs(story)}, DAWN)) for story in stories} == stories
 
 
+@settings(deadline=None)
 @given(st.text("+=-hgpQ", max_size=130))
 def test_only_trials_promote_retire_and_demote_and_only_proposals_bring_back(story: str) -> None:
     status, allowed = (
@@ -183,6 +184,7 @@ def test_only_trials_promote_retire_and_demote_and_only_proposals_bring_back(sto
         status = turned
 
 
+@settings(deadline=None)
 @given(st.text("+=-hgpQ", max_size=80), st.lists(st.integers(1, 80), max_size=6))
 def test_the_fold_is_the_same_in_any_split_into_batches(story: str, cuts: list[int]) -> None:
     rows = keyed(
