@@ -53,8 +53,8 @@ def _type(text: str) -> Step:
     return Step(type="fill_field", intent="type", value=text)
 
 
-def _number(ordinal: str) -> int:
-    return int(re.sub(r"\D", "", ordinal))
+def _submit(view: View, button: str = "Submit") -> Step:
+    return _click(_words(view, button))
 
 
 def click_words(view: View, words: str) -> Solving:
@@ -94,13 +94,13 @@ def check(view: View) -> Solving:
     named = _said(view, r"Select (.*) and click Submit")[0]
     for name in [] if named == "nothing" else named.split(", "):
         view = yield _click(_one(each for called, each in view.named() if called == name))
-    yield _click(_words(view, "Submit"))
+    yield _submit(view)
 
 
 def expand(view: View) -> Solving:
     """Open the section, and submit."""
     view = yield _click(_one(each for each in view.shown if each.text.startswith("Section #")))
-    yield _click(_words(view, "Submit"))
+    yield _submit(view)
 
 
 COLORS: Final[Mapping[str, str]] = {
@@ -137,7 +137,7 @@ def choose(view: View) -> Solving:
     item = _said(view, r"Select (.*) from the list")[0]
     name = next((name for name, each in view.named() if each.kind == "select"), None)
     view = yield Step(type="select_option", intent="choose", label=name, value=item)
-    yield _click(_words(view, "Submit"))
+    yield _submit(view)
 
 
 def _enter(view: View, *texts: str, button: str = "Submit") -> Solving:
@@ -167,7 +167,7 @@ def _enter_parts(view: View, digits: str) -> Solving:
     left, top, _, height = _one(view.fields()).box
     view = yield Step(type="click_at", intent="click", value=f"{left + 8},{top + height // 2}")
     view = yield _type(digits)
-    yield _click(_words(view, "Submit"))
+    yield _submit(view)
 
 
 def enter_date(view: View) -> Solving:
@@ -205,7 +205,7 @@ def fill_form(view: View) -> Solving:
     view = yield _click(_one(view.fields("radio")[int(radio) - 1 :]))
     view = yield _click(_one(view.fields("text")[int(textbox) - 1 :]))
     view = yield _type(number)
-    yield _click(_words(view, "Submit"))
+    yield _submit(view)
 
 
 def click_coordinate(view: View) -> Solving:
