@@ -12,13 +12,14 @@ from agents.envs.sandbox import PORT
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
+from projections.variance import classes
 
 from ..decide import Course
 from ..errors import Unknown
 from ..executing import Way
 from ..progress import progress_of
 from ..reading import read_position
-from ..seeking import Limits, Sought, classes, seek
+from ..seeking import Limits, Sought, seek
 from ..sites import Where
 from ..sweeping import Draw, biased, play_sweep, sweeps_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
