@@ -61,11 +61,10 @@ def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
     )
 
 
-def usable_groups(views: Views, sweep: str, reward: RewardName = "shaped") -> dict[str, GroupClass]:
-    """The groups of a sweep that GRPO can learn from, by name."""
+def classes(views: Views, sweep: str) -> dict[str, GroupClass]:
+    """Each group of a sweep, by name, and what it is worth to GRPO; not those of an evaluation."""
     groups = views.find(GROUPS, f"{sweep}__")
-    found = {name: classify_group(state, reward) for name, state in groups.items() if state.evaluation is None}
-    return {name: each for name, each in found.items() if each.grpo_usable}
+    return {name: classify_group(state, "shaped") for name, state in groups.items() if state.evaluation is None}
 
 
 def _counts(sibling: Sibling) -> bool:

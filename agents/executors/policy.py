@@ -17,7 +17,7 @@ from eventlog.events import RunStatus, Sampling, Step
 
 from ..envs.compact import compact
 from ..envs.contract import Instance
-from ..envs.pages import Session
+from ..envs.session import Session
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import Image, Message, Model, Request
 from ..models.structured import schema_of

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from eventlog.events import Step, StepOutcome
 
-from ..envs.pages import Absent, Page, Problem, Session
+from ..envs.pages import Absent, Page, Problem
+from ..envs.session import Session
 from .executor import outcome_of
 
 

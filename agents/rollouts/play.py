@@ -33,7 +33,7 @@ from ..envs.addresses import shown_in, without_instances
 from ..envs.contract import Graded, Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
-from ..envs.pages import Session
+from ..envs.session import Session
 from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from ..executors.plan import PlanExecutor

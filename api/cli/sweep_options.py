@@ -16,7 +16,7 @@ from agents.rollouts.decompose import decomposed
 from eventlog.events import SweepPlanned, Template
 
 from ..asking import agent_model
-from ..decide import Course
+from ..decide import Course, fresh_seeds
 from ..executing import Way
 from ..house import House
 from ..seeking import Limits
@@ -126,7 +126,16 @@ def refuse_alike(
         )
 
 
-def refuse_kept(seeds: Iterable[int], course: Course) -> None:
+def seeds_of(
+    text: str | None, before: Sequence[SweepPlanned], course: Course, amount: int | None = None
+) -> tuple[int, ...]:
+    """The seeds that were asked for, else so many that no sweep `before` has seen. Raises BadParameter."""
+    taken = fresh_seeds(before, course, amount) if text is None else read_seeds(text)
+    _refuse_kept(taken, course)
+    return taken
+
+
+def _refuse_kept(seeds: Iterable[int], course: Course) -> None:
     """Raise BadParameter for seeds that are kept for the benchmark, whether it was frozen yet or not."""
     kept = sorted({*seeds} & {*course.visible_seeds, *course.sealed_seeds})
     if kept:

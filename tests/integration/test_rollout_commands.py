@@ -20,10 +20,11 @@ from api.decide import Course
 from api.errors import NotExtended
 from api.house import House
 from api.loop import Controller
-from api.seeking import Limits, classes, seek
+from api.seeking import Limits, seek
 from api.sweeping import extend, sweeps_of
 from eventlog.store import Append
 from projections.failures import FAILURES
+from projections.variance import classes
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet

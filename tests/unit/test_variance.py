@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from projections.groups import GroupState, Sibling
-from projections.variance import GroupClass, classify_group, usable_groups
+from projections.variance import GroupClass, classes, classify_group
 from tests.unit.test_agent_samples import a_store, add, views
 from tests.unit.test_folds_runs import reset
 from tests.unit.test_folds_samples import changed, graded, started
@@ -124,7 +124,7 @@ def test_what_every_sibling_earns_more_changes_no_spread(siblings: list[Sibling]
     assert classify_group(group(*moved), "shaped") == classify_group(group(*siblings), "shaped")
 
 
-def test_the_usable_groups_of_a_sweep_are_read_from_views() -> None:
+def test_the_groups_of_a_sweep_are_read_from_views_without_those_of_an_evaluation() -> None:
     store = a_store()
     for name, outcomes in (("s1__a", (True, False)), ("s1__b", (False, False)), ("s2__a", (True, False))):
         for index, passed in enumerate(outcomes):
@@ -135,4 +135,8 @@ def test_the_usable_groups_of_a_sweep_are_read_from_views() -> None:
     for index, passed in enumerate((True, False)):
         run = f"s1__e__r{index}"
         add(store, f"run/{run}", changed(started(run, "s1__e", index), "arm", arm), graded(run, "s1__e", passed=passed))
-    assert {name: found.n_pass for name, found in usable_groups(views(store), "s1").items()} == {"s1__a": 1}
+    found = classes(views(store), "s1")
+    assert {name: (each.n_pass, each.grpo_usable) for name, each in found.items()} == {
+        "s1__a": (1, True),
+        "s1__b": (0, False),
+    }

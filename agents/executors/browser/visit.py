@@ -19,7 +19,8 @@ from playwright.async_api import TimeoutError as TooSlow
 from eventlog.events import Step
 
 from ...envs.errors import EnvironmentDown
-from ...envs.pages import Absent, address_of, is_inside, leads_out
+from ...envs.pages import Absent
+from ...envs.session import address_of, is_inside, leads_out
 from ...envs.wire import UNAVAILABLE
 from ..executor import outcome_of
 from ..surface import Acted, lacking
