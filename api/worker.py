@@ -222,7 +222,7 @@ async def _work(
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
     at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
-    queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site)
+    queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site, at.executor)
     return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
 
 

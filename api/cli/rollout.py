@@ -21,7 +21,7 @@ from ..errors import Unknown
 from ..exclusive import only_controller
 from ..executing import Way, executor_of
 from ..house import House
-from ..playing import refuse_session_of_policy
+from ..playing import refuse_session_not_kept
 from ..progress import progress_of
 from ..reading import read_position
 from ..seeking import Limits, classes, seek
@@ -105,7 +105,7 @@ def sweep(
         executor_of(executor, house.settings, model=model, tabs=placed.tabs) as doing,
         only_controller(house.engine, site),
     ):
-        refuse_session_of_policy(session, doing)
+        refuse_session_not_kept(session, doing)
         if for_grpo:
             refuse_without_logprobs(doing)
         client = placed.environment
