@@ -7,11 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from agents.envs.contract import Instance
 from agents.envs.environment import Environment
-from agents.envs.mutations import read_mutations
-from agents.executors.executor import Executor, Watch, unwatched
-from agents.executors.watching import watching
+from agents.executors.executor import Executor
 from agents.learning.memory import piece_of, pieces_from
 from agents.plans import Piece
 from agents.rollouts.dispatch import Call, Dispatch
@@ -29,6 +26,7 @@ from projections.views import Views
 from .decide import Course, known, prices
 from .errors import SessionNotKept
 from .house import House
+from .verifying import watching_of
 
 
 class Reporter(Protocol):
@@ -46,13 +44,6 @@ class Reporter(Protocol):
 def pieces_of(house: House, artifact: Artifact) -> tuple[Piece, ...]:
     """What an artifact remembers. Raises BlobMissing."""
     return pieces_from(house.blobs.get(artifact.memory.digest).body)
-
-
-def watching_of(client: Environment, site: str, course: Course) -> Callable[[Instance], Watch]:
-    """Who looks at the steps of each instance: nobody, or the site's own record, for which no model is asked."""
-    if not course.verify_steps:
-        return lambda _instance: unwatched
-    return watching(site, look=lambda instance, since: read_mutations(client, instance, since))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
@@ -92,13 +83,19 @@ def play_jobs(
     """Play every job, at the prices in force now. An error is raised when all the others have ended.
 
     For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
-    SessionNotKept before any is played.
+    SessionNotKept, NoJudge and BadEndpoint before any is played.
     """
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
-    watch = watching_of(client, site, course)
-    means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
+    with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
+        means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
+        _dispatched(house, means, title, jobs, course, reporter)
+
+
+def _dispatched(
+    house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
+) -> None:
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
     dispatch = Dispatch(
         calls,
@@ -112,7 +109,7 @@ def play_jobs(
             if outcome.error is not None:
                 errors.append(outcome.error)
             if outcome.ending == "timed_out":
-                give_up(house, outcome.call.work, executor, took_longer(known(course.timeout_s)))
+                give_up(house, outcome.call.work, means.executor, took_longer(known(course.timeout_s)))
             advance()
     if errors:
         raise errors[0]

@@ -27,6 +27,7 @@ from ..reading import read_position
 from ..seeking import Limits, classes, seek
 from ..sites import Where, placed_at
 from ..sweeping import Draw, biased, first_facts, next_name, play_sweep, sweeps_of
+from ..verifying import refuse_unchecked
 from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_begun import OPERATOR, known_as, planned_now
@@ -49,12 +50,14 @@ from .sweep_options import (
     Temperatures,
     TemplatesFile,
     Timeout,
+    VerifySteps,
     limits_of,
     micro,
     read_seeds,
     refuse_alike,
     refuse_idle,
     refuse_kept,
+    refuse_unplayed,
     spoken,
     templates_of,
 )
@@ -82,6 +85,7 @@ def sweep(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    verify_steps: VerifySteps = False,
     plan_only: PlanOnly = False,
     variance_seek: Seek = False,
     max_siblings: MaxSiblings = None,
@@ -97,8 +101,11 @@ def sweep(
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     refuse_idle(executor, model, temperature)
+    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     limits = limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
+    course = Course(
+        max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
+    )
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
@@ -109,6 +116,7 @@ def sweep(
         if for_grpo:
             refuse_without_logprobs(doing)
         client = placed.environment
+        refuse_unchecked(house.settings, client, verify_steps=verify_steps)
         first_facts(house)
         see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
@@ -146,6 +154,7 @@ def biased_(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    verify_steps: VerifySteps = False,
     plan_only: PlanOnly = False,
     templates: TemplatesFile = None,
     url: Url = None,
@@ -158,7 +167,10 @@ def biased_(
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
     refuse_idle(executor, model, temperature)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
+    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
+    course = Course(
+        max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
+    )
     with (
         opened() as house,
         placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
@@ -168,6 +180,7 @@ def biased_(
         if for_grpo:
             refuse_without_logprobs(doing)
         client = placed.environment
+        refuse_unchecked(house.settings, client, verify_steps=verify_steps)
         first_facts(house)
         see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)

@@ -70,6 +70,13 @@ ModelName = Annotated[
 ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
 Timeout = Annotated[float | None, typer.Option(min=1, help="Seconds a run may take; then it is missing.")]
+VerifySteps = Annotated[
+    bool,
+    typer.Option(
+        "--verify-steps",
+        help="Check each step: by the site's own record, a request a step, or by the judge's model where it has none.",
+    ),
+]
 PlanOnly = Annotated[
     bool, typer.Option("--plan-only", help="Put its runs in the queue, and leave them to `flywheel worker`.")
 ]
@@ -110,6 +117,14 @@ def limits_of(max_siblings: int | None, max_cost: float | None, *, seek: bool, p
         raise typer.BadParameter("--variance-seek adds to what was played: expected it without --plan-only")
     cost = None if max_cost is None else micro([max_cost])[0]
     return Limits(_MOST_SIBLINGS if max_siblings is None else max_siblings, cost) if seek else None
+
+
+def refuse_unplayed(*, verify_steps: bool, plan_only: bool) -> None:
+    """Raise BadParameter for what is done while playing, where nothing is played."""
+    if verify_steps and plan_only:
+        raise typer.BadParameter(
+            "--verify-steps checks what is played: say it to `flywheel worker`, and leave it out with --plan-only"
+        )
 
 
 def refuse_alike(
