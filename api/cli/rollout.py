@@ -56,7 +56,6 @@ from .sweep_options import (
     read_seeds,
     refuse_alike,
     refuse_idle,
-    refuse_kept,
     refuse_unplayed,
     spoken,
     templates_of,
@@ -125,7 +124,6 @@ def sweep(
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         if not planned:
             taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
-            refuse_kept(taken, course)
             found = templates_of(house, client, templates, task)
             generator = SeedSweep(name or next_name(house.store, site), found, taken, siblings, temperatures, session)
             planned = planned_now(house, site, generator, rng_seed, doing, learn=learn, queued=plan_only)
@@ -191,7 +189,6 @@ def biased_(
             if of is not None and of not in {event.sweep for event in before}:
                 raise Unknown(what="sweep", actual=of, way_out="`flywheel rollout status` names them.")
             taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
-            refuse_kept(taken, course)
             draw = Draw(taken, instances, siblings, rng_seed, temperatures)
             found = templates_of(house, client, templates, task)
             generator = biased(house.views(), site, name or next_name(house.store, site), found, by, draw, of=of)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,6 @@ from agents.rollouts.decompose import decomposed
 from eventlog.events import SweepPlanned, Template
 
 from ..asking import agent_model
-from ..decide import Course
 from ..executing import Way
 from ..house import House
 from ..seeking import Limits
@@ -139,13 +138,6 @@ def refuse_alike(
         raise typer.BadParameter(
             "--for-grpo and --variance-seek need siblings that differ: plan it with --temperature > 0"
         )
-
-
-def refuse_kept(seeds: Iterable[int], course: Course) -> None:
-    """Raise BadParameter for seeds that are kept for the benchmark, whether it was frozen yet or not."""
-    kept = sorted({*seeds} & {*course.visible_seeds, *course.sealed_seeds})
-    if kept:
-        raise typer.BadParameter(f"seeds {kept} are kept to judge with: expected others, such as those below 9000")
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
