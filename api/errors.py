@@ -135,6 +135,6 @@ class PlayedInVain(FlywheelError):
     worker again: what it had not begun waits in the queue."""
 
 
-class SessionOfPolicy(FlywheelError):
-    """The session {actual!r} would be played by the policy, which takes no browser profile and leaves none: expected the executor plan
-    or browser for a session. Choose one of them, or leave the session out."""
+class SessionNotKept(FlywheelError):
+    """The session {actual!r} would be played by the executor {executor}, which takes no browser profile and leaves none: expected the
+    executor plan or browser for a session. Choose one of them, or leave the session out."""

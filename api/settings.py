@@ -54,7 +54,10 @@ class Settings(BaseSettings):
 
     judge_api: Literal["openai", "anthropic"] = Field(default="openai", description="what the judge's endpoint speaks")
     judge_url: str | None = Field(default=None, description="the judge's base address; unset: that provider's own")
-    judge_model: str | None = Field(default=None, description="the judge's model; unset: there is no judge")
+    judge_model: str | None = Field(
+        default=None,
+        description="the model that judges runs and, where a site has no record, checks steps; unset: none",
+    )
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     model: str | None = Field(

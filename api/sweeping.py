@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
@@ -18,7 +18,7 @@ from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template
 from eventlog.store import Append, Committed, EventStore, Repeated
-from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
 from projections.rewards import REWARDS
@@ -30,6 +30,9 @@ from .errors import NotExtended, SweepExists
 from .executing import options_of, recorded_as, refuse_other
 from .house import House
 from .playing import Reporter, jobs_of, play_jobs
+
+KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
+"""What the controller freezes a site's first benchmark from."""
 
 
 def first_facts(house: House) -> None:
@@ -116,6 +119,12 @@ def biased(
     )
 
 
+def kept_to_judge(views: Views, site: str, found: Iterable[Template]) -> frozenset[Instance]:
+    """What no sweep of these tasks may play: what a benchmark holds, and the seeds that one is still frozen from."""
+    kept = {(site, template.oracle_task_id, seed) for template in found for seed in KEPT_SEEDS}
+    return benchmark_instances(views.find(BENCHMARKS).values()) | kept
+
+
 def plan(
     house: House,
     views: PostgresViews,
@@ -141,7 +150,7 @@ def plan(
         artifact,
         rng_seed=rng_seed,
         candidates=candidates,
-        frozen=benchmark_instances(views.find(BENCHMARKS).values()),
+        frozen=kept_to_judge(views, site, generator.templates),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
         learns=learns,
         executor=name,
@@ -157,7 +166,7 @@ def plan(
 
 def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
     """Append further siblings of a sweep's groups. Raises BenchmarkInstance, NotExtended."""
-    frozen = benchmark_instances(views.find(BENCHMARKS).values())
+    frozen = kept_to_judge(views, sweep.environment, sweep.templates)
     refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
     drawn = {spec.template for spec in specs}
     event = sweep.model_copy(

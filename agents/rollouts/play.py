@@ -141,13 +141,20 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
     return event, blob
 
 
-def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
-    """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing."""
+def at_once() -> None:
+    """Nothing is waited for before the first step."""
+
+
+def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[], None] = at_once) -> Played:
+    """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing.
+
+    `ready` is called between the reset of the instance and the first step; what it raises is raised.
+    """
     instance = None
     try:
         instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
-            return _played(job, means, instance, profile)
+            return _played(job, means, instance, profile, ready)
         finally:
             _close(means.environment, instance)
     except (EnvironmentFailure, ModelFailure) as failure:
@@ -156,11 +163,12 @@ def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
         return Played((missing,), (), ())
 
 
-def _played(job: Job, means: Means, instance: Instance, profile: bytes | None) -> Played:
+def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, ready: Callable[[], None]) -> Played:
     environment = means.environment
     fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
     assignment = job.assignment(environment.page_headers, profile)
+    ready()
     began = means.stopwatch()
     execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began

@@ -44,10 +44,12 @@ from .sweep_options import (
     Temperatures,
     TemplatesFile,
     Timeout,
+    VerifySteps,
     limits_of,
     micro,
     refuse_alike,
     refuse_idle,
+    refuse_unplayed,
     seeds_of,
     templates_of,
 )
@@ -75,6 +77,7 @@ def sweep(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    verify_steps: VerifySteps = False,
     plan_only: PlanOnly = False,
     variance_seek: Seek = False,
     max_siblings: MaxSiblings = None,
@@ -90,12 +93,23 @@ def sweep(
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     refuse_idle(executor, model, temperature)
+    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     limits = limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
+    course = Course(
+        max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
+    )
     temperatures = micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
     with made_ready(
-        site, where, dialect, executor, model, name=name, session=session, wants_logprobs=for_grpo
+        site,
+        where,
+        dialect,
+        executor,
+        model,
+        name=name,
+        session=session,
+        wants_logprobs=for_grpo,
+        verify_steps=verify_steps,
     ) as ready:
         planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
@@ -126,6 +140,7 @@ def biased_(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    verify_steps: VerifySteps = False,
     plan_only: PlanOnly = False,
     templates: TemplatesFile = None,
     url: Url = None,
@@ -138,10 +153,15 @@ def biased_(
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
     refuse_idle(executor, model, temperature)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
+    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
+    course = Course(
+        max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
+    )
     temperatures = micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
-    with made_ready(site, where, dialect, executor, model, name=name, wants_logprobs=for_grpo) as ready:
+    with made_ready(
+        site, where, dialect, executor, model, name=name, wants_logprobs=for_grpo, verify_steps=verify_steps
+    ) as ready:
         planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         if not planned:

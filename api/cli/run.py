@@ -25,7 +25,7 @@ from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
 from .sites import AdminUrl, Url
-from .sweep_options import Timeout
+from .sweep_options import Timeout, VerifySteps
 
 
 class Loop(StrEnum):
@@ -44,9 +44,7 @@ def run(
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Timeout = None,
     *,
-    verify_steps: Annotated[
-        bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
-    ] = False,
+    verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     as_json: AsJson = False,
 ) -> None:

@@ -18,9 +18,10 @@ from ..admitting import admitting, see_admission
 from ..exclusive import only_controller
 from ..executing import Way, executor_of, options_of, refuse_other
 from ..house import House
-from ..playing import refuse_session_of_policy
+from ..playing import refuse_session_not_kept
 from ..sites import Where, placed_at
 from ..sweeping import first_facts, next_name, plan, sweeps_of
+from ..verifying import refuse_unchecked
 from .output import TerminalReporter, opened
 from .sweep_options import spoken
 
@@ -56,11 +57,12 @@ def made_ready(
     *,
     name: str | None,
     wants_logprobs: bool,
+    verify_steps: bool,
     session: str | None = None,
 ) -> Iterator[Ready]:
     """The site of a sweep called `name`, its executor and its first facts, for as long as the block lasts.
 
-    Raises SessionOfPolicy, NoLogprobs, OtherExecutor, and what placed_at, executor_of, only_controller and
+    Raises SessionNotKept, NoLogprobs, NoJudge, OtherExecutor, and what placed_at, executor_of, only_controller and
     see_admission raise.
     """
     with (
@@ -69,9 +71,10 @@ def made_ready(
         executor_of(way, house.settings, model=model, tabs=placed.tabs) as executor,
         only_controller(house.engine, site),
     ):
-        refuse_session_of_policy(session, executor)
+        refuse_session_not_kept(session, executor)
         if wants_logprobs:
             refuse_without_logprobs(executor)
+        refuse_unchecked(house.settings, placed.environment, verify_steps=verify_steps)
         first_facts(house)
         see_admission(house, placed.environment, site, admitting(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
