@@ -39,6 +39,11 @@ class NoSamples(FlywheelError):
     """The rules ask for {actual} bootstrap samples: expected at least {expected}."""
 
 
+class BenchmarkExhausted(FlywheelError):
+    """The benchmark {benchmark} has judged {actual} challengers: expected fewer than {expected}, for which its alpha was set aside.
+    Freeze its successor from fresh seeds with `flywheel benchmark refresh {benchmark}`."""
+
+
 class AlreadyOpened(FlywheelError):
     """The evaluation {evaluation} was opened before with other artifacts, benchmark or rules: expected a new name."""
 

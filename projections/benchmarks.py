@@ -18,6 +18,10 @@ class BenchmarkState(State, frozen=True, kw_only=True):
     templates: tuple[dict[str, Any], ...] = ()
     tasks: tuple[dict[str, Any], ...] = ()
     repeats: int = 0
+    alpha: int = 0
+    challengers: int = 0
+    successor_of: str | None = None
+    frozen_since: int = 0
     digest: str = ""
 
     def frozen(self) -> BenchmarkFrozen:
@@ -29,6 +33,9 @@ class BenchmarkState(State, frozen=True, kw_only=True):
                 "templates": self.templates,
                 "tasks": self.tasks,
                 "repeats": self.repeats,
+                "alpha": self.alpha,
+                "challengers": self.challengers,
+                "successor_of": self.successor_of,
                 "digest": self.digest,
             },
             strict=False,
@@ -55,14 +62,30 @@ def _fold(_state: BenchmarkState, row: Row) -> BenchmarkState:
         templates=tuple(row.records("templates")),
         tasks=tuple(row.records("tasks")),
         repeats=row.number("repeats"),
+        alpha=row.number("alpha"),
+        challengers=row.number("challengers"),
+        successor_of=row.maybe_text("successor_of"),
+        frozen_since=row.position,
         digest=row.text("digest"),
     )
 
 
 BENCHMARKS = Fold(
     name="benchmarks",
-    version=1,
-    reads={"BenchmarkFrozen": ("benchmark", "environment", "templates", "tasks", "repeats", "digest")},
+    version=2,
+    reads={
+        "BenchmarkFrozen": (
+            "benchmark",
+            "environment",
+            "templates",
+            "tasks",
+            "repeats",
+            "alpha",
+            "challengers",
+            "successor_of",
+            "digest",
+        )
+    },
     initial=BenchmarkState(),
     key=lambda row: row.text("benchmark"),
     fold=_fold,

@@ -21,6 +21,10 @@ class VerdictState(State, frozen=True, kw_only=True):
     champion: dict[str, Any] = field(default_factory=dict)
     challenger: dict[str, Any] = field(default_factory=dict)
     rules: dict[str, Any] = field(default_factory=dict)
+    challenge: int = 0
+    alpha: int = 0
+    suite: tuple[dict[str, Any], ...] = ()
+    executor: str | None = None
     opened_since: int = 0
     decision: str | None = None
     verdict: dict[str, Any] | None = None
@@ -49,6 +53,10 @@ def _fold(state: VerdictState, row: Row) -> VerdictState:
             champion=row.record("champion"),
             challenger=row.record("challenger"),
             rules=row.record("rules"),
+            challenge=row.number("challenge"),
+            alpha=row.number("alpha"),
+            suite=tuple(row.records("suite")),
+            executor=row.maybe_text("executor"),
             opened_since=row.position,
         )
     return replace(state, decision=row.text("verdict.decision"), verdict=row.record("verdict"))
@@ -56,9 +64,20 @@ def _fold(state: VerdictState, row: Row) -> VerdictState:
 
 VERDICTS = Fold(
     name="verdicts",
-    version=1,
+    version=2,
     reads={
-        "EvaluationOpened": ("evaluation", "benchmark", "benchmark_digest", "champion", "challenger", "rules"),
+        "EvaluationOpened": (
+            "evaluation",
+            "benchmark",
+            "benchmark_digest",
+            "champion",
+            "challenger",
+            "rules",
+            "challenge",
+            "alpha",
+            "suite",
+            "executor",
+        ),
         "VerdictReached": ("evaluation", "verdict", "verdict.decision"),
     },
     initial=VerdictState(),
