@@ -52,6 +52,15 @@ class VerdictDiffers(FlywheelError):
     Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
 
 
+class VerdictsDiffer(FlywheelError):
+    """Of {total} verdicts, {count} recompute to other bytes: {actual}; expected all to be equal. `flywheel gate verify EVALUATION` shows
+    both. Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
+
+
+class BadPicture(FlywheelError):
+    """The picture {actual!r} cannot be drawn: expected a file whose name ends in {expected}, in a folder that exists."""
+
+
 class NotEmbedded(FlywheelError):
     """FLYWHEEL_DATABASE_URL is set, so the database is not ours to stop: expected the embedded one; stop that server by its own
     means, or unset the variable."""

@@ -77,3 +77,13 @@ class ReasonMissing(FlywheelError):
 
 class NothingBefore(FlywheelError):
     """There is nothing to go back to: the champion was pointed {actual} times, expected at least {expected}."""
+
+
+class NothingToDraw(FlywheelError):
+    """The verdict of {evaluation} cannot be drawn: it is {actual}, and its arms have no sealed pair; expected at least one.
+    `flywheel gate explain {evaluation}` says why."""
+
+
+class PlotsMissing(FlywheelError):
+    """There is no matplotlib to draw with: expected {expected}. Install it with `.venv/bin/python -m pip install {way_out}`,
+    or leave --plot out: the same numbers come in words."""

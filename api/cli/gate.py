@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from gate.explain import explain as explained
+from gate.figures import counted, decimal
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS, VerdictState
 
 from .. import artifacts
 from ..admitting import admitting, see_admission
 from ..decide import Course, benchmark_name
-from ..errors import Unknown, VerdictDiffers
-from ..evaluate import challenge, judged, play_and_settle
+from ..errors import Unknown, VerdictDiffers, VerdictsDiffer
+from ..evaluate import challenge, play_and_settle
 from ..exclusive import only_controller
 from ..house import House
+from ..ledger import Ledger, ledger, ledgers
+from ..picturing import picture
 from ..reading import read_position
+from ..recomputing import Recomputed, recomputed, recomputed_all
 from ..sites import placed_at
-from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
+from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
 
-app = typer.Typer(help="The gate: run, list, explain, verify.", no_args_is_help=True)
+app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
 Evaluation = Annotated[str, typer.Argument(help="The evaluation, such as eval-1.")]
 
@@ -65,32 +71,97 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     listing(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
 
 
+@app.command("ledger")
+def ledger_(
+    benchmark: Annotated[str | None, typer.Option(help="One benchmark. Default: all of them.")] = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what alpha each benchmark has, which evaluations spent it, and what is left."""
+    with opened() as house:
+        views = house.views(read_position(house.store, as_of))
+        found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
+    known = [each for each in found if each is not None]
+    if benchmark is not None and not known:
+        raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
+    if as_json:
+        emit_json([asdict(each) for each in known])
+        return
+    for each in known:
+        _show_ledger(each)
+    if not known:
+        say("no benchmark yet; `flywheel run` freezes one")
+
+
 @app.command("explain")
-def explain_(evaluation: Evaluation, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Print a verdict with every number that decided it."""
+def explain_(
+    evaluation: Evaluation,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it too, into FILE.svg or FILE.png; needs matplotlib.")
+    ] = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a verdict with every number that decided it, and draw it."""
     with opened() as house:
         state = _found(house, evaluation, as_of)
+        if plot is not None:
+            picture(house, state, plot)
     _show(state, as_json=as_json)
+    if plot is not None and not as_json:
+        say(f"drawn: {plot}")
 
 
 @app.command()
-def verify(evaluation: Evaluation, as_json: AsJson = False) -> None:
-    """Judge again from the log and compare the verdict byte for byte."""
+def verify(
+    evaluation: Annotated[str | None, typer.Argument(help="The evaluation, such as eval-1.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every verdict in the log.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Judge again from the log and compare the verdict byte for byte. Exit code 1 where one differs.
+
+    A verdict rests on events alone, so it recomputes after an erasure too.
+    """
+    if (evaluation is None) != all_:
+        raise typer.BadParameter("expected an evaluation, or --all")
     with opened() as house:
-        state = _found(house, evaluation)
-        recorded = state.reached()
-        if recorded is None:
-            raise Unknown(
-                what="verdict", actual=evaluation, way_out="It has not been reached; `flywheel run` goes on with it."
-            )
-        again = judged(house, evaluation)
-    ours, theirs = again.model_dump_json(), recorded.model_dump_json()
-    if ours != theirs:
-        raise VerdictDiffers(evaluation=evaluation, actual=ours, expected=theirs)
-    if as_json:
-        emit_json({"evaluation": evaluation, "equal": True, "decision": again.decision})
-    else:
-        say(f"equal: {evaluation} recomputes to the same {len(ours)} bytes: {again.decision}")
+        found = recomputed_all(house) if evaluation is None else (recomputed(house, _found(house, evaluation)),)
+    differing = [each for each in found if each.outcome == "different"]
+    if as_json and all_:
+        emit_json([each.summary() for each in found])
+    elif as_json and not differing:
+        emit_json(found[0].summary())
+    elif not as_json:
+        _show_recomputed(found)
+    if differing and all_:
+        names = ", ".join(each.evaluation for each in differing)
+        raise VerdictsDiffer(total=len(found), count=len(differing), actual=names)
+    for each in differing:
+        raise VerdictDiffers(evaluation=each.evaluation, actual=each.again, expected=each.recorded)
+
+
+def _show_recomputed(found: tuple[Recomputed, ...]) -> None:
+    for each in found:
+        if each.outcome == "equal":
+            size = len(each.recorded.encode())
+            say(f"equal: {each.evaluation} recomputes to the same {size} bytes: {each.decision}")
+        else:
+            say(f"{each.outcome}: {each.evaluation}")
+    if not found:
+        say("no verdict yet; `flywheel run` reaches one")
+
+
+def _show_ledger(shown: Ledger) -> None:
+    used = f"{counted(shown.challenges, 'challenger')} of {shown.challengers}"
+    left = f"spent {decimal(shown.spent)} on {used}, left {decimal(shown.left)}"
+    over = f"; exhausted: freeze its successor with `flywheel benchmark refresh {shown.benchmark}`"
+    say(f"{shown.benchmark}: alpha {decimal(shown.alpha)}, {left}{over if shown.is_exhausted else ''}")
+    columns = ("number", "evaluation", "alpha", "champion", "challenger", "since", "decision")
+    rows = [
+        (e.challenge or "none", e.evaluation, decimal(e.alpha), e.champion, e.challenger, e.since, e.decision)
+        for e in shown.evaluations
+    ]
+    table(columns, rows, empty="  no evaluation was opened on it")
 
 
 def _found(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:
