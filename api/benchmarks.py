@@ -79,7 +79,7 @@ def taken(house: House, views: Views) -> frozenset[Instance]:
 
 
 def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFrozen:
-    """Append a benchmark. Raises NotAdmitted, UnknownTask, Unseedable, NotSealed, BenchmarkExists."""
+    """Append a benchmark. Raises NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists."""
     views = house.views()
     environment = views.get(ENVIRONMENTS, frozen.environment)
     if environment is None or environment.admitted_since is None:

@@ -14,7 +14,7 @@ from .errors import (
     AlphaTooSmall,
     DuplicateTask,
     EmptyBenchmark,
-    NotSealed,
+    NotFresh,
     SeedBothWays,
     TooFewRepeats,
     UnknownTask,
@@ -123,8 +123,9 @@ def refuse_unfit(
 ) -> None:
     """Refuse what nobody could judge by, as an admitted environment and the log stand.
 
-    A sealed instance is one that nothing was learned from: neither `seen` by a run outside evaluations, nor `held` by
-    another benchmark, whose alpha would be spent twice. Raises UnknownTask, Unseedable, NotSealed.
+    An instance is fresh that nothing was learned from and nobody judged by: neither `seen` by a run outside
+    evaluations, nor `held` by another benchmark, whose alpha would be spent twice. Visible ones are no exception: what
+    a benchmark holds is learned from neither before nor after. Raises UnknownTask, Unseedable, NotFresh.
     """
     for template in benchmark.templates:
         if template.oracle_task_id not in environment.tasks:
@@ -133,11 +134,12 @@ def refuse_unfit(
     outcome = next((probe.outcome for probe in environment.probes if probe.name == SEEDING), "not asked")
     if outcome != "passed":
         raise Unseedable(benchmark=benchmark.benchmark, environment=benchmark.environment, actual=outcome)
-    for place in instances_of(benchmark, sealed_only=True):
-        for what, instances in (("was played by a run that may be learned from", seen), ("is another one's", held)):
+    clashes = (("was played by a run that may be learned from", seen), ("belongs to another one", held))
+    for place in instances_of(benchmark):
+        for what, instances in clashes:
             if place in instances:
                 _, task, seed = place
-                raise NotSealed(
+                raise NotFresh(
                     benchmark=benchmark.benchmark,
                     environment=benchmark.environment,
                     task=task,

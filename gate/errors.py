@@ -36,9 +36,9 @@ class Unseedable(FlywheelError):
     expected passed. Probe it again with `flywheel env probe {environment}`."""
 
 
-class NotSealed(FlywheelError):
-    """The task {task} of {environment} at seed {actual} cannot be sealed in the benchmark {benchmark}: that instance {what}.
-    Expected seeds that nobody has seen; `--from-candidates` draws some."""
+class NotFresh(FlywheelError):
+    """The benchmark {benchmark} cannot hold the task {task} of {environment} at seed {actual}: that instance {what}.
+    Expected seeds that nobody has seen; without seeds of your own, `flywheel benchmark freeze` draws some."""
 
 
 class BenchmarkExists(FlywheelError):

@@ -56,11 +56,10 @@ def benchmark_instances(benchmarks: Iterable[BenchmarkState]) -> frozenset[Insta
     return frozenset(found)
 
 
-def instances_of(benchmark: BenchmarkFrozen, *, sealed_only: bool = False) -> tuple[Instance, ...]:
+def instances_of(benchmark: BenchmarkFrozen) -> tuple[Instance, ...]:
     """The instances of one benchmark, in its order."""
     oracle = {template.template_id: template.oracle_task_id for template in benchmark.templates}
-    tasks = (task for task in benchmark.tasks if task.is_sealed or not sealed_only)
-    return tuple((benchmark.environment, oracle[task.template], task.env_seed) for task in tasks)
+    return tuple((benchmark.environment, oracle[task.template], task.env_seed) for task in benchmark.tasks)
 
 
 def seen_instances(

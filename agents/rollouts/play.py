@@ -226,7 +226,7 @@ def _proposals(
     page_headers: Mapping[str, str],
 ) -> tuple[RewriteProposed, ...]:
     failed = execution.failed
-    if not job.learns or judged.passed or failed is None or job.candidate is not None:
+    if not job.learns or job.arm is not None or judged.passed or failed is None or job.candidate is not None:
         return ()
     if failed.step not in job.template.plan_steps:
         return ()

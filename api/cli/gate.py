@@ -90,7 +90,7 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
 
 
 def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
-    """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark, BenchmarkExhausted."""
+    """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark."""
     views = house.views()
     benchmarks = views.find(BENCHMARKS)
     wanted = name or newest(benchmarks, benchmark_name(site or SITE))
@@ -98,8 +98,7 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
         raise Unknown(what="benchmark", actual=wanted, way_out="`flywheel benchmark list` names them.")
     found = benchmarks[wanted].frozen()
     if site is not None and site != found.environment:
-        of_site = [key for key, state in benchmarks.items() if state.environment == site]
-        raise OtherBenchmark(actual=wanted, environment=found.environment, expected=", ".join(of_site) or "none yet")
+        raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)
     return found
 
 

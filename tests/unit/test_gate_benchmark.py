@@ -10,7 +10,7 @@ from gate.errors import (
     AlphaTooSmall,
     DuplicateTask,
     EmptyBenchmark,
-    NotSealed,
+    NotFresh,
     SeedBothWays,
     TooFewRepeats,
     UnknownTask,
@@ -129,15 +129,13 @@ def test_an_environment_whose_seeds_were_not_seen_to_work_is_refused(seeding: st
         refuse_unfit(FROZEN, an_environment(seeding), (), ())
 
 
-def test_a_sealed_instance_that_was_seen_is_named_and_a_visible_one_may_have_been() -> None:
-    refuse_unfit(FROZEN, an_environment(), {("shop", "oracle-t1", 7)}, ())
-    with pytest.raises(NotSealed, match=r"task oracle-t1 of shop at seed 3 .* was played by a run"):
-        refuse_unfit(FROZEN, an_environment(), {("shop", "oracle-t1", 3)}, ())
-
-
-def test_a_sealed_instance_of_another_benchmark_would_have_its_alpha_twice() -> None:
-    with pytest.raises(NotSealed, match=r"task oracle-t1 of shop at seed 3 .* is another one's"):
-        refuse_unfit(FROZEN, an_environment(), (), {("shop", "oracle-t1", 3)})
+@pytest.mark.parametrize("seed", [3, 7])
+def test_an_instance_that_was_seen_or_is_anothers_is_named_sealed_or_visible(seed: int) -> None:
+    known = {("shop", "oracle-t1", seed)}
+    with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance was played by a run"):
+        refuse_unfit(FROZEN, an_environment(), known, ())
+    with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance belongs to another one"):
+        refuse_unfit(FROZEN, an_environment(), (), known)
 
 
 def test_confirming_runs_are_fresh_repeats_of_the_instances_asked_for_and_the_arms_alternate() -> None:
