@@ -22,6 +22,41 @@ class SeedBothWays(FlywheelError):
     because what is visible may be learned from."""
 
 
+class AlphaTooSmall(FlywheelError):
+    """The benchmark {benchmark} sets aside {actual} millionths of alpha for {challengers} challengers:
+    expected at least one challenger, and at least one millionth for each."""
+
+
+class UnknownTask(FlywheelError):
+    """The benchmark {benchmark} names the task {actual!r}, which its environment does not grade: expected {expected}."""
+
+
+class Unseedable(FlywheelError):
+    """The benchmark {benchmark} needs instances by seed, and the probe of seeds on {environment} came out as {actual}:
+    expected passed. Probe it again with `flywheel env probe {environment}`."""
+
+
+class NotFresh(FlywheelError):
+    """The benchmark {benchmark} cannot hold the task {task} of {environment} at seed {actual}: that instance {what}.
+    Expected seeds that nobody has seen; without seeds of your own, `flywheel benchmark freeze` draws some."""
+
+
+class BenchmarkExists(FlywheelError):
+    """A benchmark called {actual} was frozen before: expected a new name. `flywheel benchmark list` shows what there is."""
+
+
+class AlreadySucceeded(FlywheelError):
+    """The benchmark {benchmark} was succeeded by {actual}: expected one that nothing stands in the place of. Refresh {actual}."""
+
+
+class NoFreshSeeds(FlywheelError):
+    """Too few {what} seeds are left for the benchmark {benchmark}: expected {expected} of {among} that nobody has seen."""
+
+
+class NotFrozen(FlywheelError):
+    """No benchmark {actual} was frozen with the digest {expected}: expected it in the log before it is played."""
+
+
 class TwoResults(FlywheelError):
     """The {arm} of {evaluation} has two results for {place} (template, seed, repeat): the runs {actual}.
     Expected one, because whoever may choose between two may choose the verdict; open a new evaluation."""
@@ -53,7 +88,7 @@ class AlreadyOpened(FlywheelError):
 
 
 class NotOpened(FlywheelError):
-    """The evaluation {evaluation} was never opened: expected an EvaluationOpened in the stream {expected}."""
+    """The evaluation {evaluation} was never opened: expected an EvaluationOpened of that name. `flywheel gate list` shows what was."""
 
 
 class OtherEvaluation(FlywheelError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from eventlog.events import BenchmarkFrozen
+from eventlog.events import BenchmarkFrozen, SweepPlanned
 
 from .projection import Fold, Row, State
+from .runs import RunState
 
 
 class BenchmarkState(State, frozen=True, kw_only=True):
@@ -52,6 +53,29 @@ def benchmark_instances(benchmarks: Iterable[BenchmarkState]) -> frozenset[Insta
     for state in benchmarks:
         oracle = {template["template_id"]: template["oracle_task_id"] for template in state.templates}
         found |= {(state.environment, oracle[task["template"]], task["env_seed"]) for task in state.tasks}
+    return frozenset(found)
+
+
+def instances_of(benchmark: BenchmarkFrozen) -> tuple[Instance, ...]:
+    """The instances of one benchmark, in its order."""
+    oracle = {template.template_id: template.oracle_task_id for template in benchmark.templates}
+    return tuple((benchmark.environment, oracle[task.template], task.env_seed) for task in benchmark.tasks)
+
+
+def seen_instances(
+    sweeps: Iterable[SweepPlanned], runs: Iterable[RunState], oracles: Mapping[str, Set[str]]
+) -> frozenset[Instance]:
+    """Every instance that was planned or played outside evaluations: what may have been learned from.
+
+    A run of a template without a known oracle task is taken to be of a task of that name.
+    """
+    found = set()
+    for sweep in sweeps:
+        oracle = {template.template_id: template.oracle_task_id for template in sweep.templates}
+        found |= {(sweep.environment, oracle[spec.template], spec.env_seed) for spec in sweep.specs}
+    for run in runs:
+        if run.evaluation is None:
+            found |= {(run.environment, task, run.env_seed) for task in oracles.get(run.template, {run.template})}
     return frozenset(found)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
-from eventlog.events import Artifact, Rules, Verdict
+from eventlog.events import Artifact, Rules, TaskPlan, Verdict
 
 from .projection import Fold, Row, State
 
@@ -38,6 +38,10 @@ class VerdictState(State, frozen=True, kw_only=True):
     def ruled(self) -> Rules:
         """The rules the evaluation was opened under."""
         return Rules.model_validate(self.rules)
+
+    def plans(self) -> tuple[TaskPlan, ...]:
+        """The plans that both arms start from; none in evaluations of before they were recorded."""
+        return tuple(TaskPlan.model_validate(plan) for plan in self.suite)
 
     def reached(self) -> Verdict | None:
         """The verdict, if there is one."""

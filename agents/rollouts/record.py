@@ -18,7 +18,6 @@ from .errors import KeyTaken, StartedOtherwise
 from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
-TRIES = 3
 
 
 def stopwatch() -> int:
@@ -68,7 +67,7 @@ def _missing(job: Job, detail: str) -> Played:
 
 
 def _tried(job: Job, means: Means, profile: bytes | None) -> Played:
-    for _ in range(TRIES):
+    for _ in range(means.tries):
         played = play(job, means, profile)
         if played.events[-1].type != "RunMissing":
             break

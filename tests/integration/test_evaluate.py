@@ -11,6 +11,8 @@ import pytest
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import forget_everything, remember
+from agents.rollouts.arms import suite_of
+from api.benchmarks import without_plans
 from api.decide import Course, benchmark_name, champion, decide
 from api.errors import OtherExecutor
 from api.evaluate import challenge, judged, play_and_settle
@@ -20,12 +22,13 @@ from eventlog.events import (
     Artifact,
     ChampionPointed,
     RewriteProposed,
+    Rules,
     RunStarted,
     SweepPlanned,
     VerdictReached,
 )
 from gate.benchmark import freeze
-from gate.promote import open_evaluation, point
+from gate.promote import freeze_into, open_evaluation, point
 from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS
@@ -38,6 +41,7 @@ COURSE = Course(
     sealed_seeds=tuple(range(10_000, 10_005)),
     max_rounds=6,
     max_parallel=4,
+    rules=Rules(test="bootstrap", min_pairs=1),
 )
 PRESENT = forget_everything("base")[0]
 BY_HAND = Artifact(weights="base", memory=PRESENT.memory.model_copy(update={"upto": 1}))
@@ -140,17 +144,19 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     frozen = house.views().find(BENCHMARKS)[benchmark_name("marketplace")].frozen()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
     assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
-    open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller")
+    suite = suite_of(frozen.templates, "marketplace", house.store, house.blobs, None)
+    open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller", suite=suite)
     assert play_and_settle(house, client, "eval-2", COURSE, Watching()) == "eval-2 was decided: void"
     pointed = house.views().get(CHAMPIONS, CHAMPION)
     assert pointed is not None
     assert pointed.pointed() == BY_HAND
-    assert challenge(house, "marketplace", challenger, COURSE.rules) == "eval-3"
+    assert challenge(house, frozen, challenger, COURSE.rules) == "eval-3"
     assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
 
 
 def test_an_evaluation_that_was_opened_for_another_executor_is_refused(client: EnvClient, empty_house: House) -> None:
-    frozen = freeze(benchmark_name("marketplace"), "marketplace", [template()], [9_000], [10_000], 1)
+    frozen = freeze(benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1)
+    freeze_into(empty_house.store, frozen, "controller")
     open_evaluation(
         empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor="browser"
     )

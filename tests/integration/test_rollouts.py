@@ -24,8 +24,8 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
 from agents.rollouts.dispatch import Call, Dispatch, Outcome
-from agents.rollouts.play import Job, Means, Played, play, started
-from agents.rollouts.record import TRIES, abandon, rollout, stopwatch
+from agents.rollouts.play import TRIES, Job, Means, Played, play, started
+from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from eventlog.blobs import MemoryBlobs
