@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from eventlog.store import Position
-from gate.arms import Arm, arm
 from gate.drawing import Drawing, drawn
 from gate.plot import Kind, plot
 from projections.benchmarks import BENCHMARKS
-from projections.rewards import REWARDS
-from projections.runs import RUNS
 from projections.verdicts import VERDICTS, VerdictState
-from projections.views import Views
 
+from .arms import sides
 from .decide import known
 from .errors import BadPicture, Unknown
 from .house import House
@@ -38,17 +35,5 @@ def drawing_of(house: House, state: VerdictState) -> Drawing:
         )
     reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state and c.state.decision]
     views = house.views(Position(reached[0] - 1))
-    benchmark = known(views.get(BENCHMARKS, state.benchmark)).frozen()
-    champion, challenger = _arms(views, state)
+    champion, challenger, benchmark, _, _ = sides(views, state, known(views.get(BENCHMARKS, state.benchmark)).frozen())
     return drawn(evaluation, verdict, champion, challenger, benchmark)
-
-
-def _arms(views: Views, state: VerdictState) -> tuple[Arm, Arm]:
-    evaluation, rules = state.evaluation, state.ruled()
-    benchmark = known(views.get(BENCHMARKS, state.benchmark)).frozen()
-    runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
-    present, challenger = state.artifacts()
-    return (
-        arm(benchmark, evaluation, "champion", present, runs, rewards, rules),
-        arm(benchmark, evaluation, "challenger", challenger, runs, rewards, rules),
-    )

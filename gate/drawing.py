@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import lcm
 from random import Random
 
 from eventlog.events import BenchmarkFrozen, Verdict
 
 from .arms import Arm, PairedInstance, pairs
+from .eprocess import order
 from .errors import NothingToDraw
-from .stats import Averages, averaged
+from .stats import averaged
+from .strata import stratified
 
 DRAWS = 5_000
 """How many sign flips the null distribution is drawn with: enough for the eye, whatever the test took."""
@@ -36,7 +37,7 @@ class Dots:
 class Drawing:
     """One verdict to draw. `null` are the means that the sealed instances would have with signs flipped at random.
 
-    `missing` counts the sealed runs that champion and challenger lack.
+    `missing` counts the run pairs that the champion alone lacks, and the challenger alone.
     """
 
     evaluation: str
@@ -59,45 +60,32 @@ def drawn(
 
     `null` are means to show in place of those that are drawn here, from the stream of the rules' own seed.
     """
-    instances = pairs(champion, challenger, benchmark).instances
-    if not instances:
-        raise NothingToDraw(evaluation=evaluation, actual=verdict.decision)
     rules = verdict.rules
-    parts = _alike(instances) if rules.test == "bootstrap" else _by_template(instances)
+    compared = pairs(champion, challenger, benchmark, order(benchmark, rules)[: verdict.looked_at])
+    if not compared.instances:
+        raise NothingToDraw(evaluation=evaluation, actual=verdict.decision)
+    means = flipped_means(compared.instances, DRAWS, rules.rng_seed, by_template=rules.test != "bootstrap")
     return Drawing(
         evaluation=evaluation,
         verdict=verdict,
-        templates=tuple(map(_dots, _grouped(instances))),
+        templates=tuple(map(_dots, _grouped(compared.instances))),
         observed=0 if verdict.mean_delta is None else verdict.mean_delta,
-        null=tuple(flipped_means(parts, DRAWS, rules.rng_seed) if null is None else null),
-        missing=(_missing(champion, benchmark), _missing(challenger, benchmark)),
+        null=tuple(means if null is None else null),
+        missing=(compared.champion_missing, compared.challenger_missing),
     )
 
 
-def flipped_means(parts: Averages, draws: int, seed: int) -> Iterator[int]:
-    """Means in millionths with signs flipped at random: one bit a part of a frozen stream, the first part lowest.
+def flipped_means(instances: Sequence[PairedInstance], draws: int, seed: int, *, by_template: bool) -> Iterator[int]:
+    """Means in millionths with the sign of each instance drawn at random; templates weigh the same, or instances do.
 
-    The mean is the sum of the parts over their scale.
+    The stream is frozen: one bit an instance, the first one's lowest.
     """
-    draw, count, total = Random(seed).getrandbits, len(parts.values), sum(parts.values)  # noqa: S311 - a frozen stream, not a secret
-    twice = [(1 << place, 2 * value) for place, value in enumerate(parts.values) if value]
+    parts = stratified((each.template if by_template else "", each.deltas) for each in instances)
+    draw, total = Random(seed).getrandbits, sum(parts.flat)  # noqa: S311 - a frozen stream, not a secret
+    twice = [(1 << place, 2 * value) for place, value in enumerate(parts.flat) if value]
     for _ in range(draws):
-        word = draw(count)
+        word = draw(len(parts.flat))
         yield (total - sum(value for bit, value in twice if word & bit)) // parts.scale
-
-
-def _alike(instances: Sequence[PairedInstance]) -> Averages:
-    """What each instance adds to the mean where all weigh the same."""
-    deltas = averaged([instance.deltas for instance in instances])
-    return Averages(deltas.values, deltas.scale * len(instances))
-
-
-def _by_template(instances: Sequence[PairedInstance]) -> Averages:
-    """What each instance adds to the mean where all templates weigh the same."""
-    groups = [_alike(own) for own in _grouped(instances)]
-    scale = lcm(*(group.scale for group in groups))
-    values = tuple(value * (scale // group.scale) for group in groups for value in group.values)
-    return Averages(values, scale * len(groups))
 
 
 def _grouped(instances: Sequence[PairedInstance]) -> list[list[PairedInstance]]:
@@ -108,8 +96,3 @@ def _dots(own: Sequence[PairedInstance]) -> Dots:
     deltas = averaged([instance.deltas for instance in own])
     counts = Counter(value // deltas.scale for value in deltas.values)
     return Dots(own[0].template, tuple(sorted(counts.items())), deltas.mean())
-
-
-def _missing(arm: Arm, benchmark: BenchmarkFrozen) -> int:
-    sealed = {(task.template, task.env_seed) for task in benchmark.tasks if task.is_sealed}
-    return sum((template, seed) in sealed for template, seed, _repeat in arm.missing)
