@@ -40,7 +40,7 @@ class PortInUse(FlywheelError):
 
 
 class BadArtifactName(FlywheelError):
-    """{actual!r} names no artifact: expected `base@POSITION`, as `flywheel champion history` shows them."""
+    """{actual!r} names no artifact: expected `base@POSITION` or `ck-DIGEST@POSITION`, as `flywheel champion history` shows them."""
 
 
 class BadPosition(FlywheelError):

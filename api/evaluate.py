@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from agents.envs.environment import Environment
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.rollouts.arms import suite_of
 from agents.rollouts.play import PLAN
@@ -47,10 +48,11 @@ def challenge(
     """Open an evaluation of a challenger against the present champion; its name.
 
     One that was opened alike and has no verdict is gone on with: its alpha is spent. Raises BenchmarkExhausted,
-    UnknownTemplate; nothing is opened then.
+    UnknownTemplate, NotServed; nothing is opened then.
     """
     name, _ = recorded_as(executor)
     present = champion(house.views()).pointed()
+    refuse_unserved(executor, (present, challenger))
     under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
     if under_way is not None:
         return under_way

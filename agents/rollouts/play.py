@@ -76,6 +76,7 @@ class Job:
             temperature_micro=self.spec.temperature_micro or 0,
             profile=profile,
             page_headers=page_headers,
+            weights=self.artifact.weights,
         )
 
 
