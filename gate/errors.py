@@ -74,6 +74,10 @@ class NoSamples(FlywheelError):
     """The rules ask for {actual} bootstrap samples: expected at least {expected}."""
 
 
+class UnknownTest(FlywheelError):
+    """The rules ask for the test {actual!r}: expected one of {expected}. Write the rules again with one of these."""
+
+
 class BenchmarkExhausted(FlywheelError):
     """The benchmark {benchmark} has judged {actual} challengers: expected fewer than {expected}, for which its alpha was set aside.
     Freeze its successor from fresh seeds with `flywheel benchmark refresh {benchmark}`."""
