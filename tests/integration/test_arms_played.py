@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from threading import enumerate as enumerate_threads
 
@@ -14,6 +14,7 @@ import pytest
 from agents.envs.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import local_site
+from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
 from agents.learning.memory import remember
 from agents.plans import plan_from
@@ -24,7 +25,7 @@ from agents.rollouts.tasks import PLANS
 from agents.suites import build_micro_suite
 from api.benchmarks import freeze_on, site_tasks
 from api.decide import Course, champion
-from api.evaluate import BLOCK, challenge, play_and_settle
+from api.evaluate import BLOCK, challenge, judged, play_and_settle
 from api.house import House
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
@@ -184,3 +185,43 @@ def test_a_benchmark_that_has_judged_all_it_may_opens_nothing_more(house: House,
         challenge(house, frozen, challenger, Rules())
     assert (challenge(house, frozen, challenger, rules), house.store.head()) == ("eval-2", head)
     assert house.views().find(BENCHMARKS)["b-1"].challengers == 1
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """The plan executor, which does one step alone where a plan was rewritten and the seed is this one."""
+
+    seed: int
+    name: str = PLAN.name
+    offers_logprobs: bool = PLAN.offers_logprobs
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        is_lost = instance.seed == self.seed and assignment.plan != PLANS[TASK]
+        return PLAN.execute(replace(assignment, plan=assignment.plan[:1]) if is_lost else assignment, instance, watch)
+
+
+def test_what_looked_worse_is_played_again_once_and_a_confirmed_regression_holds(
+    house: House, client: EnvClient
+) -> None:
+    frozen = a_benchmark(house, client, 24)
+    worse = next(task.env_seed for task in frozen.tasks if family_of(task.env_seed) is CANONICAL)
+    rules = Rules(min_pairs=20, confirm_repeats=4)
+    course, executor = Course(rules=rules), Forgetful(worse)
+    evaluation = challenge(house, frozen, learned(house), rules, executor)
+    with pytest.raises(KeyboardInterrupt):
+        play_and_settle(house, client, evaluation, course, Killed("1 instance that looked worse"), executor)
+    assert len(started(house, evaluation)) == 48
+    reporter = Killed("never")
+    assert play_and_settle(house, client, evaluation, course, reporter, executor) == f"{evaluation} was decided: hold"
+    assert reporter.seen == [
+        f"{evaluation}: both arms on b-1: 0",
+        f"{evaluation}: 1 instance that looked worse, again in both arms: 8",
+    ]
+    runs = [event.run for event in started(house, evaluation)]
+    assert (len(runs), len(set(runs))) == (56, 56)
+    verdict = house.views().find(VERDICTS)[evaluation].reached()
+    assert verdict is not None
+    assert verdict.screened == verdict.regressions == (f"{TASK}__seed{worse}",)
+    assert [(each.champion_passed, each.challenger_passed) for each in verdict.confirmations] == [(4, 0)]
+    assert (verdict.pairs, verdict.missing) == (24, 0)
+    assert judged(house, evaluation) == verdict
