@@ -178,10 +178,10 @@ def _result(key: str, reward: RewardState) -> Result:
 
 def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Iterable[BenchmarkTask]) -> Pairs:
     """The (instance, repeat) pairs of these tasks that both arms have; a repeat missing in one drops out of both."""
-    first, second = {**champion.sealed, **champion.visible}, {**challenger.sealed, **challenger.visible}
     found: list[PairedInstance] = []
     planned = alone = other = 0
     for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
+        first, second = (arm.sealed if task.is_sealed else arm.visible for arm in (champion, challenger))
         places = [(task.template, task.env_seed, repeat) for repeat in range(benchmark.repeats)]
         planned += len(places)
         kept = [place for place in places if place in first and place in second]

@@ -17,8 +17,9 @@ from random import Random
 from eventlog.events import BenchmarkFrozen, BenchmarkTask, Rules
 
 from .alpha import Alpha
-from .arms import Arm, PairedInstance, pairs
+from .arms import Arm, PairedInstance, Pairs, pairs
 from .stats import MICRO
+from .voids import gaps
 
 _SHARES, _PARTS = range(1, 16), 16
 """A bet is `share / _PARTS` of what the gambler has."""
@@ -71,9 +72,10 @@ def _shuffled(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTas
 def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> int | None:
     """After how many instances of `order` the e-process stops, as the arms stand; None: it goes on.
 
-    It stops where 1 / alpha is reached, and where it can't be reached any more even if all that is left is won. It
-    never stops before `rules.min_pairs` instances were compared. An instance without a pair is passed over: ask where
-    every instance before the last one played has ended, with all its repeats, in both arms.
+    It stops where 1 / alpha is reached, and where it can't be reached any more even if all that is left is won; but not
+    where what was compared so far would be void, with fewer than `rules.min_pairs` instances or too much missing. An
+    instance without a pair is passed over: ask where every instance before the last one played has ended, with all its
+    repeats, in both arms.
     """
     found = evidence(champion, challenger, benchmark, rules, spent)
     return found.looked_at if found.is_stopped else None
@@ -81,22 +83,29 @@ def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules
 
 def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Evidence:
     """What the e-process has where it stops, else where the order ends."""
-    played = pairs(champion, challenger, benchmark, [task for task in benchmark.tasks if task.is_sealed]).instances
-    by_place = {(instance.template, instance.env_seed): instance for instance in played}
     tasks = order(benchmark, rules)
     fortunes = [_STAKE] * len(_SHARES)
-    compared = 0
+    compared = Pairs((), 0, 0)
     for looked_at, task in enumerate(tasks, start=1):
-        instance = by_place.get((task.template, task.env_seed))
-        if instance is None:
-            continue
-        fortunes = _after(fortunes, instance)
-        compared += 1
-        if compared >= rules.min_pairs and (
-            _is_reached(fortunes, spent.alpha) or not _is_reachable(fortunes, len(tasks) - looked_at, spent.alpha)
-        ):
+        found = pairs(champion, challenger, benchmark, [task])
+        compared = _together(compared, found)
+        for instance in found.instances:
+            fortunes = _after(fortunes, instance)
+        left = len(tasks) - looked_at
+        is_settled = _is_reached(fortunes, spent.alpha) or not _is_reachable(fortunes, left, spent.alpha)
+        if found.instances and is_settled and not any(gaps(compared, rules)):
             return Evidence(looked_at, _mean(fortunes), is_stopped=True)
     return Evidence(len(tasks), _mean(fortunes), is_stopped=False)
+
+
+def _together(before: Pairs, found: Pairs) -> Pairs:
+    return Pairs(
+        before.instances + found.instances,
+        before.planned + found.planned,
+        before.missing + found.missing,
+        before.champion_missing + found.champion_missing,
+        before.challenger_missing + found.challenger_missing,
+    )
 
 
 def _after(fortunes: Sequence[int], instance: PairedInstance) -> list[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 from eventlog.events import ArmSummary, BenchmarkFrozen, Confirmation, Rules, Verdict
 from eventlog.events.event import EXACT
@@ -19,16 +18,16 @@ from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
 from .checks import Check, affordable, at_least, decided, significant, unregressed
 from .confirming import confirmations_of
-from .counts import pico, sign_test
+from .counts import pico
 from .eprocess import Evidence, evidence, order
 from .errors import UnknownTest
-from .figures import counted, decimal, probability
 from .randomisation import SignFlip, sign_flip
 from .reported import reported, visible
 from .seeds import judge_as_seeds
 from .stats import MICRO, ceiling
 from .strata import Strata, stratified
 from .summaries import cost_basis, mismatches, summaries
+from .voids import gaps, missing_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,6 @@ class _Found:
     """All that is known before anything is confirmed."""
 
     compared: Pairs
-    missing_p: Fraction
     voids: tuple[str, ...]
     strata: Strata | None
     tested: SignFlip | Evidence
@@ -78,7 +76,7 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         challenger=found.challenger,
         pairs=len(found.compared.instances),
         missing=found.compared.missing,
-        missing_p=pico(found.missing_p),
+        missing_p=pico(missing_p(found.compared)),
         alpha=spent.alpha,
         alpha_spent=spent.spent,
         p_value=pico(tested.p) if found.strata else None,
@@ -126,7 +124,6 @@ def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Ru
     compared = pairs(champion, challenger, benchmark, tasks)
     if foreign:
         compared = Pairs((), compared.planned, compared.planned)
-    missing_p = sign_test(compared.champion_missing, compared.challenger_missing)
     strata = stratified((each.template, each.deltas) for each in compared.instances) if compared.instances else None
     tested = early or _flipped(strata, rules, spent.alpha)
     basis = cost_basis(compared.instances, rules)
@@ -134,8 +131,7 @@ def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Ru
     checks = () if strata is None else _checks(tested, strata, rules, spent.alpha)
     return _Found(
         compared=compared,
-        missing_p=missing_p,
-        voids=foreign or tuple(_gaps(compared, missing_p, rules)) + tuple(_spoilt(champion, challenger)),
+        voids=foreign or (*gaps(compared, rules), *_spoilt(champion, challenger)),
         strata=strata,
         tested=tested,
         looked_at=len(tasks),
@@ -162,22 +158,6 @@ def _flipped(strata: Strata | None, rules: Rules, alpha: int) -> SignFlip:
 
 def _checks(tested: SignFlip | Evidence, strata: Strata, rules: Rules, alpha: int) -> tuple[Check, ...]:
     return significant(tested, alpha), at_least("mean difference", strata.mean(), rules.min_mean_delta)
-
-
-def _gaps(compared: Pairs, missing_p: Fraction, rules: Rules) -> Iterator[str]:
-    instances = len(compared.instances)
-    if instances < rules.min_pairs or not instances:
-        yield f"{counted(instances, 'sealed instance')} to compare, fewer than {max(1, rules.min_pairs)}"
-    if compared.missing * MICRO > rules.max_missing * compared.planned:
-        yield (
-            f"{compared.missing} of {compared.planned} sealed pairs are missing, "
-            f"more than a share of {decimal(rules.max_missing)}"
-        )
-    if missing_p * MICRO < rules.max_missing_p:
-        yield (
-            f"the champion lacks {compared.champion_missing} pairs and the challenger {compared.challenger_missing}: "
-            f"p {probability(pico(missing_p))} is below {decimal(rules.max_missing_p)}"
-        )
 
 
 def _spoilt(champion: Arm, challenger: Arm) -> Iterator[str]:

@@ -101,6 +101,15 @@ def test_it_never_stops_before_enough_instances_were_compared() -> None:
     assert judge(first, second, frozen, rules, FIRST).pairs == 40
 
 
+def test_it_does_not_stop_where_too_much_is_missing_so_far() -> None:
+    """Two of the first forty are missing, which is a twentieth; one more of the first sixty is too many until then."""
+    frozen = benchmark(80)
+    scores: list[int | None] = [None, None, *[ONE] * 9, None, *[ONE] * 68]
+    first, second = in_order(frozen, EARLY, [0] * 80, scores)
+    assert stopped_at(first, second, frozen, EARLY, FIRST) == 60
+    assert judge(first, second, frozen, EARLY, FIRST).decision == "promote"
+
+
 def test_it_stops_where_one_over_alpha_is_out_of_reach_and_that_holds() -> None:
     frozen = benchmark(30)
     first, second = in_order(frozen, EARLY, [ONE] * 30, [0] * 30)
