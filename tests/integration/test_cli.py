@@ -231,7 +231,7 @@ def test_the_log_is_exported_and_imported_with_the_same_chain(
 
 def test_what_a_rollback_quarantined_does_not_come_back_by_an_older_name(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
-    code, out, err = flywheel("gate", "run", "--challenger", promoted, "--json")
+    code, out, err = flywheel("gate", "run", "--challenger", promoted, "--test", "bootstrap", "--json")
     verdict = json.loads(out)["verdict"]
     assert (code, verdict["decision"]) == (2, "hold")
     assert "left out, because it is quarantined: rw-80280fbd00d0" in err

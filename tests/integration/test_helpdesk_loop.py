@@ -11,7 +11,7 @@ from api.decide import Course
 from api.house import House
 from api.loop import Controller
 from api.sites import Placed
-from eventlog.events import SweepPlanned
+from eventlog.events import Rules, SweepPlanned
 from projections.rewrites import REWRITES
 from tests.golden.make import Quiet
 
@@ -20,6 +20,7 @@ COURSE = Course(
     visible_seeds=(9_000,),
     sealed_seeds=tuple(range(10_000, 10_012)),
     max_rounds=6,
+    rules=Rules(test="bootstrap", min_pairs=1),
     max_parallel=4,
 )
 

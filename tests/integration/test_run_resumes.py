@@ -27,6 +27,7 @@ from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from tests.conftest import Database
 
+pytestmark = pytest.mark.timeout(400)
 COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "run", "--json"]
 
 
@@ -49,7 +50,7 @@ def killed_when_head_passes(position: int, store: PostgresStore, environment: di
 
 def completed(environment: dict[str, str]) -> dict[str, object]:
     """Run the command to its end; its summary."""
-    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     summary: dict[str, object] = json.loads(done.stdout)
     return summary

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from eventlog.events import Artifact, BenchmarkFrozen, BenchmarkTemplate, Rules
@@ -33,7 +35,7 @@ def states(*frozen: BenchmarkFrozen) -> dict[str, BenchmarkState]:
 
 
 def verdict_of(
-    champion: list[int | None], challenger: list[int | None], since: int = 1, frozen: str = "bench"
+    champion: Sequence[int | None], challenger: Sequence[int | None], since: int = 1, frozen: str = "bench"
 ) -> VerdictState:
     played = benchmark(sealed=len(champion))
     arms = an_arm(played, "champion", champion, pinned=OLD), an_arm(played, "challenger", challenger, pinned=NEW)
