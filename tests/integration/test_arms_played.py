@@ -25,7 +25,7 @@ from agents.rollouts.tasks import PLANS
 from agents.suites import build_micro_suite
 from api.benchmarks import freeze_on, site_tasks
 from api.decide import Course, champion
-from api.evaluate import BLOCK, challenge, judged, play_and_settle
+from api.evaluate import BLOCK, challenge, play_and_settle
 from api.house import House
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
@@ -39,6 +39,7 @@ from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
 from tests.golden.make import Quiet
+from tests.recomputing import every_verdict_recomputes
 
 TASK = "marketplace.phone_reveal"
 LEARNED = Position(395)
@@ -224,4 +225,4 @@ def test_what_looked_worse_is_played_again_once_and_a_confirmed_regression_holds
     assert verdict.screened == verdict.regressions == (f"{TASK}__seed{worse}",)
     assert [(each.champion_passed, each.challenger_passed) for each in verdict.confirmations] == [(4, 0)]
     assert (verdict.pairs, verdict.missing) == (24, 0)
-    assert judged(house, evaluation) == verdict
+    assert every_verdict_recomputes(house) == 1

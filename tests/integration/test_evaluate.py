@@ -15,7 +15,7 @@ from agents.rollouts.arms import suite_of
 from api.benchmarks import without_plans
 from api.decide import Course, benchmark_name, champion, decide
 from api.errors import OtherExecutor
-from api.evaluate import challenge, judged, play_and_settle
+from api.evaluate import challenge, play_and_settle
 from api.house import House
 from api.loop import Controller
 from eventlog.events import (
@@ -33,6 +33,7 @@ from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
+from tests.recomputing import every_verdict_recomputes
 from tests.unit.test_agent_samples import template
 
 COURSE = Course(
@@ -87,7 +88,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     assert void is not None
     assert void.decision == "void"
     assert void.reasons[0].startswith("base@0 was judged, but base@1 is champion since position")
-    assert judged(house, "eval-1") == void
+    assert every_verdict_recomputes(house) == 1
     assert (void.champion.artifact, void.missing) == (PRESENT, 0)
     assert void.mean_delta is not None
 
@@ -97,7 +98,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     assert after.champion.artifact == BY_HAND
     assert after.challenger.artifact.memory.digest == void.challenger.artifact.memory.digest
     assert champion(house.views()).pointed() == after.challenger.artifact
-    assert judged(house, "eval-2") == after
+    assert every_verdict_recomputes(house) == 2
 
     check_what_the_log_holds(house)
 
