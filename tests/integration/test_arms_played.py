@@ -16,13 +16,16 @@ from agents.envs.contract import Instance
 from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
+from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import remember
+from agents.models.scripted import Scripted
 from agents.plans import plan_from
 from agents.rollouts.arms import suite_of
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
 from agents.rollouts.tasks import PLANS
 from agents.suites import build_micro_suite
+from api.arms import jobs_of_arms
 from api.benchmarks import freeze_on, site_tasks
 from api.decide import Course, champion
 from api.evaluate import BLOCK, challenge, play_and_settle
@@ -31,7 +34,7 @@ from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan
 from eventlog.store import Position
-from gate.benchmark import freeze
+from gate.benchmark import freeze, specs
 from gate.errors import BenchmarkExhausted
 from gate.promote import open_evaluation
 from projections.benchmarks import BENCHMARKS
@@ -96,6 +99,19 @@ def test_a_task_without_a_plan_and_without_a_model_that_makes_one_is_refused(hou
     task = site_tasks(client, [TASK], 40)[0].model_copy(update={"oracle_task_id": "theirs"})
     with pytest.raises(UnknownTemplate, match=r"No plan is known for the task 'theirs'.* or a model in FLYWHEEL_MODEL"):
         suite_of([task], "marketplace", house.store, house.blobs, None)
+
+
+def test_who_follows_no_plan_is_given_the_instruction_alone(house: House, client: EnvClient) -> None:
+    frozen, present = a_benchmark(house, client, 1), champion(house.views()).pointed()
+    executor = PolicyExecutor(Scripted([]))
+    evaluation = challenge(house, frozen, learned(house), Rules(), executor)
+    state = house.views().find(VERDICTS)[evaluation]
+    assert (state.executor, state.suite) == ("policy", ())
+    jobs = jobs_of_arms(house, frozen, state, specs(frozen, evaluation))
+    assert [job.artifact == present for job in jobs] == [True, False]
+    for job in jobs:
+        assert job.assignment({}).plan == ()
+        assert job.assignment({}).instruction == frozen.templates[0].instruction
 
 
 @dataclass(frozen=True)

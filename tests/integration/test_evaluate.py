@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,7 +12,7 @@ from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.arms import suite_of
-from api.benchmarks import without_plans
+from api.benchmarks import freeze_on, site_tasks, without_plans
 from api.decide import Course, benchmark_name, champion, decide
 from api.errors import OtherExecutor
 from api.evaluate import challenge, play_and_settle
@@ -27,9 +27,9 @@ from eventlog.events import (
     SweepPlanned,
     VerdictReached,
 )
-from gate.benchmark import freeze
+from gate.benchmark import freeze, sealed_instances
 from gate.promote import freeze_into, open_evaluation, point
-from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.benchmarks import BENCHMARKS, benchmark_instances, instances_of
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
@@ -153,6 +153,34 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     assert pointed.pointed() == BY_HAND
     assert challenge(house, frozen, challenger, COURSE.rules) == "eval-3"
     assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
+
+
+def test_a_benchmark_that_can_only_void_is_succeeded_by_one_at_fresh_seeds_before_anything_is_judged(
+    client: EnvClient, empty_house: House
+) -> None:
+    class Stopped(Exception):
+        """The controller was killed before its arms played."""
+
+    def killed() -> None:
+        raise Stopped
+
+    house = empty_house
+    admitted(house.store, "marketplace")
+    tasks = site_tasks(client, ["marketplace.lead_filtered_search", "marketplace.phone_reveal"], 40)
+    small = freeze_on(house, freeze("marketplace-1", "marketplace", tasks, [9_000], [10_000], 1), "ann")
+    reporter = Watching(killed)
+    with pytest.raises(Stopped):
+        Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=10)), reporter).run()
+    said = next(line for line in reporter.said if "froze" in line)
+    assert said.startswith(
+        "marketplace-1 is too small: 2 sealed instances, and the rules ask for 10; froze marketplace-2"
+    )
+    benchmarks = {key: state.frozen() for key, state in house.views().find(BENCHMARKS).items()}
+    fresh = benchmarks["marketplace-2"]
+    assert (fresh.successor_of, len(fresh.tasks), sealed_instances(fresh)) == ("marketplace-1", 12, 10)
+    assert not {*instances_of(fresh)} & {*instances_of(small)}
+    opened = house.views().find(VERDICTS)["eval-1"]
+    assert (opened.benchmark, opened.challenge, opened.alpha) == ("marketplace-2", 1, 5_000)
 
 
 def test_an_evaluation_that_was_opened_for_another_executor_is_refused(client: EnvClient, empty_house: House) -> None:
