@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
@@ -11,7 +11,7 @@ from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from agents.learning.memory import piece_of, pieces_from
 from agents.plans import Piece
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.profiles import Place, TableKeeper, held
@@ -89,7 +89,7 @@ def play_jobs(
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
     with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
-        means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
+        means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch, course.tries)
         _dispatched(house, means, title, jobs, course, reporter)
 
 
@@ -97,15 +97,9 @@ def _dispatched(
     house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
 ) -> None:
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
-    dispatch = Dispatch(
-        calls,
-        lambda job, state: _play_alone(house, means, job, state),
-        max_parallel=course.max_parallel,
-        timeout_s=course.timeout_s,
-    )
     errors = []
     with reporter.phase(title, len(jobs)) as advance:
-        for outcome in dispatch.outcomes():
+        for outcome in _outcomes(calls, lambda job, state: _play_alone(house, means, job, state), course):
             if outcome.error is not None:
                 errors.append(outcome.error)
             if outcome.ending == "timed_out":
@@ -113,6 +107,23 @@ def _dispatched(
             advance()
     if errors:
         raise errors[0]
+
+
+def _outcomes(
+    calls: Sequence[Call[Job]], work: Callable[[Job, State], None], course: Course
+) -> Iterator[Outcome[Job, None]]:
+    """How each call ended. An arm's run that took too long is begun again first: a missing one takes its pair along."""
+    for tries_left in reversed(range(course.tries)):
+        late = []
+        dispatch = Dispatch(calls, work, max_parallel=course.max_parallel, timeout_s=course.timeout_s)
+        for outcome in dispatch.outcomes():
+            if tries_left and outcome.ending == "timed_out" and outcome.call.work.arm is not None:
+                late.append(outcome.call)
+            else:
+                yield outcome
+        if not late:
+            return
+        calls = late
 
 
 def _play_alone(house: House, means: Means, job: Job, state: State) -> None:

@@ -23,7 +23,7 @@ from agents.executors.executor import Execution
 from agents.executors.plan import execute
 from agents.plans import Plan
 from agents.rollouts.tasks import PLANS
-from gate.stats import wilson
+from gate.intervals import wilson
 
 TOKEN = "base-rates-need-no-secret"  # noqa: S105 (nothing is served)
 TRAINING = tuple(range(200))

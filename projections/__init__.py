@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .access import ACCESS
+from .alpha import ALPHA
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
@@ -20,6 +21,7 @@ from .verdicts import VERDICTS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,
+    ALPHA,
     BENCHMARKS,
     CHAMPIONS,
     CHECKPOINTS,

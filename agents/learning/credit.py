@@ -20,15 +20,15 @@ def credits_of(
 ) -> tuple[Append, ...]:
     """One append for each treated and graded run, in the order of the sweep.
 
-    A missing run is no trial, and neither is a contaminated one, nor one whose plan had no step that its candidate
-    belongs to. The key is the run's, so crediting a sweep again changes nothing.
+    A missing run is no trial, and neither is a contaminated one, an evaluation's, nor one whose plan had no step that
+    its candidate belongs to. The key is the run's, so crediting a sweep again changes nothing.
     """
     appends = []
     for spec in specs:
         run, reward = runs.get(spec.spec_id), rewards.get(spec.spec_id)
         if run is None or reward is None or spec.candidate is None or spec.candidate not in run.applied:
             continue
-        if spec.spec_id in contaminated:
+        if run.evaluation is not None or spec.spec_id in contaminated:
             continue
         kind = RewriteWon if reward.passed else RewriteLost
         event = kind(rewrite=spec.candidate, run=spec.spec_id, control_runs=(), control_successes=0)

@@ -76,6 +76,7 @@ class Job:
             temperature_micro=self.spec.temperature_micro or 0,
             profile=profile,
             page_headers=page_headers,
+            weights=self.artifact.weights,
         )
 
 
@@ -85,6 +86,9 @@ def drawing_seed(spec: Spec) -> int:
 
 
 PLAN = PlanExecutor()
+
+TRIES = 3
+"""How often a run is begun, each time with a fresh instance, before it is recorded as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Means:
     stopwatch: Callable[[], int]
     executor: Executor = PLAN
     watching: Callable[[Instance], Watch] = lambda _instance: unwatched
+    tries: int = TRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +235,7 @@ def _proposals(
     page_headers: Mapping[str, str],
 ) -> tuple[RewriteProposed, ...]:
     failed = execution.failed
-    if not job.learns or judged.passed or failed is None or job.candidate is not None:
+    if not job.learns or job.arm is not None or judged.passed or failed is None or job.candidate is not None:
         return ()
     if failed.step not in job.template.plan_steps:
         return ()

@@ -20,7 +20,6 @@ from .errors import KeyTaken, StartedOtherwise
 from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
-TRIES = 3
 
 
 def stopwatch() -> int:
@@ -74,7 +73,7 @@ def _missing(job: Job, detail: str) -> Played:
 
 
 def _tried(job: Job, means: Means, profile: bytes | None, begun: Callable[[], None]) -> Played:
-    for _ in range(TRIES):
+    for _ in range(means.tries):
         played = play(job, means, profile, begun)
         if played.events[-1].type != "RunMissing":
             break

@@ -49,11 +49,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
-    if executor is Way.POLICY:
-        raise typer.BadParameter(
-            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
-            "say `flywheel rollout sweep --executor policy`"
-        )
+    refuse_memoryless(executor)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
@@ -70,6 +66,15 @@ def run(
             why = _go(house, placed, course, doing)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
+
+
+def refuse_memoryless(executor: Way) -> None:
+    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
+    if executor is Way.POLICY:
+        raise typer.BadParameter(
+            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
+            "say `flywheel rollout sweep --executor policy`"
+        )
 
 
 def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:

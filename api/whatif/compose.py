@@ -63,7 +63,7 @@ def _composed(
 ) -> WhatIf:
     other_at = views_through(store, views_at, mapping, touched)
     truth, other = judged(store, views_at, upto), judged(store, other_at, upto)
-    not_played = unplayed(store, views_at, other_at, upto)
+    not_played = unplayed(store, blobs, views_at, other_at, upto)
     return WhatIf(
         upto=int(upto),
         rule=None if rule is None else rule.model_dump(mode="json"),

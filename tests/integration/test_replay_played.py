@@ -15,7 +15,7 @@ from api.loop import Controller
 from api.replaying import replayed
 from api.whatif.compose import if_reward, if_rule
 from api.whatif.definitions import reward_in_force, rule_in_force
-from eventlog.events import PromotionRule
+from eventlog.events import PromotionRule, Rules
 from projections.difference import difference
 from projections.runs import RUNS
 from tests.admitted import admitted
@@ -23,7 +23,12 @@ from tests.admitted import admitted
 from .test_evaluate import Watching
 
 COURSE = Course(
-    seeds_per_round=6, visible_seeds=(9_000,), sealed_seeds=tuple(range(10_000, 10_005)), max_rounds=6, max_parallel=4
+    seeds_per_round=6,
+    visible_seeds=(9_000,),
+    sealed_seeds=tuple(range(10_000, 10_005)),
+    max_rounds=6,
+    max_parallel=4,
+    rules=Rules(test="bootstrap", min_pairs=1),
 )
 
 
