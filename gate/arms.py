@@ -179,16 +179,18 @@ def _result(key: str, reward: RewardState) -> Result:
 def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Iterable[BenchmarkTask]) -> Pairs:
     """The (instance, repeat) pairs of these tasks that both arms have; a repeat missing in one drops out of both."""
     found: list[PairedInstance] = []
-    planned = alone = other = 0
+    planned = kept = alone = other = 0
     for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
-        first, second = (arm.sealed if task.is_sealed else arm.visible for arm in (champion, challenger))
+        first = champion.sealed if task.is_sealed else champion.visible
+        second = challenger.sealed if task.is_sealed else challenger.visible
         places = [(task.template, task.env_seed, repeat) for repeat in range(benchmark.repeats)]
-        planned += len(places)
-        kept = [place for place in places if place in first and place in second]
-        alone += sum(place in second and place not in first for place in places)
-        other += sum(place in first and place not in second for place in places)
-        if kept:
-            results = tuple(first[place] for place in kept), tuple(second[place] for place in kept)
+        played = [(first.get(place), second.get(place)) for place in places]
+        both = [(one, two) for one, two in played if one is not None and two is not None]
+        planned, kept = planned + len(places), kept + len(both)
+        if len(both) < len(places):
+            alone += sum(one is None and two is not None for one, two in played)
+            other += sum(one is not None and two is None for one, two in played)
+        if both:
+            results = tuple(one for one, _ in both), tuple(two for _, two in both)
             found.append(PairedInstance(task.template, task.env_seed, *results))
-    missing = planned - sum(len(instance.champion) for instance in found)
-    return Pairs(tuple(found), planned, missing, alone, other)
+    return Pairs(tuple(found), planned, planned - kept, alone, other)

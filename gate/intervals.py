@@ -19,6 +19,8 @@ _Z_UNIT = 10**12
 
 _BLOCK = 1_000
 _OCTET, _WORD = 256, 2**32
+_EVEN = int.from_bytes(b"\xff\x00" * 128, "little")
+"""Every other octet."""
 
 
 _Draw = Callable[[int], int]
@@ -50,39 +52,47 @@ def resampled(strata: Strata, samples: int, seed: int) -> Resampled:
 def _sums(draw: _Draw, values: Sequence[int], size: int, samples: int) -> Iterator[int]:
     """Sums of `size` values drawn with replacement, one for each sample.
 
-    Where the values lie on a grid of at most 256 points, as scores that pass or fail do, bytes are summed.
+    Of at most 256 values each byte is summed by itself: what is drawn stays bytes, and no number is made of a draw.
     """
     low = min(values)
     step = gcd(*(value - low for value in values)) or 1
     grid = [(value - low) // step for value in values]
-    is_small = max(len(grid), max(grid) + 1) <= _OCTET
-    look_up = bytes(grid).ljust(_OCTET, b"\0") if is_small else b""
+    planes = [
+        bytes(grid[octet % len(grid)] >> shift & 255 for octet in range(_OCTET))
+        for shift in range(0, max(grid).bit_length(), 8)
+    ]
     for block in range(0, samples, _BLOCK):
-        drawn = min(_BLOCK, samples - block)
-        if is_small:
-            points = _octets(draw, len(values), size * drawn).translate(look_up)
-            yield from (low * size + step * sum(points[start : start + size]) for start in range(0, size * drawn, size))
-        else:
-            pick = _octets if len(values) <= _OCTET else _words
-            indexes = pick(draw, len(values), size * drawn)
-            yield from (
-                sum(map(values.__getitem__, indexes[start : start + size])) for start in range(0, size * drawn, size)
-            )
+        drawn = size * min(_BLOCK, samples - block)
+        if len(values) > _OCTET:
+            words = _words(draw, len(values), drawn)
+            yield from (sum(map(values.__getitem__, words[at : at + size])) for at in range(0, drawn, size))
+            continue
+        octets = _octets(draw, len(values), drawn)
+        layers = [octets.translate(plane) for plane in planes]
+        for at in range(0, drawn, size):
+            points = sum(_sum_of(layer[at : at + size]) << 8 * place for place, layer in enumerate(layers))
+            yield low * size + step * points
+
+
+def _sum_of(octets: bytes) -> int:
+    """The sum of at most 255 octets: neighbours are added in lanes of 16 bits, and a rest adds the lanes."""
+    lanes = int.from_bytes(octets, "little")
+    return ((lanes & _EVEN) + (lanes >> 8 & _EVEN)) % 65_535
 
 
 def _octets(draw: _Draw, below: int, wanted: int) -> bytes:
-    """Uniform indexes below at most 256: an octet's rest, where the octet is not above the last whole round of them."""
+    """Octets whose rests by at most 256 are uniform indexes: those not above the last whole round of them."""
     limit = _OCTET // below * below
-    rest, beyond = bytes(octet % below for octet in range(_OCTET)), bytes(range(limit, _OCTET))
+    beyond = bytes(range(limit, _OCTET))
     kept = b""
     while len(kept) < wanted:
         missing = (wanted - len(kept)) * _OCTET // limit + 1
-        kept += draw(8 * missing).to_bytes(missing, "little").translate(rest, beyond)
-    return kept[:wanted]
+        kept += draw(8 * missing).to_bytes(missing, "little").translate(None, beyond)
+    return kept
 
 
 def _words(draw: _Draw, below: int, wanted: int) -> list[int]:
-    """The same of more than 256, by words of 32 bits."""
+    """Uniform indexes below more than 256, by words of 32 bits."""
     limit = _WORD // below * below
     kept: list[int] = []
     while len(kept) < wanted:

@@ -8,7 +8,7 @@ costs and passed runs included, are over the pairs that both arms have. `Verdict
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eventlog.events import ArmSummary, BenchmarkFrozen, Confirmation, Rules, Verdict
@@ -120,12 +120,14 @@ def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Ru
         raise UnknownTest(actual=rules.test, expected=", ".join([*_TESTS, "bootstrap"]))
     foreign = tuple(mismatches(champion, challenger, benchmark.digest))
     early = evidence(champion, challenger, benchmark, rules, spent) if rules.test == "e_process" else None
-    tasks = order(benchmark, rules)[: early.looked_at if early else None]
+    sealed = [task for task in benchmark.tasks if task.is_sealed]
+    tasks = order(benchmark, rules)[: early.looked_at] if early else sealed
     compared = pairs(champion, challenger, benchmark, tasks)
     if foreign:
         compared = Pairs((), compared.planned, compared.planned)
     strata = stratified((each.template, each.deltas) for each in compared.instances) if compared.instances else None
-    tested = early or _flipped(strata, rules, spent.alpha)
+    values = strata.flat if strata else ()
+    tested = early or _flipped(values, rules, spent.alpha)
     basis = cost_basis(compared.instances, rules)
     first, second = summaries(champion, challenger, compared.instances, basis, lambda each: stratified(each).mean())
     checks = () if strata is None else _checks(tested, strata, rules, spent.alpha)
@@ -138,7 +140,7 @@ def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Ru
         champion=first,
         challenger=second,
         checks=(*checks, affordable(first, second, rules, len(basis))),
-        worse=tuple(each for each in compared.instances if sum(each.deltas) < 0),
+        worse=tuple(each for each, value in zip(compared.instances, values, strict=True) if value < 0),
     )
 
 
@@ -150,10 +152,10 @@ def _e_value(tested: SignFlip | Evidence) -> int | None:
     return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, Evidence) else None
 
 
-def _flipped(strata: Strata | None, rules: Rules, alpha: int) -> SignFlip:
+def _flipped(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
     """With no alpha to spend nothing can be promoted, so a few draws will do."""
     draws = ceiling(rules.draws_per_alpha * MICRO, alpha or MICRO)
-    return sign_flip(strata.flat if strata else (), draws, rules.max_exact, rules.rng_seed)
+    return sign_flip(values, draws, rules.max_exact, rules.rng_seed)
 
 
 def _checks(tested: SignFlip | Evidence, strata: Strata, rules: Rules, alpha: int) -> tuple[Check, ...]:

@@ -38,21 +38,21 @@ def reported(
     if strata is None:
         return Reported()
     drawn = resampled(strata, rules.bootstrap_samples, rules.rng_seed)
-    totals = [sum(instance.deltas) for instance in instances]
-    wins, losses = sum(total > 0 for total in totals), sum(total < 0 for total in totals)
+    values = strata.flat
+    wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
     return Reported(
         interval=drawn.interval,
         prob_improvement=drawn.prob_improvement,
-        win_rate=MICRO * wins // len(totals),
+        win_rate=MICRO * wins // len(values),
         wins=wins,
-        ties=len(totals) - wins - losses,
+        ties=len(values) - wins - losses,
         losses=losses,
         mcnemar=_mcnemar(instances) if benchmark.repeats == 1 else None,
-        power=power(strata.flat, alpha),
-        pairs_needed=pairs_needed(strata.flat, alpha),
+        power=power(values, alpha),
+        pairs_needed=pairs_needed(values, alpha),
         strata=tuple(
-            Stratum(template=name, instances=len(values), mean_delta=mean)
-            for name, values, mean in zip(strata.names, strata.values, strata.means(), strict=True)
+            Stratum(template=name, instances=len(stratum), mean_delta=mean)
+            for name, stratum, mean in zip(strata.names, strata.values, strata.means(), strict=True)
         ),
     )
 

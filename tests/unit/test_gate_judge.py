@@ -85,10 +85,11 @@ def test_a_hold_lists_everything_that_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wins", "alpha", "decision"), [(7, 7_812, "hold"), (7, 7_813, "promote"), (8, 7_812, "promote")]
+    ("wins", "alpha", "decision"),
+    [(7, 7_812, "hold"), (7, 7_813, "promote"), (6, 15_624, "hold"), (6, 15_625, "promote")],
 )
 def test_p_is_compared_with_alpha_exactly(wins: int, alpha: int, decision: str) -> None:
-    """Seven wins and no loss have a p of 1 / 128 = 0.0078125."""
+    """Six wins and no loss have a p of 1 / 64 = 0.015625, which is at most that alpha; seven of 0.0078125."""
     assert judged([0] * 10, [ONE] * wins + [0] * (10 - wins), spent=Alpha(1, alpha, alpha)).decision == decision
 
 
