@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from eventlog.chain import digest
 from eventlog.events import ArmName, ArmRun, BenchmarkFrozen, BenchmarkTask, BenchmarkTemplate, Rules, Spec
@@ -64,25 +65,23 @@ def freeze(
         for template in ordered
         for seed in sorted({*visible_seeds, *sealed_seeds})
     )
-    content = {
+    content: dict[str, Any] = {
         "environment": environment,
-        "templates": [template.model_dump(mode="json") for template in ordered],
-        "tasks": [task.model_dump(mode="json") for task in tasks],
+        "templates": ordered,
+        "tasks": tasks,
         "repeats": repeats,
         "alpha": alpha,
         "challengers": challengers,
     }
-    return BenchmarkFrozen(
-        benchmark=name,
-        environment=environment,
-        templates=ordered,
-        tasks=tasks,
-        repeats=repeats,
-        alpha=alpha,
-        challengers=challengers,
-        successor_of=successor_of,
-        digest=digest(content).hex(),
-    )
+    return BenchmarkFrozen(benchmark=name, successor_of=successor_of, digest=_digest(content), **content)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    plain = {
+        name: [each.model_dump(mode="json") for each in value] if isinstance(value, tuple) else value
+        for name, value in content.items()
+    }
+    return digest(plain).hex()
 
 
 def _refuse_unusable(

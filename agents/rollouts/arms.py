@@ -16,7 +16,7 @@ from eventlog.store import EventStore, Position
 from ..models.model import Model
 from ..plans import Plan
 from ..suites import build_micro_suite, plan_of
-from .decompose import decompose_text
+from .decompose import decomposed
 from .errors import UnknownTemplate
 from .facts import JSON_TYPE
 from .tasks import PLANS
@@ -27,7 +27,7 @@ def suite_of(
 ) -> tuple[TaskPlan, ...]:
     """A plan for each template: the one we ship, else what the model makes of its instruction; put as blobs.
 
-    Raises UnknownTemplate where there is neither, and what `decompose_text` does.
+    Raises UnknownTemplate where there is neither, and what `decomposed` does.
     """
     suites = [
         Blob(JSON_TYPE, canonical(build_micro_suite(_plan(template, store, blobs, model), environment)))
@@ -45,7 +45,7 @@ def _plan(template: BenchmarkTemplate, store: EventStore, blobs: BlobStore, mode
     if model is None:
         expected = f"{', '.join(sorted(PLANS))}, or a model in FLYWHEEL_MODEL that makes one of its instruction"
         raise UnknownTemplate(actual=template.oracle_task_id, expected=expected)
-    return decompose_text(template.instruction, model, store, blobs)
+    return decomposed(unplanned(template), model, store, blobs).plan_steps
 
 
 def planned_templates(

@@ -112,12 +112,12 @@ def test_two_controllers_do_not_work_on_one_site_at_once(environment: dict[str, 
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)
     try:
-        second = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        second = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=120, check=False)
     finally:
         first.send_signal(signal.SIGCONT)
     assert second.returncode == 1
     assert "works on marketplace in this project" in second.stderr
-    first.communicate(timeout=100)
+    first.communicate(timeout=300)
     assert first.returncode == 0
     views = empty_house.views()
     assert list(views.find(VERDICTS)) == ["eval-1"]
