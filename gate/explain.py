@@ -7,6 +7,7 @@ from eventlog.events import ArmSummary, Confirmation, Interval, Verdict
 from .figures import counted, decimal, dollars, probability
 
 _MICRO = 1_000_000
+_MOST_NAMED = 8
 _UNKNOWN = "not computed"
 
 
@@ -135,7 +136,9 @@ def _visible(verdict: Verdict) -> str:
 
 
 def _named(instances: tuple[str, ...]) -> str:
-    return ", ".join(instances) or "none"
+    """The first of them, and how many more there are: `--json` holds all."""
+    rest = len(instances) - _MOST_NAMED
+    return ", ".join((*instances[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else []))) or "none"
 
 
 def _number(millionths: int | None) -> str:

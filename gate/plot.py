@@ -92,8 +92,8 @@ def _draw_templates(axes: Axes, templates: tuple[Dots, ...]) -> None:
     axes.set_ylim(len(templates) - 0.4, -0.6)
     axes.set_xlim(-1.12, 1.12)
     axes.grid(visible=True, axis="x")
-    axes.set_title("Difference of each instance, by template (bar: mean)")
-    axes.set_xlabel("challenger less champion")
+    axes.set_title("Differences by template")
+    axes.set_xlabel("challenger less champion, an instance (bar: mean)")
 
 
 def _draw_null(axes: Axes, drawing: Drawing) -> None:
@@ -118,8 +118,8 @@ def _draw_null(axes: Axes, drawing: Drawing) -> None:
         va="top",
     )
     axes.grid(visible=True, axis="y")
-    axes.set_title("Means with signs flipped at random (both alike)")
-    axes.set_xlabel("mean difference")
+    axes.set_title("Means if the arms were alike")
+    axes.set_xlabel("mean difference with signs flipped at random")
     axes.set_ylabel("share of draws")
 
 
@@ -175,7 +175,8 @@ def _draw_costs(axes: Axes, verdict: Verdict) -> None:
     axes.set_yticks([0, 1], [_priced(name, arm) for name, arm, _ in arms])
     axes.grid(visible=True, axis="x")
     over = "all pairs" if verdict.rules.cost_basis == "all_pairs" else "pairs that both passed"
-    axes.set_title(f"Cost in dollars, over {over}")
+    axes.set_title("Cost")
+    axes.set_xlabel(f"dollars, over {over}")
 
 
 def _priced(name: str, arm: ArmSummary) -> str:
