@@ -15,6 +15,7 @@ from .projection import AnyFold
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
+from .slices import SLICES
 from .taint import TAINT
 from .verdicts import VERDICTS
 
@@ -31,6 +32,7 @@ ALL: tuple[AnyFold, ...] = (
     REWARDS,
     REWRITES,
     RUNS,
+    SLICES,
     TAINT,
     VERDICTS,
 )

@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import get_args
 
 from .champion import ChampionPointed
-from .datasets import DatasetFrozen, Query, Refused, SftQuery
+from .datasets import (
+    DatasetFrozen,
+    DpoQuery,
+    Floor,
+    GrpoQuery,
+    Query,
+    Refused,
+    RewardName,
+    SftQuery,
+    SliceRegistered,
+    query_of,
+)
 from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
 from .event import Event, FrozenModel
 from .gate import (
@@ -76,6 +87,7 @@ AnyEvent = (
     | RewriteLost
     | MemoryQuarantined
     | DatasetFrozen
+    | SliceRegistered
     | BenchmarkFrozen
     | EvaluationOpened
     | VerdictReached
@@ -106,12 +118,15 @@ __all__ = [
     "CheckName",
     "DatasetFrozen",
     "Decision",
+    "DpoQuery",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
+    "Floor",
     "FollowLink",
     "FrozenModel",
+    "GrpoQuery",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
@@ -129,6 +144,7 @@ __all__ = [
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
+    "RewardName",
     "RewardTerms",
     "RewriteLost",
     "RewriteProposed",
@@ -144,6 +160,7 @@ __all__ = [
     "Sampling",
     "SftQuery",
     "Share",
+    "SliceRegistered",
     "Spec",
     "StartFingerprint",
     "Step",
@@ -160,4 +177,5 @@ __all__ = [
     "Usage",
     "Verdict",
     "VerdictReached",
+    "query_of",
 ]
