@@ -105,11 +105,11 @@ def judged_by_log(
     query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, facts: Mapping[str, RunFacts], known: Knowledge
 ) -> tuple[tuple[Sibling, ...], dict[str, str]]:
     """The siblings that the log has nothing against, and of the others why they are refused, by run."""
-    is_benchmark = _is_benchmark(group, known)
+    is_benchmark, contaminated = _is_benchmark(group, known), group.contaminated
     refused: dict[str, str] = {}
     for sibling in group.siblings:
         reason = "benchmark" if is_benchmark else known.left_out.get(sibling.run)
-        reason = reason or _unfit(query, group, sibling, facts.get(sibling.run))
+        reason = reason or _unfit(query, sibling, facts.get(sibling.run), is_contaminated=sibling.run in contaminated)
         if reason is not None:
             refused[sibling.run] = reason
     fit = tuple(sibling for sibling in group.siblings if sibling.run not in refused)
@@ -126,7 +126,7 @@ def _is_benchmark(group: GroupState, known: Knowledge) -> bool:
 
 
 def _unfit(
-    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, sibling: Sibling, facts: RunFacts | None
+    query: SftQuery | DpoQuery | GrpoQuery, sibling: Sibling, facts: RunFacts | None, *, is_contaminated: bool
 ) -> str | None:
     if sibling.missing:
         return "missing"
@@ -134,7 +134,7 @@ def _unfit(
         return "not_ended"
     if not isinstance(query, SftQuery) and (sibling.candidate is not None or facts.is_treated):
         return "treated"
-    if sibling.run in group.contaminated:
+    if is_contaminated:
         return "contaminated"
     if not facts.calls:
         return "no_model_calls"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -30,26 +31,24 @@ def row_digest(row: Content) -> bytes:
 
 def packed(row: Content) -> bytes:
     """The canonical bytes of a row: its fields in order of their names, whatever order they stand in."""
-    parts: list[bytes] = []
-    for name in sorted(row):
-        parts += (_text(name), *_value(row[name]))
-    return b"".join(parts)
+    return b"".join([part for name in sorted(row) for part in (_name(name), _value(row[name]))])
 
 
-def _value(value: Value) -> tuple[bytes, ...]:
-    match value:
-        case None:
-            return (b"n",)
-        case str():
-            return b"t", _text(value)
-        case int():
-            return b"i", _LENGTH.pack(value)
-        case tuple():
-            said = (part for message in value for part in (_text(message.role), _text(message.content)))
-            return b"m", _LENGTH.pack(len(value)), *said
-        case _:
-            kind = "d" if value and type(value[0]) is float else "q"
-            return kind.encode(), _LENGTH.pack(len(value)), struct.pack(f"<{len(value)}{kind}", *value)
+def _value(value: Value) -> bytes:
+    if isinstance(value, list):
+        kind = "d" if value and type(value[0]) is float else "q"
+        return struct.pack(f"<cq{len(value)}{kind}", kind.encode(), len(value), *value)
+    if isinstance(value, str):
+        return b"t" + _text(value)
+    if isinstance(value, tuple):
+        said = [part for message in value for part in (_text(message.role), _text(message.content))]
+        return b"".join((b"m", _LENGTH.pack(len(value)), *said))
+    return b"n" if value is None else b"i" + _LENGTH.pack(value)
+
+
+@cache
+def _name(name: str) -> bytes:
+    return _text(name)
 
 
 def _text(text: str) -> bytes:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -141,7 +141,7 @@ def unfit_for_ratio(call: Drawn) -> str | None:
         return "lengths_differ"
     if None in logprobs:
         return "no_logprobs"
-    if not all(isfinite(each) for each in logprobs if each is not None):
+    if not all(map(isfinite, cast("list[float]", logprobs))):
         return "not_finite"
     if call.fact.sampling["temperature_micro"] == 0:
         return "greedy"

@@ -27,7 +27,8 @@ Conversation = Callable[[str], Sequence[tuple[str, Message]]]
 
 _TEXT, _WHOLE, _REAL = pl.String(), pl.Int64(), pl.Float64()
 _IDS, _MASK = pl.List(pl.Int64()), pl.List(pl.Int8())
-_MESSAGES = pl.List(pl.Struct({"role": pl.String(), "content": pl.String()}))
+_MESSAGE = {"role": pl.String(), "content": pl.String()}
+_MESSAGES = pl.List(pl.Struct(_MESSAGE))
 
 _ORIGIN: Mapping[str, pl.DataType] = {
     "group": _TEXT,
@@ -221,6 +222,21 @@ def _column(name: str, dtype: pl.DataType, values: Sequence[Value]) -> pl.Series
         quotients = [value / _DIVIDED[name] for value in values if isinstance(value, int)]  # polars rounds otherwise
         return pl.Series(name, quotients, dtype=dtype)
     if dtype == _MESSAGES:
-        said = [[{"role": m.role, "content": m.content} for m in each] for each in values]  # type: ignore[union-attr]
-        return pl.Series(name, said, dtype=dtype)
+        said = [message for each in values if isinstance(each, tuple) for message in each]
+        turns = pl.DataFrame({"role": [m.role for m in said], "content": [m.content for m in said]}, _MESSAGE)
+        return _listed(name, turns.to_struct(name), values)
+    if isinstance(dtype, pl.List):
+        flat = [item for each in values if isinstance(each, list) for item in each]
+        return _listed(name, pl.Series(name, flat, dtype=dtype.inner), values)
     return pl.Series(name, values, dtype=dtype)
+
+
+def _listed(name: str, flat: pl.Series, values: Sequence[Value]) -> pl.Series:
+    """All items of some lists as a list for each row: put together by polars, ten times as fast as list by list."""
+    sizes = [len(each) for each in values if isinstance(each, list | tuple)]
+    rows = pl.DataFrame({"row": range(len(sizes)), "size": sizes}, {"row": pl.UInt32, "size": pl.UInt32})
+    full = rows.filter(pl.col("size") > 0).select(pl.col("row").repeat_by("size").list.explode(empty_as_null=False))
+    lists = full.with_columns(flat.alias(name)).group_by("row", maintain_order=True).agg(pl.col(name))
+    empty = pl.Series(name, [[]], dtype=pl.List(flat.dtype))
+    joined = rows.select("row").join(lists, on="row", how="left", maintain_order="left")
+    return joined[name].fill_null(empty.first()) if len(lists) < len(sizes) else joined[name]
