@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from api import datasets
 from api.dataset_card import card_of
 from api.datasets import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
-from api.errors import EmptyDataset, Unknown
-from eventlog.events import DpoQuery, Floor, GrpoQuery, Query, RunsWithdrawn, SftQuery
+from api.errors import DatasetErased, EmptyDataset, Unknown
+from api.whatif.datasets import datasets as would_be
+from eventlog.events import DpoQuery, Floor, GrpoQuery, Query, RewardGraded, RunsWithdrawn, SftQuery, SubjectErased
 from eventlog.store import Append
 from projections.advantages import NANO, advantages
+from projections.counterfactual import under_rewards, views_through
 from projections.packing import packed
 from projections.refusals import REFUSALS
 from projections.sampled import CallFact, Drawn, stretches
@@ -278,6 +280,40 @@ def test_withdrawn_runs_are_counted_and_left_out_and_an_earlier_position_still_h
     assert log.build(GRPO).rows["run"].to_list() == ["r0", "r1"]
     assert refused(log) == {"withdrawn": 1}
     assert load(log.store, log.blobs, log.views, digest).rows.equals(before.rows)
+
+
+def test_an_erased_run_is_left_out_and_a_dataset_that_holds_it_says_erased() -> None:
+    log = PolicyLog(*siblings(MICRO, 0, 0), PolicyRun("own", MICRO, index=9, subject="ada"))
+    digest = freeze(log.store, log.build(GRPO), "test")
+    assert load(log.store, log.blobs, log.views, digest).height == 4
+    log.blobs.erase("ada")
+    log.store.append([Append("erasures", (SubjectErased(subject="ada", reason="asked"),), "test")])
+    assert log.build(GRPO).rows["run"].to_list() == ["r0", "r1", "r2"]
+    assert refused(log) == {"erased": 1}
+    with pytest.raises(DatasetErased):
+        load(log.store, log.blobs, log.views, digest)
+
+
+def test_what_a_dataset_was_made_of_is_found_from_a_run() -> None:
+    log = PolicyLog(*siblings(MICRO, 0, 0), PolicyRun("lost", MICRO, index=9, is_missing=True))
+    digest = freeze(log.store, log.build(GRPO), "test")
+    frozen = datasets.find(log.views(), digest)
+    holds = datasets.holding(log.store, log.views)
+    assert [holds(frozen, {run}) for run in ("r0", "r2", "lost", "nobody")] == [True, True, False, False]
+
+
+def test_under_another_reward_a_frozen_dataset_would_have_other_rows() -> None:
+    log = PolicyLog(*siblings(MICRO, 0, 0))
+    freeze(log.store, log.build(GRPO), "test")
+    graded = {e.position: e.event for e in log.store.read(types=("RewardGraded",))}
+    flipped = {
+        at: event.model_copy(update={"score": 500_000}) if event.run == "r2" else event
+        for at, event in graded.items()
+        if isinstance(event, RewardGraded)
+    }
+    other = views_through(log.store, log.views, under_rewards(flipped, {}), frozenset({"RewardGraded"}))
+    (found,) = would_be(log.store, log.blobs, log.views, other, log.store.head())
+    assert (found.rows, found.would_rows, found.added, found.removed, found.revalued) == (3, 3, (), (), 3)
 
 
 def test_groups_are_taken_by_environment_sweep_and_name() -> None:
