@@ -24,6 +24,7 @@ PROJECT = "datasets"
 TIMES = 4
 """How many times as long the longer log is."""
 
+CPU = "own CPU of a row, plain loop / ours"
 SPEED, MEMORY = "rows/s, ours / plain loop", "peak memory, longer log / shorter log"
 
 
@@ -66,6 +67,9 @@ def _figures(first: Timed, loop: Timed, second: Timed) -> dict[str, float]:
         "ours, seconds": first.seconds,
         "ours, rows/s": first.rows / first.seconds,
         "plain loop, rows/s": loop.rows / loop.seconds,
+        "ours, own CPU of a row, ms": 1000 * first.cpu_seconds / first.rows,
+        "plain loop, own CPU of a row, ms": 1000 * loop.cpu_seconds / loop.rows,
+        CPU: (loop.cpu_seconds / loop.rows) / (first.cpu_seconds / first.rows),
         SPEED: first.rows / first.seconds / (loop.rows / loop.seconds),
         "rows of the longer log": second.rows,
         "longer log: ours, rows/s": second.rows / second.seconds,
