@@ -110,6 +110,11 @@ class DatasetErased(BlobErased):
     be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
 
 
+class EmptyDataset(FlywheelError):
+    """The {kind} query selects no rows up to position {upto}: {actual}. Expected at least one row, and nothing was registered; what each
+    reason to refuse a run means, and the way out of it, is in docs/datasets.md."""
+
+
 class UnknownSubject(FlywheelError):
     """Nothing was erased: no run and no blob in this project is of the subject {actual!r}; expected the pseudonym that its runs were
     started with. Check its spelling, or say --yes so that it is destroyed for good all the same."""

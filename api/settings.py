@@ -69,6 +69,16 @@ class Settings(BaseSettings):
     model_logprobs: bool = Field(default=True, description="whether its endpoint gives logprobs")
     model_token_ids: bool = Field(default=False, description="whether its endpoint gives token ids, as vLLM does")
 
+    model_tokenizer: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tokenizer.json that its endpoint serves"
+    )
+    model_chat_template: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the chat template that its endpoint serves"
+    )
+    model_processed_logprobs: bool = Field(
+        default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
+    )
+
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 
     @property

@@ -16,6 +16,7 @@ from .projection import AnyFold
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
+from .slices import SLICES
 from .taint import TAINT
 from .verdicts import VERDICTS
 
@@ -33,6 +34,7 @@ ALL: tuple[AnyFold, ...] = (
     REWARDS,
     REWRITES,
     RUNS,
+    SLICES,
     TAINT,
     VERDICTS,
 )

@@ -81,9 +81,9 @@ def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str
     reporter, site = TerminalReporter(), placed.site.name
     admit = admitting(house, placed, reporter)
     why = Controller(house, placed.environment, site, course, reporter, executor, admit).run()
-    built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site))
-    if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
-        datasets.freeze(house.store, built, "controller")
+    made = datasets.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
+    if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
+        datasets.freeze(house.store, made, "controller")
     return why
 
 

@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import get_args
 
 from .champion import ChampionPointed
-from .datasets import DatasetFrozen, Query, Refused, SftQuery
+from .datasets import (
+    DatasetFrozen,
+    DpoQuery,
+    Floor,
+    GrpoQuery,
+    Query,
+    Refused,
+    RewardName,
+    SftQuery,
+    SliceRegistered,
+    query_of,
+)
 from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
 from .event import Event, FrozenModel
 from .gate import (
@@ -81,6 +92,7 @@ AnyEvent = (
     | RewriteLost
     | MemoryQuarantined
     | DatasetFrozen
+    | SliceRegistered
     | BenchmarkFrozen
     | EvaluationOpened
     | VerdictReached
@@ -113,12 +125,15 @@ __all__ = [
     "Confirmation",
     "DatasetFrozen",
     "Decision",
+    "DpoQuery",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
+    "Floor",
     "FollowLink",
     "FrozenModel",
+    "GrpoQuery",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
@@ -136,6 +151,7 @@ __all__ = [
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
+    "RewardName",
     "RewardTerms",
     "RewriteLost",
     "RewriteProposed",
@@ -151,6 +167,7 @@ __all__ = [
     "Sampling",
     "SftQuery",
     "Share",
+    "SliceRegistered",
     "Spec",
     "StartFingerprint",
     "Step",
@@ -170,4 +187,5 @@ __all__ = [
     "Verdict",
     "VerdictReached",
     "Visible",
+    "query_of",
 ]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from eventlog.events import RewardName
 from projections.groups import GroupState, Sibling
 from projections.variance import GroupClass, classes, classify_group
 from tests.unit.test_agent_samples import a_store, add, views
@@ -29,7 +30,7 @@ def group(*siblings: Sibling) -> GroupState:
 
 
 def classed(*siblings: Sibling) -> GroupClass:
-    return classify_group(group(*siblings), "score")
+    return classify_group(group(*siblings), "shaped")
 
 
 WORTHS = st.none() | st.integers(-MICRO, 4 * MICRO)
@@ -53,7 +54,7 @@ def test_mixed_outcomes_make_a_group_usable() -> None:
         n=2,
         n_pass=1,
         distinct_outcomes=2,
-        reward_std_micro=500_000,
+        reward_std_micro=0,
         shaped_std_micro=0,
         grpo_usable=True,
         reason="mixed outcomes",
@@ -75,6 +76,12 @@ def test_equal_outcomes_are_usable_from_a_spread_of_a_twentieth_on(
 ) -> None:
     found = classed(*(sibling(shaped=each) for each in shaped))
     assert (found.grpo_usable, found.reason) == (usable, reason)
+
+
+@pytest.mark.parametrize(("reward", "usable"), [("value", True), ("score", False), ("shaped", False)])
+def test_the_spread_that_decides_is_that_of_the_reward_that_was_named(reward: RewardName, usable: bool) -> None:
+    found = classify_group(group(sibling(value=0), sibling(value=200_000)), reward)
+    assert (found.grpo_usable, found.reward_std_micro) == (usable, 100_000 if usable else 0)
 
 
 def test_a_group_that_all_passed_says_so_and_one_without_grades_too() -> None:
@@ -114,7 +121,7 @@ def test_a_spread_is_the_population_deviation_rounded_down_whatever_the_order(si
         exact = statistics.pvariance(map(int, kept)) if kept else 0
         assert found.reward_std_micro**2 <= exact < (found.reward_std_micro + 1) ** 2
         assert classify_group(group(*reversed(siblings)), name) == found
-        assert found.grpo_usable == (found.distinct_outcomes > 1 or found.shaped_std_micro >= 50_000)
+        assert found.grpo_usable == (found.distinct_outcomes > 1 or found.reward_std_micro >= 50_000)
         assert 0 <= found.n_pass <= found.n <= len(siblings)
 
 
