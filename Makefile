@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -64,6 +64,12 @@ bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what 
 
 bench-fast: .venv/.dev ## what the fast loop lets into memory: lost outcomes, planted candidates (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.fast $(ARGS)
+
+bench-gate: .venv/.dev ## what the gate decides where the truth is known, and how fast (ARGS=--quick for a minute of it)
+	@$(BIN)/python -m benchmarks.gate $(ARGS)
+
+bench-data: .venv/.dev ## a GRPO dataset out of the log against a plain loop, and its memory (ARGS=--quick for a minute of it)
+	@$(BIN)/python -m benchmarks.datasets $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

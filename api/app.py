@@ -23,6 +23,7 @@ from .routes import (
     problems,
     rewrites,
     runs,
+    slices,
     taint,
     verdicts,
 )
@@ -63,6 +64,7 @@ _TAGS = [
 _RESOURCES = (
     events,
     runs,
+    slices,
     outcomes,
     rewrites,
     environments,

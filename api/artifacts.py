@@ -1,4 +1,4 @@
-"""Artifacts by the name a person writes: `base@0` is the base weights with the memory at that position."""
+"""Artifacts by the name a person writes: weights, `base` or a checkpoint's, with the memory at a position."""
 
 from __future__ import annotations
 
@@ -9,27 +9,48 @@ from agents.learning.memory import forget_everything, pieces_from, remember
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
 from eventlog.store import Position
+from projections.champions import CHAMPION, CHAMPIONS
 from projections.rewrites import REWRITES
+from projections.verdicts import VERDICTS
+from projections.views import Views
 
+from .decide import BASE
 from .errors import BadArtifactName, Unknown
 from .house import House
 
-_NAME = re.compile(r"(base)@(\d+)")
+_NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
 
 def resolve(house: House, name: str) -> tuple[Artifact, Blob]:
     """The artifact of a name and the blob of its memory. Raises BadArtifactName, Unknown, NotThereYet."""
     found = _NAME.fullmatch(name)
     if found is None:
-        if name.startswith("ck-"):
-            raise Unknown(
-                what="checkpoint", actual=name, way_out="No checkpoint was trained yet; `base@POSITION` names memory."
-            )
         raise BadArtifactName(actual=name)
-    weights, upto = found[1], int(found[2])
+    weights, upto = _weights(house, found[1]), int(found[2])
     if upto == 0:
         return forget_everything(weights)
     return remember(house.views(Position(upto)), weights)
+
+
+def _weights(house: House, name: str) -> str:
+    """`base`, or the whole digest of the one checkpoint that begins so. Raises Unknown."""
+    if name == BASE:
+        return name
+    known = _known_weights(house.views())
+    found = [digest for digest in known if digest.startswith(name.removeprefix("ck-"))]
+    if len(found) == 1:
+        return found[0]
+    way_out = (
+        "Give more of its digest." if found else f"Known are {', '.join(known) or 'none'}; `base` is always there."
+    )
+    raise Unknown(what="checkpoint", actual=name, way_out=way_out)
+
+
+def _known_weights(views: Views) -> list[str]:
+    """The digests of all weights that were champion or were judged, in order."""
+    pointed = (change.state.pointed() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None)
+    judged = (artifact for state in views.find(VERDICTS).values() for artifact in state.artifacts())
+    return sorted({artifact.weights for artifact in (*pointed, *judged)} - {BASE})
 
 
 def challenger(house: House, name: str) -> tuple[Artifact, Blob]:

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from agents.models import anthropic, openai
 from agents.models.anthropic import Anthropic, AnthropicSettings
-from agents.models.model import Model
+from agents.models.model import Model, Served
 from agents.models.openai import OpenAI, OpenAISettings
 
 from .errors import NoModel
@@ -26,6 +26,7 @@ def open_model(
     *,
     offers_logprobs: bool = True,
     offers_token_ids: bool = False,
+    served: Served | None = None,
 ) -> Iterator[Model]:
     """A model at an endpoint. Raises NoModel, BadEndpoint."""
     model: OpenAI | Anthropic
@@ -37,6 +38,9 @@ def open_model(
                 base_url=url or openai.BASE_URL,
                 offers_logprobs=offers_logprobs,
                 offers_token_ids=offers_token_ids,
+                tokenizer=None if served is None else served.tokenizer,
+                chat_template=None if served is None else served.chat_template,
+                processed_logprobs=served is not None and served.processed,
             )
         )
     elif key is None:
@@ -62,5 +66,14 @@ def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
         settings.model_key,
         offers_logprobs=settings.model_logprobs,
         offers_token_ids=settings.model_token_ids,
+        served=_served(settings),
     ) as model:
         yield model
+
+
+def _served(settings: Settings) -> Served | None:
+    """What the settings say of the endpoint's tokens; None unless both digests are there."""
+    tokenizer, template = settings.model_tokenizer, settings.model_chat_template
+    if tokenizer is None or template is None:
+        return None
+    return Served(tokenizer, template, settings.model_processed_logprobs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agents.executors.executor import Executor
+from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue, Ticket, tickets
 from eventlog.events import SweepPlanned
 from eventlog.store import START, Position
@@ -12,15 +14,20 @@ from projections.views import Views
 
 from .decide import ended
 from .exclusive import is_controlled
+from .executing import plays
 from .house import House
 
 
 @dataclass(slots=True)
 class Backlog:
-    """The open sweeps of one site. What was read of the log is remembered: a sweep that has ended stays so."""
+    """The open sweeps of one site that were planned for one executor and the model it asks.
+
+    What was read of the log is remembered: a sweep that has ended stays so.
+    """
 
     house: House
     site: str
+    executor: Executor = PLAN
     read: Position = START
     sweeps: list[SweepPlanned] = field(default_factory=list)
 
@@ -37,8 +44,9 @@ class Backlog:
         """What is still to be played, in the order it was planned."""
         views = self.house.views()
         for recorded in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"]):
-            if isinstance(recorded.event, SweepPlanned) and recorded.event.environment == self.site:
-                self.sweeps.append(recorded.event)
+            event = recorded.event
+            if isinstance(event, SweepPlanned) and event.environment == self.site and plays(self.executor, event):
+                self.sweeps.append(event)
         self.read = views.upto
         waiting = [(sweep, _unended(views, sweep)) for sweep in self.sweeps]
         self.sweeps = [sweep for sweep, found in waiting if found]

@@ -10,8 +10,12 @@ from typing import Literal, TypeVar
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.dispatch import MAX_PARALLEL
-from agents.rollouts.play import PLAN
-from eventlog.events import Artifact, PairedRule, PromotionRule, Rules, Spec, SweepPlanned, Trials
+from agents.rollouts.play import PLAN, TRIES
+from eventlog.events import Artifact, BenchmarkFrozen, PairedRule, PromotionRule, Rules, Spec, SweepPlanned, Trials
+from gate.benchmark import sealed_instances
+from gate.renewal import newest
+from projections.alpha import ALPHA
+from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
 from projections.rewards import REWARDS, RewardState
@@ -34,8 +38,10 @@ class Course:
 
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
     `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
-    `timeout_s` is missing (None: it is waited for). `rule` decides what recovery proposes. A round takes more
-    `siblings` where the rules of what is on trial ask for more; `trials` are the shares of its groups that try a piece.
+    `timeout_s` is missing (None: it is waited for). What fails but the agent is begun `tries` times, and so is an arm's
+    run that takes too long. `rule` decides what recovery proposes. A round takes more `siblings` where the rules of
+    what is on trial ask for more; `trials` are the shares of its groups that try a piece. With `rules` of 40 pairs at
+    least, 50 sealed seeds are enough for a single template.
     """
 
     seeds_per_round: int = 12
@@ -43,10 +49,11 @@ class Course:
     training_seeds: int = 9_000
     max_rounds: int = 8
     visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
-    sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_020))
+    sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_050))
     repeats: int = 1
     max_parallel: int = MAX_PARALLEL
     timeout_s: float | None = None
+    tries: int = TRIES
     rng_seed: int = 7
     verify_steps: bool = False
     rule: PromotionRule = field(default_factory=PairedRule)
@@ -58,7 +65,7 @@ class Course:
 class Next:
     """What to do next, and why."""
 
-    what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "stop"]
+    what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "renew_benchmark", "stop"]
     why: str
     sweep: SweepPlanned | None = None
     evaluation: str | None = None
@@ -85,14 +92,14 @@ def decide(
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     verdicts = views.find(VERDICTS)
     for key, state in verdicts.items():
-        if state.decision is None and state.benchmark == benchmark_name(site):
+        if state.decision is None and _is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without)
     # A void verdict judged nothing: its arms could not be compared.
     judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
     if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
-        return Next("open_evaluation", "memory holds something that no champion was judged with")
+        return _judging(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
@@ -100,6 +107,21 @@ def decide(
     if not fresh_seeds(sweeps, course):
         return Next("stop", f"all {course.training_seeds} training seeds were used")
     return Next("plan_sweep", "there are failures to learn from")
+
+
+def _is_of(views: Views, benchmark: str, site: str) -> bool:
+    state = views.get(BENCHMARKS, benchmark)
+    return state is not None and state.environment == site
+
+
+def _judging(views: Views, site: str, course: Course) -> Next:
+    """To the gate, first of all with a benchmark that can promote: it has alpha left, and instances enough."""
+    benchmark = present_benchmark(views, site)
+    if known(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
+        return Next("renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers")
+    if sealed_instances(benchmark) < course.rules.min_pairs:
+        return Next("renew_benchmark", f"{benchmark.benchmark} is too small: {too_small(benchmark, course.rules)}")
+    return Next("open_evaluation", "memory holds something that no champion was judged with")
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
@@ -148,8 +170,22 @@ def prices(views: Views) -> PriceBook:
 
 
 def benchmark_name(site: str) -> str:
-    """The benchmark that the controller judges a site's challengers on."""
+    """The first benchmark that the controller judges a site's challengers on."""
     return f"{site}-1"
+
+
+def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
+    """The benchmark that challengers are judged on now: the first one of the site, or its newest successor.
+
+    Raises FactMissing.
+    """
+    benchmarks = views.find(BENCHMARKS)
+    return known(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen()
+
+
+def too_small(benchmark: BenchmarkFrozen, rules: Rules) -> str:
+    """Why a benchmark can only void under these rules."""
+    return f"{sealed_instances(benchmark)} sealed instances, and the rules ask for {rules.min_pairs}"
 
 
 def describe(change: dict[str, str]) -> str:

@@ -40,7 +40,7 @@ class PortInUse(FlywheelError):
 
 
 class BadArtifactName(FlywheelError):
-    """{actual!r} names no artifact: expected `base@POSITION`, as `flywheel champion history` shows them."""
+    """{actual!r} names no artifact: expected `base@POSITION` or `ck-DIGEST@POSITION`, as `flywheel champion history` shows them."""
 
 
 class BadPosition(FlywheelError):
@@ -50,6 +50,15 @@ class BadPosition(FlywheelError):
 class VerdictDiffers(FlywheelError):
     """The verdict of {evaluation} recomputes to other bytes: {actual}, recorded {expected}.
     Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
+
+
+class VerdictsDiffer(FlywheelError):
+    """Of {total} verdicts, {count} recompute to other bytes: {actual}; expected all to be equal. `flywheel gate verify EVALUATION` shows
+    both. Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
+
+
+class BadPicture(FlywheelError):
+    """The picture {actual!r} cannot be drawn: expected a file whose name ends in {expected}, in a folder that exists."""
 
 
 class NotEmbedded(FlywheelError):
@@ -62,8 +71,8 @@ class NoModel(FlywheelError):
 
 
 class ControllerBusy(FlywheelError):
-    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased` or `flywheel gate run` works on {site} in this
-    project: expected to be the only one. Wait for it, or choose another project with FLYWHEEL_PROJECT."""
+    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased`, `flywheel benchmark` or `flywheel gate run` works
+    on {site} in this project: expected to be the only one. Wait for it, or choose another project with FLYWHEEL_PROJECT."""
 
 
 class BadHost(FlywheelError):
@@ -72,6 +81,20 @@ class BadHost(FlywheelError):
 
 class FactMissing(FlywheelError):
     """The log lacks a fact that the controller appends first: {actual}. Run `flywheel run` to its end once."""
+
+
+class TooSmall(FlywheelError):
+    """The benchmark {benchmark} can only void: {actual}. Freeze a larger one with `flywheel benchmark refresh {benchmark}
+    --sealed N`."""
+
+
+class OtherBenchmark(FlywheelError):
+    """The benchmark {actual} is of the environment {environment}: expected one of {expected}. `flywheel benchmark list` names them."""
+
+
+class NotChampion(FlywheelError):
+    """{actual} is not champion, {expected} is: expected the champion's own name, for a challenger replaces nobody else.
+    Leave --champion out to judge against whoever is champion."""
 
 
 class NoJudge(FlywheelError):
@@ -85,6 +108,11 @@ class RunUnreadable(FlywheelError):
 class DatasetErased(BlobErased):
     """The dataset {expected} is erased: its rows up to position {upto} need the blob {actual}, whose subject was erased, so they cannot
     be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
+
+
+class EmptyDataset(FlywheelError):
+    """The {kind} query selects no rows up to position {upto}: {actual}. Expected at least one row, and nothing was registered; what each
+    reason to refuse a run means, and the way out of it, is in docs/datasets.md."""
 
 
 class UnknownSubject(FlywheelError):
@@ -135,6 +163,6 @@ class PlayedInVain(FlywheelError):
     worker again: what it had not begun waits in the queue."""
 
 
-class SessionOfPolicy(FlywheelError):
-    """The session {actual!r} would be played by the policy, which takes no browser profile and leaves none: expected the executor plan
-    or browser for a session. Choose one of them, or leave the session out."""
+class SessionNotKept(FlywheelError):
+    """The session {actual!r} would be played by the executor {executor}, which takes no browser profile and leaves none: expected the
+    executor plan or browser for a session. Choose one of them, or leave the session out."""

@@ -2,40 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from agents.envs.environment import Environment
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
-from agents.rollouts.play import PLAN, Job
-from eventlog.events import Artifact, BenchmarkFrozen, Decision, EvaluationOpened, Rules, Verdict
+from agents.rollouts.arms import suite_of
+from agents.rollouts.play import PLAN
+from eventlog.events import Artifact, BenchmarkFrozen, Decision, Rules, TaskPlan, Verdict
 from eventlog.store import Position
-from gate.arms import arm
-from gate.benchmark import specs
-from gate.errors import ChampionMoved
-from gate.judge import judge
-from gate.promote import STREAM, open_evaluation, settle
+from gate.alpha import next_alpha
+from gate.benchmark import PlannedArmRun, blocks, confirming_specs, specs
+from gate.eprocess import order, stopped_at
+from gate.errors import AlreadyOpened, ChampionMoved
+from gate.figures import counted
+from gate.judge import judge, screen
+from gate.promote import STREAM, open_evaluation, opening_of, settle
+from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
-from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
-from projections.views import PostgresViews, Views
+from projections.views import Views
 
-from .decide import ACTOR, Course, benchmark_name, champion, ended, known
+from .arms import Sides, jobs_of_arms, sides
+from .asking import agent_model
+from .decide import ACTOR, Course, champion, ended, known
 from .errors import OtherExecutor
 from .executing import in_words, options_of, recorded_as
 from .house import House
-from .playing import Reporter, pieces_of, play_jobs
+from .playing import Reporter, play_jobs
+
+BLOCK = 10
+"""Sealed instances that are played between two looks of a test that may stop early."""
 
 
-def challenge(house: House, site: str, challenger: Artifact, rules: Rules, executor: Executor = PLAN) -> str:
-    """Open an evaluation of a challenger against the present champion on a site's benchmark; its name."""
+def challenge(
+    house: House,
+    benchmark: BenchmarkFrozen,
+    challenger: Artifact,
+    rules: Rules,
+    executor: Executor = PLAN,
+    actor: str = ACTOR,
+) -> str:
+    """Open an evaluation of a challenger against the present champion; its name.
+
+    One that was opened alike and has no verdict is gone on with: its alpha is spent. Raises BenchmarkExhausted,
+    UnknownTemplate, NotServed; nothing is opened then.
+    """
     name, _ = recorded_as(executor)
-    views = house.views()
-    benchmark = views.find(BENCHMARKS)[benchmark_name(site)].frozen()
-    evaluation = f"eval-{len(views.find(VERDICTS)) + 1}"
-    present = champion(views).pointed()
-    open_evaluation(house.store, evaluation, benchmark, present, challenger, rules, ACTOR, executor=name)
-    return evaluation
+    present = champion(house.views()).pointed()
+    refuse_unserved(executor, (present, challenger))
+    under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
+    if under_way is not None:
+        return under_way
+    next_alpha(known(house.views().get(ALPHA, benchmark.benchmark)))  # before a model is asked for plans
+    suite = () if executor.name in PLANLESS else _suite(house, benchmark)
+    while True:
+        evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
+        try:
+            open_evaluation(
+                house.store, evaluation, benchmark, present, challenger, rules, actor, executor=name, suite=suite
+            )
+        except AlreadyOpened:
+            continue  # by somebody else, on another benchmark, since the views were read
+        return evaluation
+
+
+def _under_way(
+    views: Views, benchmark: BenchmarkFrozen, artifacts: tuple[Artifact, Artifact], rules: Rules, executor: str | None
+) -> str | None:
+    """The same evaluation, where it was opened and has no verdict: its alpha is spent."""
+    wanted = (benchmark.digest, artifacts, rules, executor)
+    for key, state in views.find(VERDICTS).items():
+        found = (state.benchmark_digest, state.artifacts(), state.ruled(), state.executor)
+        if state.decision is None and found == wanted:
+            return key
+    return None
+
+
+def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
+    with ExitStack() as stack:
+        model = None if house.settings.model is None else stack.enter_context(agent_model(house.settings))
+        return suite_of(benchmark.templates, benchmark.environment, house.store, house.blobs, model)
 
 
 def play_and_settle(
@@ -52,24 +101,52 @@ def play_and_settle(
     OtherExecutor where it was opened for another executor.
     """
     _refuse_other(house, evaluation, executor)
-    views = house.views()
-    state = known(views.get(VERDICTS, evaluation))
-    jobs = tuple(_jobs(house, views, state))
-    play_jobs(house, client, f"{evaluation}: both arms on {state.benchmark}", jobs, course, reporter, executor)
+    _play(house, client, evaluation, course, reporter, executor)
     return f"{evaluation} was decided: {_settled(house, evaluation)}"
 
 
 def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
     """Both arms are played by one executor, whoever goes on with them."""
-    for recorded in house.store.read(stream=f"evaluation/{evaluation}", types=["EvaluationOpened"]):
-        opened, (name, _) = recorded.event, recorded_as(executor)
-        if isinstance(opened, EvaluationOpened) and opened.executor != name:
-            raise OtherExecutor(
-                what=f"The evaluation {evaluation}",
-                expected=in_words(opened.executor),
-                actual=in_words(name),
-                way_out=f"Say `flywheel run {options_of(opened)}`.",
-            )
+    opened, (name, _) = opening_of(house.store, evaluation), recorded_as(executor)
+    if opened.executor != name:
+        raise OtherExecutor(
+            what=f"The evaluation {evaluation}",
+            expected=in_words(opened.executor),
+            actual=in_words(name),
+            way_out=f"Say `flywheel run {options_of(opened)}`.",
+        )
+
+
+def _play(
+    house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter, executor: Executor
+) -> None:
+    """Both arms, in blocks where the test may stop early; then the fresh repeats of what looked worse."""
+    state = known(house.views().get(VERDICTS, evaluation))
+    benchmark, rules = _benchmark(house.views(), state), state.ruled()
+
+    def play(title: str, places: Sequence[PlannedArmRun]) -> None:
+        jobs = jobs_of_arms(house, benchmark, state, places)
+        play_jobs(house, client, f"{evaluation}: {title}", jobs, course, reporter, executor)
+
+    if rules.test != "e_process":
+        play(f"both arms on {benchmark.benchmark}", specs(benchmark, evaluation))
+    else:
+        parts = blocks(benchmark, evaluation, order(benchmark, rules), BLOCK)
+        for number, part in enumerate(parts, start=1):
+            if number > 1 and _is_stopped(house, state, part):
+                break
+            play(f"both arms on {benchmark.benchmark}, block {number} of {len(parts)}", part)
+    instances = screen(*_compared(house.views(), state))
+    if instances:
+        again = confirming_specs(benchmark, evaluation, instances, rules)
+        play(f"{counted(len(instances), 'instance')} that looked worse, again in both arms", again)
+
+
+def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedArmRun]) -> bool:
+    """Whether an early stop was reached before a block. Where the block was begun it was not, whatever shows since."""
+    views = house.views()
+    is_begun = not ended(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
+    return not is_begun and stopped_at(*_compared(views, state)) is not None
 
 
 def _settled(house: House, evaluation: str) -> Decision:
@@ -104,37 +181,11 @@ def judged(house: House, evaluation: str) -> Verdict:
 
 def of_the_arms(views: Views, state: VerdictState) -> Verdict:
     """What the arms of an evaluation come to, as of the views' position, whoever is champion."""
-    evaluation = state.evaluation
-    benchmark = _benchmark(views, state)
-    runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
-    present, challenger = state.artifacts()
-    return judge(
-        arm(benchmark, evaluation, "champion", present, runs, rewards),
-        arm(benchmark, evaluation, "challenger", challenger, runs, rewards),
-        benchmark,
-        state.ruled(),
-    )
+    return judge(*_compared(views, state))
 
 
-def _jobs(house: House, views: PostgresViews, state: VerdictState) -> Iterator[Job]:
-    present, challenger = state.artifacts()
-    artifacts = {"champion": present, "challenger": challenger}
-    pieces = {name: pieces_of(house, artifact) for name, artifact in artifacts.items()}
-    benchmark = _benchmark(views, state)
-    by_id = {template.template_id: template for template in benchmark.templates}
-    done = ended(views, f"{state.evaluation}__")
-    for place in specs(benchmark, state.evaluation):
-        if place.spec.spec_id not in done:
-            yield Job(
-                spec=place.spec,
-                template=by_id[place.spec.template],
-                environment=benchmark.environment,
-                artifact=artifacts[place.arm.arm],
-                pieces=pieces[place.arm.arm],
-                candidate=None,
-                arm=place.arm,
-                learns=False,
-            )
+def _compared(views: Views, state: VerdictState) -> Sides:
+    return sides(views, state, _benchmark(views, state))
 
 
 def _benchmark(views: Views, state: VerdictState) -> BenchmarkFrozen:

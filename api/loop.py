@@ -19,15 +19,30 @@ from eventlog.events import (
     SweepPlanned,
     Template,
 )
-from eventlog.store import Append
 from gate.benchmark import freeze
+from gate.renewal import Amounts
+from projections.benchmarks import BENCHMARKS
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
 from projections.rewrites import REWRITES
 from projections.views import PostgresViews
 
 from .admitting import see_admission
-from .decide import ACTOR, Course, benchmark_name, champion, decide, describe, fresh_seeds, known, unended
+from .benchmarks import freeze_on, renew, size_in_words, without_plans
+from .decide import (
+    ACTOR,
+    Course,
+    benchmark_name,
+    champion,
+    decide,
+    describe,
+    fresh_seeds,
+    known,
+    present_benchmark,
+    too_small,
+    unended,
+)
+from .errors import TooSmall
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
 from .executing import in_words, plays
@@ -96,6 +111,8 @@ class Controller:
                     rounds += 1
                 case "play_sweep":
                     self._play_sweep(views, known(step.sweep))
+                case "renew_benchmark":
+                    self._renew(views, step.why)
                 case "open_evaluation":
                     self._open(views)
                 case "play_arms":
@@ -115,20 +132,29 @@ class Controller:
         """The facts without which nothing can be judged: prices, a first champion, an admitted site, a benchmark."""
         first_facts(self.house)
         see_admission(self.house, self.client, self.site, self.admit)
-        frozen = self._benchmark()
-        request = Append(f"benchmark/{frozen.benchmark}", (frozen,), ACTOR, expect=0, key=f"freeze:{frozen.benchmark}")
-        self.house.store.append([request])
+        if benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
+            freeze_on(self.house, self._benchmark(), ACTOR)
 
     def _benchmark(self) -> BenchmarkFrozen:
         course = self.course
         return freeze(
             benchmark_name(self.site),
             self.site,
-            self._templates(),
+            without_plans(self._templates()),
             course.visible_seeds,
             course.sealed_seeds,
             course.repeats,
         )
+
+    def _renew(self, views: PostgresViews, why: str) -> None:
+        """Another benchmark of the same tasks, as large as the course says."""
+        course = self.course
+        amounts = Amounts(len(course.visible_seeds), len(course.sealed_seeds), course.repeats)
+        present = present_benchmark(views, self.site)
+        if amounts.sealed * len(present.templates) < course.rules.min_pairs:
+            raise TooSmall(benchmark=present.benchmark, actual=too_small(present, course.rules))
+        fresh = renew(self.house, present, ACTOR, rng_seed=course.rng_seed, amounts=amounts)
+        self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
     def _templates(self) -> tuple[Template, ...]:
         """The site's tasks that rewrites can cure: of those whose address drifts."""
@@ -188,5 +214,6 @@ class Controller:
     def _open(self, views: PostgresViews) -> None:
         challenger, blob = remember(views, champion(views).pointed().weights, without=cold_now(views))
         self.house.blobs.put([blob])
-        evaluation = challenge(self.house, self.site, challenger, self.course.rules, self.executor)
+        benchmark = present_benchmark(views, self.site)
+        evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from agents.envs.contract import Instance
 from agents.envs.environment import Environment
-from agents.envs.mutations import read_mutations
-from agents.executors import policy
-from agents.executors.executor import Executor, Watch, unwatched
-from agents.executors.watching import watching
+from agents.executors.executor import Executor
 from agents.learning.memory import piece_of, pieces_from
 from agents.plans import Piece
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.profiles import Place, TableKeeper, held
@@ -25,11 +21,13 @@ from agents.rollouts.state_keys import State
 from eventlog.blobs.postgres import unhurried
 from eventlog.events import Artifact, Spec, SweepPlanned
 from projections.rewrites import REWRITES, may_return
+from projections.runs import PLANLESS
 from projections.views import Views
 
 from .decide import Course, known, prices
-from .errors import SessionOfPolicy
+from .errors import SessionNotKept
 from .house import House
+from .verifying import watching_of
 
 
 class Reporter(Protocol):
@@ -47,13 +45,6 @@ class Reporter(Protocol):
 def pieces_of(house: House, artifact: Artifact) -> tuple[Piece, ...]:
     """What an artifact remembers. Raises BlobMissing."""
     return pieces_from(house.blobs.get(artifact.memory.digest).body)
-
-
-def watching_of(client: Environment, site: str, course: Course) -> Callable[[Instance], Watch]:
-    """Who looks at the steps of each instance: nobody, or the site's own record, for which no model is asked."""
-    if not course.verify_steps:
-        return lambda _instance: unwatched
-    return watching(site, look=lambda instance, since: read_mutations(client, instance, since))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
@@ -78,10 +69,10 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     ]
 
 
-def refuse_session_of_policy(state_key: str | None, executor: Executor) -> None:
-    """A policy keeps nothing of its browser for the next run: it plays no sessions. Raises SessionOfPolicy."""
-    if state_key is not None and executor.name == policy.NAME:
-        raise SessionOfPolicy(actual=state_key)
+def refuse_session_not_kept(state_key: str | None, executor: Executor) -> None:
+    """Who walks no plan keeps nothing of its browser for the next run: it plays no sessions. Raises SessionNotKept."""
+    if state_key is not None and executor.name in PLANLESS:
+        raise SessionNotKept(actual=state_key, executor=executor.name)
 
 
 def play_jobs(
@@ -96,30 +87,47 @@ def play_jobs(
     """Play every job, at the prices in force now. An error is raised when all the others have ended.
 
     For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
-    SessionOfPolicy before any is played.
+    SessionNotKept, NoJudge and BadEndpoint before any is played.
     """
     for job in jobs:
-        refuse_session_of_policy(job.spec.state_key, executor)
+        refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
-    watch = watching_of(client, site, course)
-    means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch)
+    with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
+        means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch, course.tries)
+        _dispatched(house, means, title, jobs, course, reporter)
+
+
+def _dispatched(
+    house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
+) -> None:
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
-    dispatch = Dispatch(
-        calls,
-        lambda job, state: _play_alone(house, means, job, state),
-        max_parallel=course.max_parallel,
-        timeout_s=course.timeout_s,
-    )
     errors = []
     with reporter.phase(title, len(jobs)) as advance:
-        for outcome in dispatch.outcomes():
+        for outcome in _outcomes(calls, lambda job, state: _play_alone(house, means, job, state), course):
             if outcome.error is not None:
                 errors.append(outcome.error)
             if outcome.ending == "timed_out":
-                give_up(house, outcome.call.work, executor, took_longer(known(course.timeout_s)))
+                give_up(house, outcome.call.work, means.executor, took_longer(known(course.timeout_s)))
             advance()
     if errors:
         raise errors[0]
+
+
+def _outcomes(
+    calls: Sequence[Call[Job]], work: Callable[[Job, State], None], course: Course
+) -> Iterator[Outcome[Job, None]]:
+    """How each call ended. An arm's run that took too long is begun again first: a missing one takes its pair along."""
+    for tries_left in reversed(range(course.tries)):
+        late = []
+        dispatch = Dispatch(calls, work, max_parallel=course.max_parallel, timeout_s=course.timeout_s)
+        for outcome in dispatch.outcomes():
+            if tries_left and outcome.ending == "timed_out" and outcome.call.work.arm is not None:
+                late.append(outcome.call)
+            else:
+                yield outcome
+        if not late:
+            return
+        calls = late
 
 
 def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
@@ -130,11 +138,11 @@ def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
 
 
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
-    """Play and record one job with the browser profile of its state. A policy's runs carry nothing of memory.
+    """Play and record one job with the browser profile of its state. Runs that walk no plan carry nothing of memory.
 
-    Raises SessionOfPolicy, StartedOtherwise, KeyTaken.
+    Raises SessionNotKept, StartedOtherwise, KeyTaken.
     """
-    refuse_session_of_policy(job.spec.state_key, means.executor)
+    refuse_session_not_kept(job.spec.state_key, means.executor)
     job = _carried(job, means.executor)
     place = Place(job.environment, job.spec.sweep, means.executor.name)
     with held(TableKeeper(house.engine), state, place) as holding:
@@ -156,4 +164,4 @@ def took_longer(timeout_s: float) -> str:
 
 def _carried(job: Job, executor: Executor) -> Job:
     """A job with what its executor takes of memory."""
-    return replace(job, pieces=(), candidate=None) if executor.name == policy.NAME else job
+    return replace(job, pieces=(), candidate=None) if executor.name in PLANLESS else job

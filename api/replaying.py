@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from agents.executors import plan as plan_executor
 from agents.learning.memory import REMADE, forget_everything, piece_of, pieces_from, remember
 from agents.plans import Overlaid, apply_overlay, plan_from
+from agents.rollouts.arms import planned_templates
 from agents.rollouts.replay import Recording, Replayed, erased, replay
 from eventlog.blobs import BlobStore
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import (
+    ArmRun,
     BenchmarkFrozen,
+    EvaluationOpened,
     InstanceReset,
     PriceBookSet,
     RewardGraded,
@@ -87,7 +90,7 @@ def _derived(
     store: EventStore, blobs: BlobStore, views_at: ViewsAt, started: RunStarted, begun: Position
 ) -> Overlaid | None:
     """The plan that the run's template and memory give, with what it tried; None where the log has no such template."""
-    template = template_of(store, started, begun)
+    template = template_of(store, blobs, started, begun)
     if template is None:
         return None
     held = pieces_from(blobs.get(started.artifact.memory.digest).body)
@@ -97,13 +100,30 @@ def _derived(
     return apply_overlay(template.plan_steps, pieces, forced=None if state is None else piece_of(state))
 
 
-def template_of(store: EventStore, started: RunStarted, upto: Position) -> Template | None:
-    """The template that a run was planned with: of its sweep, or of the benchmark that it is an arm's run of."""
-    stream = f"sweep/{started.spec.sweep}" if started.arm is None else f"benchmark/{started.arm.benchmark}"
-    for item in store.read(stream=stream, upto=upto):
-        if isinstance(item.event, SweepPlanned | BenchmarkFrozen):
+def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
+    """The template that a run was planned with: of its sweep, or of its evaluation. Raises BlobMissing, BlobErased."""
+    if started.arm is not None:
+        return _of_evaluation(store, blobs, started, started.arm, upto)
+    for item in store.read(stream=f"sweep/{started.spec.sweep}", upto=upto):
+        if isinstance(item.event, SweepPlanned):
             found = (each for each in item.event.templates if each.template_id == started.spec.template)
             return next(found, None)
+    return None
+
+
+def _of_evaluation(
+    store: EventStore, blobs: BlobStore, started: RunStarted, arm: ArmRun, upto: Position
+) -> Template | None:
+    frozen: BenchmarkFrozen | None = None
+    for item in store.read(types=["BenchmarkFrozen", "EvaluationOpened"], upto=upto):
+        match item.event:
+            case BenchmarkFrozen() as event if event.benchmark == arm.benchmark:
+                frozen = event
+            case EvaluationOpened() as event if event.evaluation == arm.evaluation and frozen is not None:
+                templates = planned_templates(frozen.templates, event.suite, store, blobs, item.position)
+                return templates.get(started.spec.template)
+            case _:
+                pass
     return None
 
 

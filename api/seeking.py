@@ -10,9 +10,8 @@ from agents.executors.executor import Executor
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import extended
 from eventlog.events import Spec, SweepPlanned
-from projections.groups import GROUPS
 from projections.rewards import REWARDS
-from projections.variance import GroupClass, classify_group
+from projections.variance import GroupClass, classes
 from projections.views import Views
 
 from .decide import Course
@@ -37,11 +36,6 @@ class Sought:
     groups: Mapping[str, GroupClass]
     cost: int
     stopped: str
-
-
-def classes(views: Views, sweep: str) -> dict[str, GroupClass]:
-    """Each group of a sweep and what it is worth to GRPO."""
-    return {name: classify_group(state, "shaped") for name, state in views.find(GROUPS, f"{sweep}__").items()}
 
 
 def spent(views: Views, sweep: str) -> int:

@@ -54,7 +54,10 @@ class Settings(BaseSettings):
 
     judge_api: Literal["openai", "anthropic"] = Field(default="openai", description="what the judge's endpoint speaks")
     judge_url: str | None = Field(default=None, description="the judge's base address; unset: that provider's own")
-    judge_model: str | None = Field(default=None, description="the judge's model; unset: there is no judge")
+    judge_model: str | None = Field(
+        default=None,
+        description="the model that judges runs and, where a site has no record, checks steps; unset: none",
+    )
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     model: str | None = Field(
@@ -65,6 +68,16 @@ class Settings(BaseSettings):
     model_key: SecretStr | None = Field(default=None, description="the key of its endpoint")
     model_logprobs: bool = Field(default=True, description="whether its endpoint gives logprobs")
     model_token_ids: bool = Field(default=False, description="whether its endpoint gives token ids, as vLLM does")
+
+    model_tokenizer: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tokenizer.json that its endpoint serves"
+    )
+    model_chat_template: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the chat template that its endpoint serves"
+    )
+    model_processed_logprobs: bool = Field(
+        default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
+    )
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Repeated
-from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.evidence import Paired
 from projections.failures import FAILURES
@@ -34,6 +34,9 @@ from .errors import NotExtended, SweepExists
 from .executing import options_of, recorded_as, refuse_other
 from .house import House
 from .playing import Reporter, jobs_of, play_jobs
+
+KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
+"""What the controller freezes a site's first benchmark from."""
 
 
 def first_facts(house: House) -> None:
@@ -120,6 +123,12 @@ def biased(
     )
 
 
+def kept_to_judge(views: Views, site: str, found: Iterable[Template]) -> frozenset[Instance]:
+    """What no sweep of these tasks may play: what a benchmark holds, and the seeds that one is still frozen from."""
+    kept = {(site, template.oracle_task_id, seed) for template in found for seed in KEPT_SEEDS}
+    return benchmark_instances(views.find(BENCHMARKS).values()) | kept
+
+
 def plan(
     house: House,
     views: PostgresViews,
@@ -151,7 +160,7 @@ def plan(
         candidates=[_tryable(state) for state in states if state.is_on_trial],
         promoted=[_tryable(state) for state in promoted],
         trials=_shares(trials, has_promoted=bool(promoted)),
-        frozen=benchmark_instances(views.find(BENCHMARKS).values()),
+        frozen=kept_to_judge(views, site, generator.templates),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
         learns=learns,
         executor=name,
@@ -191,7 +200,7 @@ def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
 
 def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
     """Append further siblings of a sweep's groups. Raises BenchmarkInstance, NotExtended."""
-    frozen = benchmark_instances(views.find(BENCHMARKS).values())
+    frozen = kept_to_judge(views, sweep.environment, sweep.templates)
     refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
     drawn = {spec.template for spec in specs}
     event = sweep.model_copy(

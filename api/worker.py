@@ -32,6 +32,7 @@ from .executing import refuse_other, worker_of
 from .house import House
 from .playing import Reporter, give_up, jobs_of, play_one, took_longer
 from .sites import Placed
+from .verifying import Watching, nobody
 
 ACTOR = "worker"
 _MOST_MET = 16
@@ -66,6 +67,7 @@ class SiteRunner:
     terms: Terms
     lost: Callable[[FlywheelError], None]
     executor: Executor = PLAN
+    watching: Watching = nobody
     rule: PromotionRule = field(default_factory=PairedRule)
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
@@ -139,7 +141,9 @@ class SiteRunner:
                 what="sweep", actual=name, way_out="Its job is of another log; `flywheel worker` leaves it parked."
             )
         views = self.house.views()
-        return Met(planned, views, Means(self.client, prices(views), self.rule, stopwatch, self.executor))
+        return Met(
+            planned, views, Means(self.client, prices(views), self.rule, stopwatch, self.executor, self.watching)
+        )
 
 
 def _facts(played: Played) -> Facts:
@@ -175,12 +179,13 @@ def work(
     executor: Executor = PLAN,
     *,
     follows: bool,
+    watching: Watching = nobody,
 ) -> None:
     """Be a runner where there is a client of the site, and a projector where it `follows`, until SIGTERM or SIGINT.
 
     Rollouts under way end first. Raises WorkerLost, EnvironmentDown where the site is gone, and PlayedInVain.
     """
-    asyncio.run(_work(house, client, site, terms, tell, executor, follows=follows))
+    asyncio.run(_work(house, client, site, terms, tell, executor, follows=follows, watching=watching))
 
 
 async def _work(
@@ -192,6 +197,7 @@ async def _work(
     executor: Executor = PLAN,
     *,
     follows: bool,
+    watching: Watching = nobody,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -204,7 +210,7 @@ async def _work(
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
     if client is not None:
-        runner = _runner(SiteRunner(house, client, site, terms, gone, executor), tell)
+        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching), tell)
         tasks.append(asyncio.create_task(runner.run(stop)))
     if follows:
         once = terms.until_empty and client is None
@@ -222,7 +228,7 @@ async def _work(
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
     at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
-    queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site)
+    queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site, at.executor)
     return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
 
 

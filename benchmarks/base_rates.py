@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.envs.contract import INSTANCE_HEADER
-from agents.envs.pages import Session
 from agents.envs.provider import known_sites
+from agents.envs.session import Session
 from agents.executors.executor import Execution
 from agents.executors.plan import execute
 from agents.plans import Plan
 from agents.rollouts.tasks import PLANS
-from gate.stats import wilson
+from gate.intervals import wilson
 
 TOKEN = "base-rates-need-no-secret"  # noqa: S105 (nothing is served)
 TRAINING = tuple(range(200))

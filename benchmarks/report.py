@@ -17,17 +17,29 @@ _BEGIN, _END = "<!-- measured -->", "<!-- end of measured -->"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure shall reach: at least the bound, or at most the bound."""
+    """What a figure shall reach: at least the bound, at most the bound, or between the bound and `most`."""
 
     bound: float
     is_ceiling: bool = False
+    most: float | None = None
 
-    def is_met(self, value: float) -> bool:
-        """Whether a measured value is on the right side."""
-        return value <= self.bound if self.is_ceiling else value >= self.bound
+    def is_met(self, low: float, high: float | None = None) -> bool:
+        """Whether a measured value is on the right side; of an interval, whether any of it is."""
+        high = low if high is None else high
+        if self.most is not None:
+            return low <= self.most and high >= self.bound
+        return low <= self.bound if self.is_ceiling else high >= self.bound
+
+    def plain(self) -> dict[str, float]:
+        """As the JSON line has it."""
+        if self.most is not None:
+            return {"at_least": self.bound, "at_most": self.most}
+        return {"at_most" if self.is_ceiling else "at_least": self.bound}
 
     def __str__(self) -> str:
         """As tables show it."""
+        if self.most is not None:
+            return f"{shown(self.bound)} to {shown(self.most)}"
         return f"{'≤' if self.is_ceiling else '≥'} {shown(self.bound)}"
 
 
@@ -39,6 +51,11 @@ def at_least(bound: float) -> Target:
 def at_most(bound: float) -> Target:
     """A ceiling."""
     return Target(bound, is_ceiling=True)
+
+
+def between(bound: float, most: float) -> Target:
+    """A floor and a ceiling."""
+    return Target(bound, most=most)
 
 
 def shown(value: float) -> str:
@@ -77,18 +94,23 @@ def report(
     figures: Mapping[str, float],
     targets: Mapping[str, float | Target],
     *,
+    intervals: Mapping[str, tuple[float, float]] | None = None,
     left_out: Mapping[str, str] | None = None,
     page: Path | None = None,
     note: str = "",
 ) -> None:
     """Print the figures with their targets (a plain number is a floor), and the JSON line.
 
+    A figure with an interval is shown with it, and missed only where all of the interval lies beyond the target.
     `left_out` names what was not measured, and why. With a `page`, the same table replaces what stands there between
     its two marks, below `note`.
     """
     bounds = {key: target if isinstance(target, Target) else Target(target) for key, target in targets.items()}
-    missed = [key for key, bound in bounds.items() if key in figures and not bound.is_met(figures[key])]
-    rows = _rows(figures, bounds, missed) + [(key, "left out", "", why) for key, why in (left_out or {}).items()]
+    spans = {key: (value, value) for key, value in figures.items()} | dict(intervals or {})
+    missed = [key for key, bound in bounds.items() if key in figures and not bound.is_met(*spans[key])]
+    rows = _rows(figures, intervals or {}, bounds, missed) + [
+        (key, "left out", "", why) for key, why in (left_out or {}).items()
+    ]
     grid = Table(title=name, title_justify="left")
     for column in ("figure", "measured", "target", ""):
         grid.add_column(column, overflow="fold")
@@ -97,19 +119,24 @@ def report(
     Console(width=120).print(grid)
     if page is not None:
         _write(page, rows, note)
-    plain = {key: {"at_most" if bound.is_ceiling else "at_least": bound.bound} for key, bound in bounds.items()}
+    plain = {key: bound.plain() for key, bound in bounds.items()}
     found = {"name": name, "figures": dict(figures), "targets": plain, "missed": missed}
-    print(json.dumps(found | ({"left_out": dict(left_out)} if left_out else {})))
+    more = {"intervals": dict(intervals or {}), "left_out": dict(left_out or {})}
+    print(json.dumps(found | {key: value for key, value in more.items() if value}))
 
 
 def _rows(
-    figures: Mapping[str, float], bounds: Mapping[str, Target], missed: list[str]
+    figures: Mapping[str, float],
+    intervals: Mapping[str, tuple[float, float]],
+    bounds: Mapping[str, Target],
+    missed: list[str],
 ) -> list[tuple[str, str, str, str]]:
     rows = []
     for key, value in figures.items():
         bound = bounds.get(key)
         verdict = "" if bound is None else "missed" if key in missed else "met"
-        rows.append((key, shown(value), "" if bound is None else str(bound), verdict))
+        around = f" ({' to '.join(map(shown, intervals[key]))})" if key in intervals else ""
+        rows.append((key, shown(value) + around, "" if bound is None else str(bound), verdict))
     return rows
 
 

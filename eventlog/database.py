@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
 
-from sqlalchemy import Engine, create_engine, event, make_url
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from .errors import BadProjectName, LogUnavailable, OldServer
@@ -13,6 +16,7 @@ from .errors import BadProjectName, LogUnavailable, OldServer
 OLDEST_SERVER = 15
 _PREFIX = "flywheel_"
 _PROJECT = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_CURSOR = "cursor of single statements"
 
 
 def schema_name(project: str) -> str:
@@ -68,6 +72,38 @@ def _on_connect(schema: str) -> Any:
         connection.commit()
 
     return set_search_path
+
+
+@contextmanager
+def single_statements(engine: Engine) -> Iterator[psycopg.Cursor[Any]]:
+    """A binary cursor, kept with its connection, whose every statement is a transaction and one round trip.
+
+    Statements that are prepared stay so. Raises what the engine would raise.
+    """
+    with engine.connect() as connection:
+        driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+        kept = connection.connection.info
+        try:
+            driver.autocommit = True
+            if _CURSOR not in kept:
+                kept[_CURSOR] = driver.cursor(binary=True)
+            yield kept[_CURSOR]
+        except psycopg.Error as error:
+            raise _named(connection, error) from error
+        finally:
+            if not driver.closed:
+                driver.autocommit = False
+
+
+def _named(connection: Connection, error: psycopg.Error) -> DBAPIError:
+    """The error as the rest of the house knows it; a connection that was lost does not go back to the pool."""
+    is_lost = bool(getattr(connection.connection.driver_connection, "closed", True))
+    if is_lost:
+        connection.invalidate(error)
+    named = DBAPIError.instance(
+        "a statement", None, error, psycopg.Error, hide_parameters=True, connection_invalidated=is_lost
+    )
+    return cast("DBAPIError", named)
 
 
 def first_line(error: BaseException) -> str:

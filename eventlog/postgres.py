@@ -8,23 +8,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from time import sleep
-from typing import Any, cast
+from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Engine, Row, text
+from sqlalchemy import Engine, Row, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from .appending import commit
 from .archive.read import POSITIONS_OF_STREAM, archived, position_at
 from .archive.segments import live_from, segments
 from .codec import EncodedAppend, decode, encode_append
-from .database import first_line, schema_of
+from .database import first_line, schema_of, single_statements
 from .errors import LogFull, LogUnavailable
 from .grouping import MOST_WAITING, GroupCommit
 from .store import START, Append, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 1000
-_CURSOR = "cursor of appends"
 _POLL_S = 0.5
 _PAUSES_S = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 7)
 """Before each further try to reach a database that was lost: half a minute, then it is given up."""
@@ -85,21 +84,11 @@ class PostgresStore:
         return self._tried(requests)
 
     def _tried(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
-        with self.engine.connect() as connection:
-            driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-            kept = connection.connection.info
+        with single_statements(self.engine) as cursor:
             try:
-                driver.autocommit = True
-                if _CURSOR not in kept:
-                    kept[_CURSOR] = driver.cursor(binary=True)
-                return commit(kept[_CURSOR], requests)
+                return commit(cursor, requests)
             except psycopg.errors.CheckViolation as error:
                 raise LogFull(actual=self.head() + 1) from error
-            except psycopg.Error as error:
-                raise _named(connection, error) from error
-            finally:
-                if not driver.closed:
-                    driver.autocommit = False
 
     def read(
         self,
@@ -216,17 +205,6 @@ def _listener(engine: Engine) -> psycopg.Connection[Any]:
     connection = psycopg.connect(url, autocommit=True)
     connection.execute(f'LISTEN "{schema_of(engine)}/events"')
     return connection
-
-
-def _named(connection: Connection, error: psycopg.Error) -> DBAPIError:
-    """The error as the rest of the house knows it; a connection that was lost does not go back to the pool."""
-    is_lost = bool(getattr(connection.connection.driver_connection, "closed", True))
-    if is_lost:
-        connection.invalidate(error)
-    named = DBAPIError.instance(
-        "append", None, error, psycopg.Error, hide_parameters=True, connection_invalidated=is_lost
-    )
-    return cast("DBAPIError", named)
 
 
 def stored_row(row: Row[Any]) -> Stored:

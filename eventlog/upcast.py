@@ -17,7 +17,51 @@ def _unshaped(payload: Payload) -> Payload:
     return {**payload, "terms": terms, "shaping": None, "shaped": None, "again": False}
 
 
-UPCASTERS: Mapping[tuple[str, int], Upcaster] = {("RewardGraded", 1): _unshaped}
+def _ruled(rules: Payload) -> Payload:
+    """Rules before there was a choice of tests: the bootstrap of the seed documents, on any number of pairs."""
+    return {
+        **rules,
+        "test": "bootstrap",
+        "min_pairs": 1,
+        "max_missing_p": 0,
+        "confirm_repeats": 12,
+        "confirm_p": 50_000,
+        "draws_per_alpha": 20,
+        "max_exact": 1_000_000,
+    }
+
+
+def _planless(payload: Payload) -> Payload:
+    """BenchmarkFrozen 1 -> 2: plans are an evaluation's; what was frozen then may be played ten times."""
+    kept = ("template_id", "cluster", "oracle_task_id", "instruction", "max_steps")
+    templates = [{name: template[name] for name in kept} for template in payload["templates"]]
+    return {**payload, "templates": templates, "alpha": 50_000, "challengers": 10, "successor_of": None}
+
+
+def _spending(payload: Payload) -> Payload:
+    """EvaluationOpened 1 -> 2: it spent nothing, was not counted, and its plans stood in the benchmark."""
+    return {**payload, "rules": _ruled(payload["rules"]), "challenge": 0, "alpha": 0, "suite": []}
+
+
+def _tested(payload: Payload) -> Payload:
+    """VerdictReached 1 -> 2: what the bootstrap does not say is None."""
+    unsaid = dict.fromkeys(
+        (
+            *("missing_p", "p_value", "draws", "looked_at", "e_value"),
+            *("wins", "ties", "losses", "mcnemar", "power", "pairs_needed", "visible"),
+        )
+    )
+    empty = {"screened": [], "confirmations": [], "strata": [], "alpha": 0, "alpha_spent": 0}
+    verdict = payload["verdict"]
+    return {**payload, "verdict": {**verdict, **unsaid, **empty, "rules": _ruled(verdict["rules"])}}
+
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
+    ("RewardGraded", 1): _unshaped,
+    ("BenchmarkFrozen", 1): _planless,
+    ("EvaluationOpened", 1): _spending,
+    ("VerdictReached", 1): _tested,
+}
 """One function for each version that was left behind; `(type, n)` gives the payload of version n + 1."""
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from eventlog.events import ArmName, Artifact, BenchmarkFrozen
+from eventlog.events import ArmName, Artifact, BenchmarkFrozen, BenchmarkTask, Rules
 from projections.contamination import contaminated_in_arms
 from projections.rewards import RewardState
 from projections.runs import RunState
@@ -31,7 +31,9 @@ class Result:
 class Arm:
     """What one artifact did with a benchmark. A place is either in `sealed`, in `visible`, or in `missing`.
 
-    `benchmark` is the digest of what was played.
+    `benchmark` is the digest of what was played. `confirming` are the fresh repeats of sealed instances that looked
+    worse; they decide on regressions and nothing else. `contaminated` are the sealed runs that began from another state
+    than the others of their instance; their places are missing.
     """
 
     name: ArmName
@@ -41,6 +43,8 @@ class Arm:
     sealed: Mapping[Place, Result]
     visible: Mapping[Place, Result]
     missing: frozenset[Place]
+    confirming: Mapping[Place, Result] = field(default_factory=dict)
+    contaminated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,11 @@ class PairedInstance:
     challenger: tuple[Result, ...]
 
     @property
+    def name(self) -> str:
+        """As verdicts name it."""
+        return f"{self.template}__seed{self.env_seed}"
+
+    @property
     def deltas(self) -> tuple[int, ...]:
         """Challenger less champion, in millionths, repeat by repeat."""
         paired = zip(self.champion, self.challenger, strict=True)
@@ -61,11 +70,16 @@ class PairedInstance:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Sealed instances in order of template and seed; `missing` of `planned` (instance, repeat) pairs lack an arm."""
+    """Instances in order of template and seed; `missing` of `planned` (instance, repeat) pairs lack an arm.
+
+    Of these the champion alone lacks `champion_missing`, the challenger alone `challenger_missing`.
+    """
 
     instances: tuple[PairedInstance, ...]
     planned: int
     missing: int
+    champion_missing: int = 0
+    challenger_missing: int = 0
 
 
 def arm(
@@ -75,6 +89,7 @@ def arm(
     artifact: Artifact,
     runs: Mapping[str, RunState],
     rewards: Mapping[str, RewardState],
+    rules: Rules,
 ) -> Arm:
     """The arm of an evaluation, from the runs of both arms and their rewards as of one position.
 
@@ -84,13 +99,17 @@ def arm(
     """
     contaminated = contaminated_in_arms(run for run in runs.values() if run.evaluation == evaluation)
     sealed_of = _places(benchmark)
+    known = sealed_of | dict.fromkeys(_confirming_places(benchmark, rules), True)
     results: dict[Place, Result] = {}
     sources: dict[Place, str] = {}
+    spoilt: list[str] = []
     for key in sorted(runs, key=str.encode):
         run, reward = runs[key], rewards.get(key)
         if (run.evaluation, run.arm) != (evaluation, name):
             continue
-        place = _place(key, run, benchmark, artifact, sealed_of)
+        place = _place(key, run, benchmark, artifact, known)
+        if key in contaminated and known[place]:
+            spoilt.append(key)
         if reward is None or not run.is_ended or run.status == "missing" or key in contaminated:
             continue
         if place in sources:
@@ -102,9 +121,11 @@ def arm(
         artifact=artifact,
         evaluation=evaluation,
         benchmark=benchmark.digest,
-        sealed={place: result for place, result in results.items() if sealed_of[place]},
-        visible={place: result for place, result in results.items() if not sealed_of[place]},
+        sealed={place: result for place, result in results.items() if sealed_of.get(place) is True},
+        visible={place: result for place, result in results.items() if sealed_of.get(place) is False},
         missing=frozenset(sealed_of.keys() - results.keys()),
+        confirming={place: result for place, result in results.items() if place not in sealed_of},
+        contaminated=tuple(spoilt),
     )
 
 
@@ -114,6 +135,18 @@ def _places(benchmark: BenchmarkFrozen) -> dict[Place, bool]:
         for task in benchmark.tasks
         for repeat in range(benchmark.repeats)
     }
+
+
+def confirming_repeats(benchmark: BenchmarkFrozen, rules: Rules) -> range:
+    """The repeats by which a sealed instance that looked worse is played again; the bootstrap plays none."""
+    count = 0 if rules.test == "bootstrap" else rules.confirm_repeats
+    return range(benchmark.repeats, benchmark.repeats + count)
+
+
+def _confirming_places(benchmark: BenchmarkFrozen, rules: Rules) -> Iterator[Place]:
+    for task in benchmark.tasks:
+        if task.is_sealed:
+            yield from ((task.template, task.env_seed, repeat) for repeat in confirming_repeats(benchmark, rules))
 
 
 def _place(
@@ -143,22 +176,21 @@ def _result(key: str, reward: RewardState) -> Result:
     return Result(reward.score, reward.passed, reward.cost)
 
 
-def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Pairs:
-    """The sealed (instance, repeat) pairs that both arms have; a repeat that is missing in one drops out of both."""
-    instances = tuple(_paired(champion, challenger, benchmark))
-    planned = benchmark.repeats * sum(task.is_sealed for task in benchmark.tasks)
-    return Pairs(instances, planned, planned - sum(len(instance.champion) for instance in instances))
-
-
-def _paired(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Iterator[PairedInstance]:
-    tasks = (task for task in benchmark.tasks if task.is_sealed)
+def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Iterable[BenchmarkTask]) -> Pairs:
+    """The (instance, repeat) pairs of these tasks that both arms have; a repeat missing in one drops out of both."""
+    found: list[PairedInstance] = []
+    planned = kept = alone = other = 0
     for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
+        first = champion.sealed if task.is_sealed else champion.visible
+        second = challenger.sealed if task.is_sealed else challenger.visible
         places = [(task.template, task.env_seed, repeat) for repeat in range(benchmark.repeats)]
-        kept = [place for place in places if place in champion.sealed and place in challenger.sealed]
-        if kept:
-            yield PairedInstance(
-                task.template,
-                task.env_seed,
-                tuple(champion.sealed[place] for place in kept),
-                tuple(challenger.sealed[place] for place in kept),
-            )
+        played = [(first.get(place), second.get(place)) for place in places]
+        both = [(one, two) for one, two in played if one is not None and two is not None]
+        planned, kept = planned + len(places), kept + len(both)
+        if len(both) < len(places):
+            alone += sum(one is None and two is not None for one, two in played)
+            other += sum(one is not None and two is None for one, two in played)
+        if both:
+            results = tuple(one for one, _ in both), tuple(two for _, two in both)
+            found.append(PairedInstance(task.template, task.env_seed, *results))
+    return Pairs(tuple(found), planned, planned - kept, alone, other)

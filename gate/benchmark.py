@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from eventlog.chain import digest
-from eventlog.events import ArmName, ArmRun, BenchmarkFrozen, BenchmarkTask, Spec, Template
+from eventlog.events import ArmName, ArmRun, BenchmarkFrozen, BenchmarkTask, BenchmarkTemplate, Rules, Spec
+from projections.benchmarks import Instance, instances_of
+from projections.environments import EnvironmentState
 
-from .errors import DuplicateTask, EmptyBenchmark, SeedBothWays, TooFewRepeats
+from .errors import (
+    AlphaTooSmall,
+    DuplicateTask,
+    EmptyBenchmark,
+    NotFresh,
+    SeedBothWays,
+    TooFewRepeats,
+    UnknownTask,
+    Unseedable,
+)
 
 ARMS: tuple[ArmName, ArmName] = ("champion", "challenger")
+ALPHA = 50_000
+"""What may be spent on a benchmark by default, in millionths."""
+CHALLENGERS = 10
+SEEDING = "two_seeds"
+"""The probe that an environment passes where a seed makes one instance and another seed another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +41,23 @@ class PlannedArmRun:
 def freeze(
     name: str,
     environment: str,
-    templates: Sequence[Template],
+    templates: Sequence[BenchmarkTemplate],
     visible_seeds: Sequence[int],
     sealed_seeds: Sequence[int],
     repeats: int,
+    *,
+    alpha: int = ALPHA,
+    challengers: int = CHALLENGERS,
+    successor_of: str | None = None,
 ) -> BenchmarkFrozen:
-    """Every template at every seed, each played `repeats` times by both arms.
+    """Every template at every seed, each played `repeats` times by both arms; `alpha` (millionths) for all challengers.
 
     Templates and tasks are ordered by template_id, then seed, so the digest does not depend on the order of arguments.
-    Raises EmptyBenchmark, TooFewRepeats, DuplicateTask, SeedBothWays.
+    Raises EmptyBenchmark, TooFewRepeats, DuplicateTask, SeedBothWays, AlphaTooSmall.
     """
     _refuse_unusable(name, templates, visible_seeds, sealed_seeds, repeats)
+    if challengers < 1 or alpha < challengers:
+        raise AlphaTooSmall(benchmark=name, actual=alpha, challengers=challengers)
     ordered = tuple(sorted(templates, key=lambda template: template.template_id.encode()))
     sealed = frozenset(sealed_seeds)
     tasks = tuple(
@@ -42,24 +65,27 @@ def freeze(
         for template in ordered
         for seed in sorted({*visible_seeds, *sealed_seeds})
     )
-    content = {
+    content: dict[str, Any] = {
         "environment": environment,
-        "templates": [template.model_dump(mode="json") for template in ordered],
-        "tasks": [task.model_dump(mode="json") for task in tasks],
+        "templates": ordered,
+        "tasks": tasks,
         "repeats": repeats,
+        "alpha": alpha,
+        "challengers": challengers,
     }
-    return BenchmarkFrozen(
-        benchmark=name,
-        environment=environment,
-        templates=ordered,
-        tasks=tasks,
-        repeats=repeats,
-        digest=digest(content).hex(),
-    )
+    return BenchmarkFrozen(benchmark=name, successor_of=successor_of, digest=_digest(content), **content)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    plain = {
+        name: [each.model_dump(mode="json") for each in value] if isinstance(value, tuple) else value
+        for name, value in content.items()
+    }
+    return digest(plain).hex()
 
 
 def _refuse_unusable(
-    name: str, templates: Sequence[Template], visible: Sequence[int], sealed: Sequence[int], repeats: int
+    name: str, templates: Sequence[BenchmarkTemplate], visible: Sequence[int], sealed: Sequence[int], repeats: int
 ) -> None:
     if not templates or not sealed:
         raise EmptyBenchmark(benchmark=name, actual="sealed seed" if templates else "template")
@@ -67,6 +93,7 @@ def _refuse_unusable(
         raise TooFewRepeats(benchmark=name, actual=repeats, expected=1)
     for what, values in (
         ("template", [template.template_id for template in templates]),
+        ("oracle task", [template.oracle_task_id for template in templates]),
         ("visible seed", visible),
         ("sealed seed", sealed),
     ):
@@ -87,17 +114,80 @@ def _first_repeated(values: Iterable[object]) -> object | None:
     return None
 
 
-def specs(benchmark: BenchmarkFrozen, evaluation: str) -> tuple[PlannedArmRun, ...]:
-    """Every run of an evaluation: repeat by repeat, task by task, champion and challenger alternating.
+def refuse_unfit(
+    benchmark: BenchmarkFrozen,
+    environment: EnvironmentState,
+    seen: Collection[Instance],
+    held: Collection[Instance],
+) -> None:
+    """Refuse what nobody could judge by, as an admitted environment and the log stand.
+
+    An instance is fresh that nothing was learned from and nobody judged by: neither `seen` by a run outside
+    evaluations, nor `held` by another benchmark, whose alpha would be spent twice. Visible ones are no exception: what
+    a benchmark holds is learned from neither before nor after. Raises UnknownTask, Unseedable, NotFresh.
+    """
+    for template in benchmark.templates:
+        if template.oracle_task_id not in environment.tasks:
+            known = ", ".join(sorted(environment.tasks)) or "none"
+            raise UnknownTask(benchmark=benchmark.benchmark, actual=template.oracle_task_id, expected=known)
+    outcome = next((probe.outcome for probe in environment.probes if probe.name == SEEDING), "not asked")
+    if outcome != "passed":
+        raise Unseedable(benchmark=benchmark.benchmark, environment=benchmark.environment, actual=outcome)
+    clashes = (("was played by a run that may be learned from", seen), ("belongs to another one", held))
+    for place in instances_of(benchmark):
+        for what, instances in clashes:
+            if place in instances:
+                _, task, seed = place
+                raise NotFresh(
+                    benchmark=benchmark.benchmark,
+                    environment=benchmark.environment,
+                    task=task,
+                    actual=seed,
+                    what=what,
+                )
+
+
+def sealed_instances(benchmark: BenchmarkFrozen) -> int:
+    """How many pairs a verdict can rest on."""
+    return sum(task.is_sealed for task in benchmark.tasks)
+
+
+def specs(
+    benchmark: BenchmarkFrozen, evaluation: str, tasks: Sequence[BenchmarkTask] | None = None
+) -> tuple[PlannedArmRun, ...]:
+    """Every run of an evaluation, or of some of its tasks: repeat by repeat, task by task, the arms alternating.
 
     So both arms meet the same conditions in time, and an evaluation that is cut short has whole repeats.
     """
-    return tuple(
-        _planned(benchmark, evaluation, task, arm, repeat)
-        for repeat in range(benchmark.repeats)
-        for task in benchmark.tasks
-        for arm in ARMS
-    )
+    chosen = benchmark.tasks if tasks is None else tasks
+    return tuple(_interleaved(benchmark, evaluation, chosen, range(benchmark.repeats)))
+
+
+def confirming_specs(
+    benchmark: BenchmarkFrozen, evaluation: str, instances: Collection[tuple[str, int]], rules: Rules
+) -> tuple[PlannedArmRun, ...]:
+    """The fresh repeats of sealed instances (template, seed) that looked worse, for both arms: those after the last."""
+    chosen = [task for task in benchmark.tasks if task.is_sealed and (task.template, task.env_seed) in instances]
+    fresh = range(benchmark.repeats, benchmark.repeats + rules.confirm_repeats)
+    return tuple(_interleaved(benchmark, evaluation, chosen, fresh))
+
+
+def blocks(
+    benchmark: BenchmarkFrozen, evaluation: str, ordered: Sequence[BenchmarkTask], size: int
+) -> tuple[tuple[PlannedArmRun, ...], ...]:
+    """The runs of an evaluation that may stop early: `size` sealed instances at a time, the visible ones first."""
+    visible = [task for task in benchmark.tasks if not task.is_sealed]
+    cut = [list(ordered[start : start + size]) for start in range(0, len(ordered), size)] or [[]]
+    return tuple(specs(benchmark, evaluation, tasks) for tasks in [visible + cut[0], *cut[1:]])
+
+
+def _interleaved(
+    benchmark: BenchmarkFrozen, evaluation: str, tasks: Sequence[BenchmarkTask], repeats: Iterable[int]
+) -> Iterator[PlannedArmRun]:
+    for repeat in repeats:
+        for task in tasks:
+            for arm in ARMS:
+                yield _planned(benchmark, evaluation, task, arm, repeat)
 
 
 def _planned(

@@ -22,6 +22,41 @@ class SeedBothWays(FlywheelError):
     because what is visible may be learned from."""
 
 
+class AlphaTooSmall(FlywheelError):
+    """The benchmark {benchmark} sets aside {actual} millionths of alpha for {challengers} challengers:
+    expected at least one challenger, and at least one millionth for each."""
+
+
+class UnknownTask(FlywheelError):
+    """The benchmark {benchmark} names the task {actual!r}, which its environment does not grade: expected {expected}."""
+
+
+class Unseedable(FlywheelError):
+    """The benchmark {benchmark} needs instances by seed, and the probe of seeds on {environment} came out as {actual}:
+    expected passed. Probe it again with `flywheel env probe {environment}`."""
+
+
+class NotFresh(FlywheelError):
+    """The benchmark {benchmark} cannot hold the task {task} of {environment} at seed {actual}: that instance {what}.
+    Expected seeds that nobody has seen; without seeds of your own, `flywheel benchmark freeze` draws some."""
+
+
+class BenchmarkExists(FlywheelError):
+    """A benchmark called {actual} was frozen before: expected a new name. `flywheel benchmark list` shows what there is."""
+
+
+class AlreadySucceeded(FlywheelError):
+    """The benchmark {benchmark} was succeeded by {actual}: expected one that nothing stands in the place of. Refresh {actual}."""
+
+
+class NoFreshSeeds(FlywheelError):
+    """Too few {what} seeds are left for the benchmark {benchmark}: expected {expected} of {among} that nobody has seen."""
+
+
+class NotFrozen(FlywheelError):
+    """No benchmark {actual} was frozen with the digest {expected}: expected it in the log before it is played."""
+
+
 class TwoResults(FlywheelError):
     """The {arm} of {evaluation} has two results for {place} (template, seed, repeat): the runs {actual}.
     Expected one, because whoever may choose between two may choose the verdict; open a new evaluation."""
@@ -39,12 +74,21 @@ class NoSamples(FlywheelError):
     """The rules ask for {actual} bootstrap samples: expected at least {expected}."""
 
 
+class UnknownTest(FlywheelError):
+    """The rules ask for the test {actual!r}: expected one of {expected}. Write the rules again with one of these."""
+
+
+class BenchmarkExhausted(FlywheelError):
+    """The benchmark {benchmark} has judged {actual} challengers: expected fewer than {expected}, for which its alpha was set aside.
+    Freeze its successor from fresh seeds with `flywheel benchmark refresh {benchmark}`."""
+
+
 class AlreadyOpened(FlywheelError):
     """The evaluation {evaluation} was opened before with other artifacts, benchmark or rules: expected a new name."""
 
 
 class NotOpened(FlywheelError):
-    """The evaluation {evaluation} was never opened: expected an EvaluationOpened in the stream {expected}."""
+    """The evaluation {evaluation} was never opened: expected an EvaluationOpened of that name. `flywheel gate list` shows what was."""
 
 
 class OtherEvaluation(FlywheelError):
@@ -72,3 +116,13 @@ class ReasonMissing(FlywheelError):
 
 class NothingBefore(FlywheelError):
     """There is nothing to go back to: the champion was pointed {actual} times, expected at least {expected}."""
+
+
+class NothingToDraw(FlywheelError):
+    """The verdict of {evaluation} cannot be drawn: it is {actual}, and its arms have no sealed pair; expected at least one.
+    `flywheel gate explain {evaluation}` says why."""
+
+
+class PlotsMissing(FlywheelError):
+    """There is no matplotlib to draw with: expected {expected}. Install it with `.venv/bin/python -m pip install {way_out}`,
+    or leave --plot out: the same numbers come in words."""

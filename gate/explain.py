@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from eventlog.events import ArmSummary, Interval, Verdict
+from eventlog.events import ArmSummary, Confirmation, Interval, Verdict
 
-from .figures import counted, decimal, dollars
+from .figures import counted, decimal, dollars, probability
+
+_MICRO = 1_000_000
+_MOST_NAMED = 8
+_UNKNOWN = "not computed"
 
 
 def explain(verdict: Verdict) -> list[tuple[str, str]]:
-    """Label and text of each row; what could not be computed reads `not computed`."""
+    """Label and text of each row; what could not be computed reads `not computed`.
+
+    Everything from `probability of improvement` to `visible instances` is reported and decides nothing, but under the
+    bootstrap.
+    """
     return [
         ("decision", verdict.decision),
         ("reasons", "; ".join(verdict.reasons)),
         ("champion", _arm(verdict.champion)),
         ("challenger", _arm(verdict.challenger)),
-        ("mean difference", _with_interval(verdict.mean_delta, verdict.interval)),
-        ("probability of improvement", _number(verdict.prob_improvement)),
-        ("win rate", _number(verdict.win_rate)),
-        ("regressions", ", ".join(verdict.regressions) or "none"),
+        ("test", _test(verdict)),
+        ("ledger", _ledger(verdict)),
+        ("mean difference", _difference(verdict)),
+        ("missing", _missing(verdict)),
+        ("looked worse", _named(verdict.screened)),
+        ("played again", "; ".join(map(_confirmed, verdict.confirmations)) or "none"),
+        ("regressions", _named(verdict.regressions)),
         ("costs", f"challenger {dollars(verdict.challenger.cost)}, champion {dollars(verdict.champion.cost)}"),
         ("compared costs", _compared(verdict)),
-        ("missing", f"{counted(verdict.missing, 'run pair')}, {counted(verdict.pairs, 'sealed instance')} compared"),
+        ("probability of improvement", _number(verdict.prob_improvement)),
+        ("win rate", _number(verdict.win_rate)),
+        ("wins, ties, losses", _sides(verdict)),
+        ("by template", _strata(verdict)),
+        ("McNemar's p", _probability(verdict.mcnemar)),
+        ("power", _power(verdict)),
+        ("visible instances", _visible(verdict)),
     ]
-
-
-def _compared(verdict: Verdict) -> str:
-    over = "all pairs" if verdict.rules.cost_basis == "all_pairs" else "pairs that both arms passed"
-    challenger, champion = verdict.challenger.compared_cost, verdict.champion.compared_cost
-    return f"challenger {dollars(challenger)}, champion {dollars(champion)}, over {over}"
 
 
 def _arm(arm: ArmSummary) -> str:
@@ -37,12 +48,105 @@ def _arm(arm: ArmSummary) -> str:
     return f"{arm.artifact}: {passed}, mean score {_number(arm.mean_score)}"
 
 
+def _test(verdict: Verdict) -> str:
+    match verdict.rules.test:
+        case "bootstrap":
+            return "the bootstrap of the seed documents, which has no p: all its checks together decide"
+        case "e_process":
+            return _e_process(verdict)
+        case _:
+            return _sign_flip(verdict)
+
+
+def _sign_flip(verdict: Verdict) -> str:
+    if verdict.p_value is None:
+        return f"sign flips: {_UNKNOWN}"
+    how = "exact" if verdict.draws is None else f"{verdict.draws} draws"
+    is_met = verdict.p_value <= verdict.alpha * _MICRO
+    against = f"{'at most' if is_met else 'above'} alpha {decimal(verdict.alpha)}"
+    return f"sign flips, {how}: p {probability(verdict.p_value)} is {against}"
+
+
+def _e_process(verdict: Verdict) -> str:
+    if verdict.e_value is None:
+        return f"e-process: {_UNKNOWN}"
+    looked = "" if verdict.looked_at is None else f" after {counted(verdict.looked_at, 'instance')}"
+    asked = f"1 / alpha with alpha {decimal(verdict.alpha)} is asked"
+    return f"e-process: {decimal(verdict.e_value)}{looked}; {asked}"
+
+
+def _ledger(verdict: Verdict) -> str:
+    if verdict.alpha == 0:
+        return "no alpha: it was opened before there was a ledger"
+    return f"alpha {decimal(verdict.alpha)}; with it {decimal(verdict.alpha_spent)} is spent on the benchmark"
+
+
+def _difference(verdict: Verdict) -> str:
+    margin = f"margin {decimal(verdict.rules.min_mean_delta)}"
+    if verdict.interval is None:
+        return f"{_number(verdict.mean_delta)}; {margin}"
+    return f"{_number(verdict.mean_delta)} ({_interval(verdict.interval)}); {margin}"
+
+
+def _missing(verdict: Verdict) -> str:
+    compared = f"{counted(verdict.missing, 'run pair')}, {counted(verdict.pairs, 'sealed instance')} compared"
+    if verdict.missing_p is None:
+        return compared
+    return f"{compared}; that it differs between the arms has p {probability(verdict.missing_p)}"
+
+
+def _confirmed(found: Confirmation) -> str:
+    champion = f"champion {found.champion_passed} of {found.champion_runs}"
+    challenger = f"challenger {found.challenger_passed} of {found.challenger_runs}"
+    outcome = "a regression" if found.is_regression else "no regression"
+    return f"{found.instance}: {champion}, {challenger}, p {probability(found.p_value)}, {outcome}"
+
+
+def _compared(verdict: Verdict) -> str:
+    over = "all pairs" if verdict.rules.cost_basis == "all_pairs" else "pairs that both arms passed"
+    challenger, champion = verdict.challenger.compared_cost, verdict.champion.compared_cost
+    allowed = f"at most {decimal(verdict.rules.max_cost_ratio)} times is allowed"
+    return f"challenger {dollars(challenger)}, champion {dollars(champion)}, over {over}; {allowed}"
+
+
+def _sides(verdict: Verdict) -> str:
+    sides = (verdict.wins, verdict.ties, verdict.losses)
+    return _UNKNOWN if None in sides else ", ".join(map(str, sides))
+
+
+def _strata(verdict: Verdict) -> str:
+    each = (f"{s.template} {decimal(s.mean_delta)} over {counted(s.instances, 'instance')}" for s in verdict.strata)
+    return "; ".join(each) or _UNKNOWN
+
+
+def _power(verdict: Verdict) -> str:
+    if verdict.power is None:
+        return _UNKNOWN
+    needed = verdict.pairs_needed
+    more = "" if needed is None else f"; {counted(needed, 'instance')} would have 0.8"
+    return f"{decimal(verdict.power)} at this difference{more}"
+
+
+def _visible(verdict: Verdict) -> str:
+    visible = verdict.visible
+    if visible is None:
+        return _UNKNOWN
+    means = f"champion {decimal(visible.champion_mean)}, challenger {decimal(visible.challenger_mean)}"
+    return f"{counted(visible.instances, 'instance')}: {means}; they decide nothing"
+
+
+def _named(instances: tuple[str, ...]) -> str:
+    """The first of them, and how many more there are: `--json` holds all."""
+    rest = len(instances) - _MOST_NAMED
+    return ", ".join((*instances[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else []))) or "none"
+
+
 def _number(millionths: int | None) -> str:
-    return "not computed" if millionths is None else decimal(millionths)
+    return _UNKNOWN if millionths is None else decimal(millionths)
 
 
-def _with_interval(millionths: int | None, interval: Interval | None) -> str:
-    return _number(millionths) if interval is None else f"{_number(millionths)} ({_interval(interval)})"
+def _probability(pico: int | None) -> str:
+    return _UNKNOWN if pico is None else probability(pico)
 
 
 def _interval(interval: Interval) -> str:

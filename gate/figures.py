@@ -1,8 +1,8 @@
-"""Millionths as decimal text. Pure."""
+"""Millionths and probabilities as decimal text. Pure."""
 
 from __future__ import annotations
 
-_MICRO = 1_000_000
+_MICRO, _PICO = 1_000_000, 10**12
 
 
 def decimal(millionths: int) -> str:
@@ -20,3 +20,10 @@ def dollars(micro_dollars: int | None) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 regression`, `2 regressions`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def probability(pico: int) -> str:
+    """`4_999_000_000` (units of 10^-12) as `0.004999`; exact, without trailing zeros."""
+    whole, part = divmod(pico, _PICO)
+    digits = f"{part:012d}".rstrip("0")
+    return f"{whole}{'.' if digits else ''}{digits}"

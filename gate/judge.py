@@ -1,166 +1,167 @@
 """Two arms and the rules to a verdict. Pure.
 
-Sealed instances decide. Repeats are averaged inside their instance, and every instance counts the same. All figures of
-a verdict, costs and passed runs included, are over the pairs that both arms have. `Verdict.pairs` counts instances,
+One test decides, on sealed instances: repeats are averaged inside their instance, instances inside their template, and
+templates count the same. A promotion also takes a margin, a cost and no confirmed regression. All figures of a verdict,
+costs and passed runs included, are over the pairs that both arms have. `Verdict.pairs` counts instances,
 `ArmSummary.runs` counts (instance, repeat) pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eventlog.events import ArmSummary, Artifact, BenchmarkFrozen, Interval, Rules, Verdict
+from eventlog.events import ArmSummary, BenchmarkFrozen, Confirmation, Rules, Verdict
+from eventlog.events.event import EXACT
 
-from .arms import Arm, PairedInstance, Pairs, Result, pairs
-from .figures import counted, decimal, dollars
-from .stats import MICRO, averaged, bootstrap, wilson
+from .alpha import Alpha
+from .arms import Arm, PairedInstance, Pairs, pairs
+from .checks import Check, affordable, at_least, decided, significant, unregressed
+from .confirming import confirmations_of
+from .counts import pico
+from .eprocess import Evidence, evidence, order
+from .errors import UnknownTest
+from .randomisation import SignFlip, sign_flip
+from .reported import reported, visible
+from .seeds import judge_as_seeds
+from .stats import MICRO, ceiling
+from .strata import Strata, stratified
+from .summaries import cost_basis, mismatches, summaries
+from .voids import gaps, missing_p
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
-    mean_delta: int
-    interval: Interval
-    prob_improvement: int
-    win_rate: int
-    regressions: tuple[str, ...]
+class _Found:
+    """All that is known before anything is confirmed."""
+
+    compared: Pairs
+    voids: tuple[str, ...]
+    strata: Strata | None
+    tested: SignFlip | Evidence
+    looked_at: int
+    champion: ArmSummary
+    challenger: ArmSummary
+    checks: tuple[Check, ...]
+    worse: tuple[PairedInstance, ...]
+
+    @property
+    def would_promote(self) -> bool:
+        """Whether nothing but a confirmed regression stands against a promotion."""
+        return not self.voids and all(check.is_met for check in self.checks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    is_met: bool
-    words: str
+def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Verdict:
+    """Promote, hold or void, with every reason. Raises UnknownTest, NoSamples.
 
-
-def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> Verdict:
-    """Promote, hold or void, with every reason. Raises NoSamples where the rules ask for no bootstrap samples.
-
-    Void: the arms are not the two of one evaluation of this benchmark, have no pair, or miss more than the rules allow.
+    Void: the arms are not the two of one evaluation of this benchmark, have too few instances, miss more than the rules
+    allow or not alike, or a run began from another state than its instance. What looked worse and was not played again
+    as often as the rules ask counts against the challenger.
     """
-    mismatches = tuple(_mismatches(champion, challenger, benchmark))
-    compared = pairs(champion, challenger, benchmark)
-    if mismatches:
-        compared = Pairs((), compared.planned, compared.planned)
-    voids = mismatches or tuple(_gaps(compared, rules))
-    figures = _figures(compared.instances, rules) if compared.instances else None
-    basis = _cost_basis(compared.instances, rules)
-    first = _summary(champion.artifact, [i.champion for i in compared.instances], [pair[0] for pair in basis])
-    second = _summary(challenger.artifact, [i.challenger for i in compared.instances], [pair[1] for pair in basis])
-    checks = () if figures is None or voids else _checks(figures, first, second, rules, len(basis))
-    failed = tuple(check.words for check in checks if not check.is_met)
+    if rules.test == "bootstrap":
+        return judge_as_seeds(champion, challenger, benchmark, rules, spent)
+    found = _found(champion, challenger, benchmark, rules, spent)
+    confirmations: tuple[Confirmation, ...] = ()
+    checks = found.checks
+    if found.would_promote:
+        confirmations = confirmations_of(found.worse, champion, challenger, benchmark, rules)
+        checks = (*checks, unregressed(len(found.worse), confirmations, rules))
+    decision, reasons = decided(found.voids, checks)
+    tested, told = found.tested, reported(found.compared.instances, found.strata, benchmark, rules, spent.alpha)
     return Verdict(
-        decision="void" if voids else "hold" if failed else "promote",
-        reasons=voids or failed or tuple(check.words for check in checks),
+        decision=decision,
+        reasons=reasons,
         benchmark=benchmark.digest,
         rules=rules,
+        champion=found.champion,
+        challenger=found.challenger,
+        pairs=len(found.compared.instances),
+        missing=found.compared.missing,
+        missing_p=pico(missing_p(found.compared)),
+        alpha=spent.alpha,
+        alpha_spent=spent.spent,
+        p_value=pico(tested.p) if found.strata else None,
+        draws=tested.draws if isinstance(tested, SignFlip) else None,
+        looked_at=found.looked_at,
+        e_value=_e_value(tested) if found.strata else None,
+        mean_delta=found.strata.mean() if found.strata else None,
+        interval=told.interval,
+        prob_improvement=told.prob_improvement,
+        win_rate=told.win_rate,
+        wins=told.wins,
+        ties=told.ties,
+        losses=told.losses,
+        mcnemar=told.mcnemar,
+        power=told.power,
+        pairs_needed=told.pairs_needed,
+        screened=tuple(instance.name for instance in found.worse),
+        confirmations=confirmations,
+        regressions=tuple(each.instance for each in confirmations if each.is_regression),
+        strata=told.strata,
+        visible=visible(champion, challenger, benchmark),
+    )
+
+
+def screen(
+    champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha
+) -> tuple[tuple[str, int], ...]:
+    """The sealed instances, (template, seed), that look worse and are to be played again before judging.
+
+    None where the verdict would not be a promotion whatever they gave, nor under the bootstrap, which confirms nothing.
+    Raises UnknownTest.
+    """
+    if rules.test == "bootstrap":
+        return ()
+    found = _found(champion, challenger, benchmark, rules, spent)
+    return tuple((each.template, each.env_seed) for each in found.worse) if found.would_promote else ()
+
+
+def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> _Found:
+    if rules.test not in _TESTS:
+        raise UnknownTest(actual=rules.test, expected=", ".join([*_TESTS, "bootstrap"]))
+    foreign = tuple(mismatches(champion, challenger, benchmark.digest))
+    early = evidence(champion, challenger, benchmark, rules, spent) if rules.test == "e_process" else None
+    sealed = [task for task in benchmark.tasks if task.is_sealed]
+    tasks = order(benchmark, rules)[: early.looked_at] if early else sealed
+    compared = pairs(champion, challenger, benchmark, tasks)
+    if foreign:
+        compared = Pairs((), compared.planned, compared.planned)
+    strata = stratified((each.template, each.deltas) for each in compared.instances) if compared.instances else None
+    values = strata.flat if strata else ()
+    tested = early or _flipped(values, rules, spent.alpha)
+    basis = cost_basis(compared.instances, rules)
+    first, second = summaries(champion, challenger, compared.instances, basis, lambda each: stratified(each).mean())
+    checks = () if strata is None else _checks(tested, strata, rules, spent.alpha)
+    return _Found(
+        compared=compared,
+        voids=foreign or (*gaps(compared, rules), *_spoilt(champion, challenger)),
+        strata=strata,
+        tested=tested,
+        looked_at=len(tasks),
         champion=first,
         challenger=second,
-        pairs=len(compared.instances),
-        missing=compared.missing,
-        mean_delta=figures.mean_delta if figures else None,
-        interval=figures.interval if figures else None,
-        prob_improvement=figures.prob_improvement if figures else None,
-        win_rate=figures.win_rate if figures else None,
-        regressions=figures.regressions if figures else (),
+        checks=(*checks, affordable(first, second, rules, len(basis))),
+        worse=tuple(each for each, value in zip(compared.instances, values, strict=True) if value < 0),
     )
 
 
-def _mismatches(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Iterator[str]:
-    for arm, expected in ((champion, "champion"), (challenger, "challenger")):
-        if arm.name != expected:
-            yield f"the {arm.name} stands where the {expected} belongs"
-        if arm.benchmark != benchmark.digest:
-            yield f"the {expected} played the benchmark {arm.benchmark[:8]}, not {benchmark.digest[:8]}"
-    if champion.evaluation != challenger.evaluation:
-        yield f"the arms are of two evaluations: {champion.evaluation} and {challenger.evaluation}"
+_TESTS = ("sign_flip", "e_process")
 
 
-def _gaps(compared: Pairs, rules: Rules) -> Iterator[str]:
-    if not compared.instances:
-        yield "the arms have no sealed pair to compare"
-    if compared.missing * MICRO > rules.max_missing * compared.planned:
-        yield (
-            f"{compared.missing} of {compared.planned} sealed pairs are missing, "
-            f"more than a share of {decimal(rules.max_missing)}"
-        )
+def _e_value(tested: SignFlip | Evidence) -> int | None:
+    """In millionths; an event holds no larger number than `EXACT`."""
+    return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, Evidence) else None
 
 
-def _figures(instances: tuple[PairedInstance, ...], rules: Rules) -> _Figures:
-    deltas = averaged([instance.deltas for instance in instances])
-    resampled = bootstrap(deltas, rules.bootstrap_samples, rules.rng_seed)
-    worse = [instances[index] for index in deltas.below(-rules.regression_tolerance)]
-    return _Figures(
-        mean_delta=deltas.mean(),
-        interval=resampled.interval,
-        prob_improvement=resampled.prob_improvement,
-        win_rate=deltas.share_at_least_zero(),
-        regressions=tuple(f"{instance.template}__seed{instance.env_seed}" for instance in worse),
-    )
+def _flipped(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
+    """With no alpha to spend nothing can be promoted, so a few draws will do."""
+    draws = ceiling(rules.draws_per_alpha * MICRO, alpha or MICRO)
+    return sign_flip(values, draws, rules.max_exact, rules.rng_seed)
 
 
-def _cost_basis(instances: tuple[PairedInstance, ...], rules: Rules) -> list[tuple[Result, Result]]:
-    """The pairs of runs whose costs are compared."""
-    both = [pair for instance in instances for pair in zip(instance.champion, instance.challenger, strict=True)]
-    if rules.cost_basis == "all_pairs":
-        return both
-    return [(champion, challenger) for champion, challenger in both if champion.passed and challenger.passed]
+def _checks(tested: SignFlip | Evidence, strata: Strata, rules: Rules, alpha: int) -> tuple[Check, ...]:
+    return significant(tested, alpha), at_least("mean difference", strata.mean(), rules.min_mean_delta)
 
 
-def _total(results: list[Result]) -> int | None:
-    known = [result.cost for result in results if result.cost is not None]
-    return sum(known) if results and len(known) == len(results) else None
-
-
-def _summary(artifact: Artifact, instances: list[tuple[Result, ...]], compared: list[Result]) -> ArmSummary:
-    results = [result for repeats in instances for result in repeats]
-    passed = sum(result.passed for result in results)
-    scores = averaged([[result.score for result in repeats] for repeats in instances])
-    return ArmSummary(
-        artifact=artifact,
-        runs=len(results),
-        passed=passed,
-        mean_score=scores.mean() if results else None,
-        success=wilson(passed, len(results)),
-        cost=_total(results),
-        compared_cost=_total(compared),
-    )
-
-
-def _checks(
-    figures: _Figures, champion: ArmSummary, challenger: ArmSummary, rules: Rules, compared: int
-) -> tuple[_Check, ...]:
-    return (
-        _at_least("mean difference", figures.mean_delta, rules.min_mean_delta),
-        _at_least("probability of improvement", figures.prob_improvement, rules.min_prob_improvement),
-        _at_least("win rate", figures.win_rate, rules.min_win_rate),
-        _few_regressions(len(figures.regressions), rules),
-        _affordable(champion.compared_cost, challenger.compared_cost, rules, compared),
-    )
-
-
-def _at_least(what: str, actual: int, bound: int) -> _Check:
-    is_met = actual >= bound
-    return _Check(is_met, f"{what} {decimal(actual)} is {'at least' if is_met else 'below'} {decimal(bound)}")
-
-
-def _few_regressions(actual: int, rules: Rules) -> _Check:
-    is_met = actual <= rules.max_regressions
-    bound = f"{'at most' if is_met else 'more than'} the {rules.max_regressions} allowed"
-    return _Check(
-        is_met, f"{counted(actual, 'regression')} of more than {decimal(rules.regression_tolerance)}, {bound}"
-    )
-
-
-def _affordable(champion: int | None, challenger: int | None, rules: Rules, compared: int) -> _Check:
-    over = "" if rules.cost_basis == "all_pairs" else f" over the {counted(compared, 'pair')} that both passed"
-    if compared == 0:
-        return _Check(is_met=True, words="costs are not compared: there is no pair that both arms passed")
-    if champion is None:
-        return _Check(is_met=True, words="costs are not compared: the champion's is unknown")
-    if challenger is None:
-        return _Check(is_met=False, words=f"the challenger's cost is unknown beside the champion's {dollars(champion)}")
-    if champion == 0:
-        return _Check(is_met=True, words="costs are not compared: the champion cost nothing")
-    is_met = challenger * MICRO <= champion * rules.max_cost_ratio
-    bound = f"{'at most' if is_met else 'more than'} {decimal(rules.max_cost_ratio)} times"
-    return _Check(is_met, f"cost {dollars(challenger)} is {bound} the champion's {dollars(champion)}{over}")
+def _spoilt(champion: Arm, challenger: Arm) -> Iterator[str]:
+    for run in (*champion.contaminated, *challenger.contaminated):
+        yield f"the run {run} began from another state than the others of its instance"

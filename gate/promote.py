@@ -16,18 +16,24 @@ from eventlog.events import (
     MemoryQuarantined,
     Rules,
     RunsWithdrawn,
+    TaskPlan,
     Verdict,
     VerdictReached,
 )
 from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, Position, Recorded, Repeated
+from projections.alpha import ALPHA, AlphaState
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.projection import replay
 from projections.rewrites import REWRITES, RewriteState
 from projections.views import Views
 
+from .alpha import next_alpha
 from .errors import (
     AlreadyOpened,
     AlreadySettled,
+    BenchmarkExists,
     ChampionMoved,
+    NotFrozen,
     NothingBefore,
     NotOpened,
     OtherChampion,
@@ -38,6 +44,9 @@ from .figures import counted, decimal
 
 STREAM = CHAMPION
 """The stream of everything that decides who is champion; its key in the fold has the same name."""
+
+BENCHMARK = "benchmark/{}"
+"""The stream of a benchmark: how it was frozen, then every evaluation that was opened on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,15 @@ class Pointed:
     quarantined: tuple[str, ...]
 
 
+def freeze_into(store: EventStore, benchmark: BenchmarkFrozen, actor: str) -> Position:
+    """Record a frozen benchmark. Repeating it changes nothing. Raises BenchmarkExists where the name is taken."""
+    stream = BENCHMARK.format(benchmark.benchmark)
+    outcome = store.append([Append(stream, (benchmark,), actor, expect=0, key=f"freeze:{benchmark.benchmark}")])[0]
+    if isinstance(outcome, Committed | Repeated):
+        return outcome.first
+    raise BenchmarkExists(actual=benchmark.benchmark)
+
+
 def open_evaluation(
     store: EventStore,
     evaluation: str,
@@ -68,25 +86,67 @@ def open_evaluation(
     actor: str,
     *,
     executor: str | None = None,
+    suite: tuple[TaskPlan, ...] = (),
 ) -> Position:
-    """Record that two artifacts will play a benchmark under these rules. Repeating it changes nothing.
+    """Record that two artifacts will play a benchmark under these rules, and spend the next share of its alpha.
 
-    `executor` plays both arms (None: plans over HTTP). Raises AlreadyOpened where the name stands for something else.
+    Repeating it changes nothing. `executor` plays both arms (None: plans over HTTP), from the plans of the `suite`.
+    Openings of one benchmark stand in its stream one after another: who was overtaken reads the ledger again. Raises
+    NotFrozen, BenchmarkExhausted, and AlreadyOpened where the name stands for something else.
     """
-    opened = EvaluationOpened(
+    unspent = EvaluationOpened(
         evaluation=evaluation,
         benchmark=benchmark.benchmark,
         benchmark_digest=benchmark.digest,
         champion=champion,
         challenger=challenger,
         rules=rules,
+        challenge=0,
+        alpha=0,
+        suite=suite,
         executor=executor,
     )
-    request = Append(f"evaluation/{evaluation}", (opened,), actor, key=f"open:{evaluation}")
+    position: Position | None = None
+    while position is None:
+        position = _opened(store, benchmark, unspent, actor)
+    return position
+
+
+def _opened(store: EventStore, benchmark: BenchmarkFrozen, unspent: EvaluationOpened, actor: str) -> Position | None:
+    """Open with what the ledger gives now; None where somebody else opened meanwhile."""
+    stream, evaluation = BENCHMARK.format(benchmark.benchmark), unspent.evaluation
+    known = tuple(store.read(stream=stream))
+    ledger = _ledger(known, benchmark)
+    before = next((item for item in known if _opens(item, evaluation)), None)
+    if before is not None:
+        return _repeated(before, unspent)
+    spending = next_alpha(ledger)
+    opened = unspent.model_copy(update={"challenge": spending.challenge, "alpha": spending.alpha})
+    request = Append(stream, (opened,), actor, expect=known[-1].version, key=f"open:{evaluation}")
     outcome = store.append([request])[0]
-    if isinstance(outcome, Committed | Repeated):
-        return outcome.first
-    raise AlreadyOpened(evaluation=evaluation)
+    if isinstance(outcome, KeyReused):
+        raise AlreadyOpened(evaluation=evaluation)
+    return None if isinstance(outcome, Conflict) else outcome.first
+
+
+def _ledger(known: Sequence[Recorded], benchmark: BenchmarkFrozen) -> AlphaState:
+    """What was spent on a benchmark, by its own stream. Raises NotFrozen."""
+    first = known[0].event if known else None
+    if not isinstance(first, BenchmarkFrozen) or first.digest != benchmark.digest:
+        raise NotFrozen(actual=benchmark.benchmark, expected=benchmark.digest)
+    return [change.state for change in replay(ALPHA, known) if change.state is not None][-1]
+
+
+def _opens(item: Recorded, evaluation: str) -> bool:
+    return isinstance(item.event, EvaluationOpened) and item.event.evaluation == evaluation
+
+
+def _repeated(before: Recorded, unspent: EvaluationOpened) -> Position:
+    """Where the same was opened before, whatever it spent. Raises AlreadyOpened."""
+    opened = before.event
+    if isinstance(opened, EvaluationOpened) and opened.model_copy(update={"challenge": 0, "alpha": 0}) == unspent:
+        return before.position
+    raise AlreadyOpened(evaluation=unspent.evaluation)
 
 
 def settle(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
@@ -190,19 +250,24 @@ def _refuse_empty(reason: str) -> None:
 
 
 def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> None:
-    stream = f"evaluation/{evaluation}"
-    found = (recorded.event for recorded in store.read(stream=stream))
-    opened = next((event for event in found if isinstance(event, EvaluationOpened)), None)
-    if opened is None:
-        raise NotOpened(evaluation=evaluation, expected=stream)
+    opened = opening_of(store, evaluation)
     for what, actual, expected in (
         ("benchmark", verdict.benchmark, opened.benchmark_digest),
         ("champion", verdict.champion.artifact, opened.champion),
         ("challenger", verdict.challenger.artifact, opened.challenger),
         ("set of rules", verdict.rules, opened.rules),
+        ("alpha", verdict.alpha, opened.alpha),
     ):
         if actual != expected:
             raise OtherEvaluation(evaluation=evaluation, what=what, actual=str(actual), expected=str(expected))
+
+
+def opening_of(store: EventStore, evaluation: str) -> EvaluationOpened:
+    """How an evaluation was opened, in whatever stream that stands. Raises NotOpened."""
+    for recorded in store.read(types=["EvaluationOpened"]):
+        if isinstance(recorded.event, EvaluationOpened) and recorded.event.evaluation == evaluation:
+            return recorded.event
+    raise NotOpened(evaluation=evaluation)
 
 
 def _refuse_other_champion(store: EventStore, evaluation: str, verdict: Verdict, expect: int) -> None:

@@ -1,4 +1,4 @@
-"""Means, a paired bootstrap and Wilson intervals in integers. Pure.
+"""Means and the paired bootstrap of the seed documents, in integers. Pure.
 
 Values are millionths. Averages are kept exact over a common denominator and divided once, at the end: means and shares
 round down, intervals round outwards. Rounding down never changes a comparison with a whole threshold: floor(x) >= t
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isqrt, lcm
+from math import lcm
 from random import Random
 
 from eventlog.events import Interval
@@ -17,10 +17,6 @@ from eventlog.events import Interval
 from .errors import NoSamples
 
 MICRO = 1_000_000
-
-_Z = 1_959_963_984_540
-_Z_UNIT = 10**12
-"""The 97.5 % point of the normal distribution is _Z / _Z_UNIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ def bootstrap(deltas: Averages, samples: int, seed: int) -> Resampled:
     above = samples * (deltas.values[0] > 0) if is_flat else sum(total > 0 for total in sums)
     tail = samples * 25 // 1000
     denominator = deltas.scale * len(deltas.values)
-    interval = Interval(low=sums[tail] // denominator, high=_ceiling(sums[samples - 1 - tail], denominator))
+    interval = Interval(low=sums[tail] // denominator, high=ceiling(sums[samples - 1 - tail], denominator))
     return Resampled(MICRO * above // samples, interval)
 
 
@@ -91,18 +87,6 @@ def _resampled(values: Sequence[int], samples: int, seed: int) -> Iterator[int]:
         yield total
 
 
-def wilson(passed: int, runs: int) -> Interval:
-    """The 95 % Wilson score interval of `passed` out of `runs`, in millionths; of no runs, everything is possible."""
-    if not 0 <= passed <= runs:
-        raise ValueError(f"{passed} of {runs} runs passed; expected 0 to {runs}")
-    if runs == 0:
-        return Interval(low=0, high=MICRO)
-    unit, z = _Z_UNIT**2, _Z**2
-    centre = runs * (2 * passed * unit + z)
-    spread = _Z * isqrt(runs * (runs * z + 4 * passed * (runs - passed) * unit))
-    denominator = 2 * runs * (runs * unit + z)
-    return Interval(low=MICRO * (centre - spread) // denominator, high=_ceiling(MICRO * (centre + spread), denominator))
-
-
-def _ceiling(numerator: int, denominator: int) -> int:
+def ceiling(numerator: int, denominator: int) -> int:
+    """A quotient rounded up."""
     return -(-numerator // denominator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .access import ACCESS
+from .alpha import ALPHA
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
@@ -15,11 +16,13 @@ from .projection import AnyFold
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
+from .slices import SLICES
 from .taint import TAINT
 from .verdicts import VERDICTS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,
+    ALPHA,
     BENCHMARKS,
     CHAMPIONS,
     CHECKPOINTS,
@@ -31,6 +34,7 @@ ALL: tuple[AnyFold, ...] = (
     REWARDS,
     REWRITES,
     RUNS,
+    SLICES,
     TAINT,
     VERDICTS,
 )

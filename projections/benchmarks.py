@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from eventlog.events import BenchmarkFrozen
+from eventlog.events import BenchmarkFrozen, SweepPlanned
 
 from .projection import Fold, Row, State
+from .runs import RunState
 
 
 class BenchmarkState(State, frozen=True, kw_only=True):
@@ -18,6 +19,10 @@ class BenchmarkState(State, frozen=True, kw_only=True):
     templates: tuple[dict[str, Any], ...] = ()
     tasks: tuple[dict[str, Any], ...] = ()
     repeats: int = 0
+    alpha: int = 0
+    challengers: int = 0
+    successor_of: str | None = None
+    frozen_since: int = 0
     digest: str = ""
 
     def frozen(self) -> BenchmarkFrozen:
@@ -29,6 +34,9 @@ class BenchmarkState(State, frozen=True, kw_only=True):
                 "templates": self.templates,
                 "tasks": self.tasks,
                 "repeats": self.repeats,
+                "alpha": self.alpha,
+                "challengers": self.challengers,
+                "successor_of": self.successor_of,
                 "digest": self.digest,
             },
             strict=False,
@@ -48,6 +56,29 @@ def benchmark_instances(benchmarks: Iterable[BenchmarkState]) -> frozenset[Insta
     return frozenset(found)
 
 
+def instances_of(benchmark: BenchmarkFrozen) -> tuple[Instance, ...]:
+    """The instances of one benchmark, in its order."""
+    oracle = {template.template_id: template.oracle_task_id for template in benchmark.templates}
+    return tuple((benchmark.environment, oracle[task.template], task.env_seed) for task in benchmark.tasks)
+
+
+def seen_instances(
+    sweeps: Iterable[SweepPlanned], runs: Iterable[RunState], oracles: Mapping[str, Set[str]]
+) -> frozenset[Instance]:
+    """Every instance that was planned or played outside evaluations: what may have been learned from.
+
+    A run of a template without a known oracle task is taken to be of a task of that name.
+    """
+    found = set()
+    for sweep in sweeps:
+        oracle = {template.template_id: template.oracle_task_id for template in sweep.templates}
+        found |= {(sweep.environment, oracle[spec.template], spec.env_seed) for spec in sweep.specs}
+    for run in runs:
+        if run.evaluation is None:
+            found |= {(run.environment, task, run.env_seed) for task in oracles.get(run.template, {run.template})}
+    return frozenset(found)
+
+
 def _fold(_state: BenchmarkState, row: Row) -> BenchmarkState:
     return BenchmarkState(
         benchmark=row.text("benchmark"),
@@ -55,14 +86,30 @@ def _fold(_state: BenchmarkState, row: Row) -> BenchmarkState:
         templates=tuple(row.records("templates")),
         tasks=tuple(row.records("tasks")),
         repeats=row.number("repeats"),
+        alpha=row.number("alpha"),
+        challengers=row.number("challengers"),
+        successor_of=row.maybe_text("successor_of"),
+        frozen_since=row.position,
         digest=row.text("digest"),
     )
 
 
 BENCHMARKS = Fold(
     name="benchmarks",
-    version=1,
-    reads={"BenchmarkFrozen": ("benchmark", "environment", "templates", "tasks", "repeats", "digest")},
+    version=2,
+    reads={
+        "BenchmarkFrozen": (
+            "benchmark",
+            "environment",
+            "templates",
+            "tasks",
+            "repeats",
+            "alpha",
+            "challengers",
+            "successor_of",
+            "digest",
+        )
+    },
     initial=BenchmarkState(),
     key=lambda row: row.text("benchmark"),
     fold=_fold,

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from eventlog.events import Query
+from eventlog.events import Query, query_of
 
 from .projection import Fold, Row, State
 
@@ -24,7 +24,7 @@ class DatasetState(State, frozen=True, kw_only=True):
 
     def queried(self) -> Query:
         """The query it was frozen from."""
-        return Query.model_validate(self.query)
+        return query_of(self.query)
 
 
 def _fold(_state: DatasetState, row: Row) -> DatasetState:

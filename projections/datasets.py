@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventlog.chain import canonical
 from eventlog.errors import FlywheelError
-from eventlog.events import BenchmarkFrozen, Query, Refused, RunFinished, Step, StepTaken, SweepPlanned
+from eventlog.events import BenchmarkFrozen, Refused, RunFinished, SftQuery, Step, StepTaken, SweepPlanned
 from eventlog.store import Position, Recorded
 
 from .benchmarks import Instance
@@ -105,7 +105,7 @@ def oracle_tasks(events: Iterable[Recorded]) -> dict[str, frozenset[str]]:
 
 
 def select_sft(
-    query: Query,
+    query: SftQuery,
     runs: Mapping[str, RunState],
     rewards: Mapping[str, RewardState],
     benchmark_instances: Set[Instance],
@@ -113,14 +113,14 @@ def select_sft(
     groups: Mapping[str, GroupState],
     left_out: Mapping[str, str] = NOTHING,
 ) -> Selection:
-    """Runs that the query takes. Runs of another environment than the query's are not looked at and not counted.
+    """Runs that the query takes. Those of another environment, sweep or group are not looked at and not counted.
 
     `left_out` names runs that nothing may be learned from any more, and why.
 
     A run is of a benchmark where an evaluation played it, or where its instance is one of a benchmark's; of a template
     without a known oracle task, environment and seed decide.
     """
-    looked_at = [run for run in runs.values() if query.environment in {None, run.environment}]
+    looked_at = [run for run in runs.values() if _is_asked(query, run)]
     reasons: dict[str, str] = {}
     for run in looked_at:
         if _is_benchmark(run, benchmark_instances, oracles.get(run.template)):
@@ -142,6 +142,11 @@ def select_sft(
     )
 
 
+def _is_asked(query: SftQuery, run: RunState) -> bool:
+    asked = ((query.environment, run.environment), (query.sweep, run.sweep), (query.group, run.group))
+    return all(wanted is None or wanted == actual for wanted, actual in asked)
+
+
 def _is_benchmark(run: RunState, instances: Set[Instance], tasks: Set[str] | None) -> bool:
     if run.evaluation is not None:
         return True
@@ -150,7 +155,7 @@ def _is_benchmark(run: RunState, instances: Set[Instance], tasks: Set[str] | Non
     return any((run.environment, task, run.env_seed) in instances for task in tasks)
 
 
-def _unfit(query: Query, run: RunState, reward: RewardState | None, group: GroupState | None) -> str | None:
+def _unfit(query: SftQuery, run: RunState, reward: RewardState | None, group: GroupState | None) -> str | None:
     if not run.is_ended:
         return "not_ended"
     if run.status == "missing":
@@ -161,7 +166,18 @@ def _unfit(query: Query, run: RunState, reward: RewardState | None, group: Group
         return "no_plan"
     if reward is None:
         return "ungraded"
-    return "below_score" if reward.score < query.min_score else None
+    return _below(query, reward)
+
+
+def _below(query: SftQuery, reward: RewardState) -> str | None:
+    if reward.score < query.min_score:
+        return "below_score"
+    if query.floor is None:
+        return None
+    earned: int | None = getattr(reward, query.floor.reward)
+    if earned is None:
+        return "reward_unknown"
+    return "below_floor" if earned < query.floor.least else None
 
 
 def _best_of_groups(runs: Iterable[RunState], rewards: Mapping[str, RewardState]) -> frozenset[str]:
@@ -259,12 +275,14 @@ def _page_after(event: StepTaken, before: str | None, text_of: Callable[[str], s
     return before if event.action in _STAYS or event.outcome in _MISSED else None
 
 
+def step_digest(row: SftRow) -> bytes:
+    """SHA-256 of a row's canonical content."""
+    return hashlib.sha256(canonical(asdict(row))).digest()
+
+
 def digest_rows(rows: Iterable[SftRow]) -> str:
     """The digest of a dataset: over the canonical content of its rows in order, never over an encoding of them."""
-    total = hashlib.sha256()
-    for row in rows:
-        total.update(hashlib.sha256(canonical(asdict(row))).digest())
-    return total.hexdigest()
+    return hashlib.sha256(b"".join(map(step_digest, rows))).hexdigest()
 
 
 def to_frame(rows: Iterable[SftRow]) -> pl.DataFrame:

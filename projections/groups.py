@@ -26,6 +26,11 @@ class Sibling(State, frozen=True, kw_only=True):
     shaping: str | None = None
     shaped: int | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it played its artifact as it is: nothing on trial, nothing withheld."""
+        return self.candidate is None and self.withheld is None
+
 
 def contaminated(starts: Mapping[str, str | None]) -> frozenset[str]:
     """Which runs of one instance began from another state than the others, by the fingerprints of their starts.

@@ -120,7 +120,13 @@ def rows_of_streams(
     connection: Connection, store: EventStore, fold: AnyFold, streams: Sequence[str], upto: int
 ) -> list[Row]:
     """What a fold reads in some streams up to a position, in order."""
-    wanted = columns((fold,))
+    return rows_in_streams(connection, store, columns((fold,)), streams, upto)
+
+
+def rows_in_streams(
+    connection: Connection, store: EventStore, wanted: Columns, streams: Sequence[str], upto: int
+) -> list[Row]:
+    """What is wanted of some streams up to a position, in order."""
     statement = f"""SELECT string_agg(line, E'\\n'), array_agg(DISTINCT archived) FILTER (WHERE archived IS NOT NULL)
         FROM (SELECT {wanted.line} AS line, CASE WHEN e.position IS NULL THEN s.stream END AS archived
             FROM stream_versions s
@@ -132,12 +138,12 @@ def rows_of_streams(
     if archived is None:
         return rows
     elsewhere = (store.read(stream=stream, upto=Position(upto)) for stream in archived)
-    whole = [_row(fold, event) for events in elsewhere for event in events if event.event.type in fold.reads]
+    whole = [_row(wanted, event) for events in elsewhere for event in events if event.event.type in wanted.paths]
     return sorted([*(row for row in rows if row.stream not in archived), *whole], key=lambda row: row.position)
 
 
-def _row(fold: AnyFold, event: Recorded) -> Row:
-    return row_of(event, fold.reads[event.event.type])
+def _row(wanted: Columns, event: Recorded) -> Row:
+    return row_of(event, wanted.paths[event.event.type])
 
 
 def resting(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int) -> list[Row]:

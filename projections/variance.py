@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import Literal
+
+from eventlog.events import RewardName
 
 from .groups import GROUPS, GroupState, Sibling
 from .views import Views
 
-RewardName = Literal["score", "value", "shaped"]
-"""Which reward of a run: the oracle's score, the score after cost, or the shaped return."""
-
 _MEANINGFUL_STD = 50_000
-"""A spread of 0.05, in millionths: from here on the shaped returns of a group differ enough."""
+"""A spread of 0.05, in millionths: from here on the rewards of a group differ enough."""
 
 _MICRO = 1_000_000
 
@@ -40,38 +38,35 @@ class GroupClass:
 
 
 def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
-    """Whether a group's siblings differ in outcome, or at least by 0.05 in their shaped returns.
+    """Whether a group's siblings differ in outcome, or by a spread of 0.05 or more in the reward that is named.
 
-    Treated and withheld siblings, contaminated and missing ones are left out, and so are those not graded yet. `reward`
-    names the one whose spread is told beside; the spread that decides is that of the shaped returns.
+    Treated and withheld siblings, contaminated and missing ones are left out, and so are those not graded yet.
     """
     graded = [sibling for sibling in state.siblings if _counts(sibling) and sibling.run not in state.contaminated]
     n, n_pass = len(graded), sum(sibling.passed is True for sibling in graded)
     outcomes = len({sibling.passed for sibling in graded})
-    shaped_std = _std(graded, "shaped")
-    is_mixed, is_spread = outcomes > 1, shaped_std >= _MEANINGFUL_STD
+    std = _std(graded, reward)
+    is_mixed, is_spread = outcomes > 1, std >= _MEANINGFUL_STD
     return GroupClass(
         n=n,
         n_pass=n_pass,
         distinct_outcomes=outcomes,
-        reward_std_micro=_std(graded, reward),
-        shaped_std_micro=shaped_std,
+        reward_std_micro=std,
+        shaped_std_micro=_std(graded, "shaped"),
         grpo_usable=is_mixed or is_spread,
-        reason=_reason(n, n_pass, shaped_std, is_mixed=is_mixed, is_spread=is_spread),
+        reason=_reason(n, n_pass, reward, std, is_mixed=is_mixed, is_spread=is_spread),
     )
 
 
-def usable_groups(views: Views, sweep: str, reward: RewardName = "shaped") -> dict[str, GroupClass]:
-    """The groups of a sweep that GRPO can learn from, by name."""
+def classes(views: Views, sweep: str) -> dict[str, GroupClass]:
+    """Each group of a sweep, by name, and what it is worth to GRPO; not those of an evaluation."""
     groups = views.find(GROUPS, f"{sweep}__")
-    found = {name: classify_group(state, reward) for name, state in groups.items() if state.evaluation is None}
-    return {name: each for name, each in found.items() if each.grpo_usable}
+    return {name: classify_group(state, "shaped") for name, state in groups.items() if state.evaluation is None}
 
 
 def _counts(sibling: Sibling) -> bool:
     """A sibling of the group proper: played, graded, and on its own memory alone."""
-    is_plain = sibling.candidate is None and sibling.withheld is None
-    return is_plain and not sibling.missing and sibling.passed is not None
+    return sibling.is_plain and not sibling.missing and sibling.passed is not None
 
 
 def _std(siblings: Sequence[Sibling], reward: RewardName) -> int:
@@ -83,15 +78,15 @@ def _std(siblings: Sequence[Sibling], reward: RewardName) -> int:
     return isqrt(n * sum(value * value for value in values) - sum(values) ** 2) // n if n else 0
 
 
-def _reason(n: int, n_pass: int, shaped_std: int, *, is_mixed: bool, is_spread: bool) -> str:
+def _reason(n: int, n_pass: int, reward: RewardName, std: int, *, is_mixed: bool, is_spread: bool) -> str:
     if is_mixed:
         return "mixed outcomes"
     if is_spread:
-        return f"shaped reward variance ({_decimal(shaped_std)})"
+        return f"{reward} reward variance ({_decimal(std)})"
     if not n:
         return "degenerate: no graded sibling"
     alike = "pass" if n_pass else "fail"
-    return f"degenerate: all {alike} ({n_pass}/{n}) and shaped std {_decimal(shaped_std)} < {_decimal(_MEANINGFUL_STD)}"
+    return f"degenerate: all {alike} ({n_pass}/{n}) and {reward} std {_decimal(std)} < {_decimal(_MEANINGFUL_STD)}"
 
 
 def _decimal(micro: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
-from eventlog.events import Artifact, Rules, Verdict
+from eventlog.events import Artifact, Rules, TaskPlan, Verdict
 
 from .projection import Fold, Row, State
 
@@ -21,6 +21,10 @@ class VerdictState(State, frozen=True, kw_only=True):
     champion: dict[str, Any] = field(default_factory=dict)
     challenger: dict[str, Any] = field(default_factory=dict)
     rules: dict[str, Any] = field(default_factory=dict)
+    challenge: int = 0
+    alpha: int = 0
+    suite: tuple[dict[str, Any], ...] = ()
+    executor: str | None = None
     opened_since: int = 0
     decision: str | None = None
     verdict: dict[str, Any] | None = None
@@ -34,6 +38,10 @@ class VerdictState(State, frozen=True, kw_only=True):
     def ruled(self) -> Rules:
         """The rules the evaluation was opened under."""
         return Rules.model_validate(self.rules)
+
+    def plans(self) -> tuple[TaskPlan, ...]:
+        """The plans that both arms start from; none in evaluations of before they were recorded."""
+        return tuple(TaskPlan.model_validate(plan) for plan in self.suite)
 
     def reached(self) -> Verdict | None:
         """The verdict, if there is one."""
@@ -49,6 +57,10 @@ def _fold(state: VerdictState, row: Row) -> VerdictState:
             champion=row.record("champion"),
             challenger=row.record("challenger"),
             rules=row.record("rules"),
+            challenge=row.number("challenge"),
+            alpha=row.number("alpha"),
+            suite=tuple(row.records("suite")),
+            executor=row.maybe_text("executor"),
             opened_since=row.position,
         )
     return replace(state, decision=row.text("verdict.decision"), verdict=row.record("verdict"))
@@ -56,9 +68,20 @@ def _fold(state: VerdictState, row: Row) -> VerdictState:
 
 VERDICTS = Fold(
     name="verdicts",
-    version=1,
+    version=2,
     reads={
-        "EvaluationOpened": ("evaluation", "benchmark", "benchmark_digest", "champion", "challenger", "rules"),
+        "EvaluationOpened": (
+            "evaluation",
+            "benchmark",
+            "benchmark_digest",
+            "champion",
+            "challenger",
+            "rules",
+            "challenge",
+            "alpha",
+            "suite",
+            "executor",
+        ),
         "VerdictReached": ("evaluation", "verdict", "verdict.decision"),
     },
     initial=VerdictState(),

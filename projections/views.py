@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -22,11 +23,15 @@ from .withdrawal import states_of_streams
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+_MOST_KEYS = 10_000
+
 _EVERY = f"SELECT key, since, state::text FROM fold_rows WHERE build = {LIVE} AND since <= %s"  # noqa: S608 a constant
 _NEWEST = f"""SELECT n.key, n.since, r.state FROM
     (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
     CROSS JOIN LATERAL (SELECT state FROM fold_rows r
         WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_KEYS = f"""SELECT key FROM (SELECT DISTINCT key FROM fold_rows WHERE build = {LIVE} AND since <= %s) found
+    WHERE key COLLATE "C" > %s ORDER BY key COLLATE "C" LIMIT {{most}}"""  # noqa: S608 a constant
 _OF_STREAMS = f"""SELECT key, since, CASE WHEN since <= %s THEN state END AS state
     FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}"""  # noqa: S608 a constant
 _LINES = """SELECT string_agg(line, E'\n') FROM (
@@ -54,6 +59,16 @@ class Views(Protocol):
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """Every change of a key, oldest first (of a fold keyed by stream, only the latest)."""
         ...
+
+
+def paged(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
+    """All states in order of key bytes, at most `size` at a time; of PostgresViews no more are held at once."""
+    if isinstance(views, PostgresViews):
+        yield from views.pages(fold, size)
+        return
+    waiting = iter(views.find(fold).items())
+    while page := dict(islice(waiting, size)):
+        yield page
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,26 @@ class PostgresViews:
         if fold.stream_of is not None:
             return tuple(self._of_streams(fold, " AND key = %s", (key,)))
         return tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since", (self.upto, key)))
+
+    def pages(self, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
+        """See paged. Keys are held by the ten thousand. Only for folds that are not keyed by stream."""
+        if fold.stream_of is not None:
+            raise ValueError(f"{fold.name} is keyed by stream; expected a fold that is not")
+        named, last = (fold.name, fold.version), ""
+        statement = _NEWEST.format(where=" AND key = ANY(%s)")
+        while True:
+            with self._connected(fold) as connection:
+                asked = (*named, self.upto, last)
+                keys = list(connection.exec_driver_sql(_KEYS.format(most=_MOST_KEYS), asked).scalars())
+            for start in range(0, len(keys), size):
+                own = keys[start : start + size]
+                with self._connected(fold) as connection:
+                    found = living(_many(connection, fold, statement, (*named, self.upto, own, *named)))
+                if found:
+                    yield found
+            if len(keys) < _MOST_KEYS:
+                return
+            last = keys[-1]
 
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
         """What `replay` gives for the same prefix, read from the table."""

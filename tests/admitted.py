@@ -14,13 +14,13 @@ from projections.views import ReplayedViews
 def report(site: str, outcome: str = "passed", url: str | None = None) -> EnvironmentProbed:
     """A report of one probe on a site of ours, with the tasks that it grades today."""
     tasks = known_sites()[site].tasks
-    result = ProbeResult.model_validate({"name": "null_agent", "outcome": outcome, "detail": "made up by a test"})
+    made = {"outcome": outcome, "detail": "made up by a test"}
     return EnvironmentProbed(
         environment=site,
         url=url,
         tasks=tuple(task.task_id for task in tasks),
         tasks_digest=tasks_digest(tasks),
-        probes=(result,),
+        probes=tuple(ProbeResult.model_validate({"name": name, **made}) for name in ("null_agent", "two_seeds")),
         seeds=(0,),
         rng_seed=0,
         fingerprints=(),

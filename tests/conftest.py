@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, make_url, text
@@ -25,6 +26,10 @@ from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
 from migrations.migrate import migrate
 from projections.projector import Projector
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 GOLDEN = Path(__file__).parent / "golden" / "log.ndjson.gz"
 LEFT_OUT: dict[str, tuple[str, Callable[[], bool]]] = {

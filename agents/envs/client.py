@@ -45,6 +45,7 @@ class EnvClient:
         )
         self.admin_url = self._wire.url
         self.page_headers: Mapping[str, str] = dict(page_headers or {})
+        self.has_record = True
         self._page_url = None if page_url is None else page_url.rstrip("/")
 
     def __enter__(self) -> Self:

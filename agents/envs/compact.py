@@ -143,7 +143,8 @@ def _field(caption: str, control: Any) -> str:
         now = "" if chosen is None else text_of(chosen)[:LONGEST_LINE]
         return f'[choice] {name}: "{now}" of {", ".join(shown)}{more}'
     if control.tag == "textarea":
-        return f'[field] {name}: "{_SPACE.sub(" ", str(control.value or ""))[:LONGEST_LINE]}"'
+        holds = _SPACE.sub(" ", str(control.value or "")).strip()  # a browser drops the first line break of one
+        return f'[field] {name}: "{holds[:LONGEST_LINE]}"'
     kind = str(control.get("type") or "text")
     if kind in {"checkbox", "radio"}:
         return f"[box] {name}: {'checked' if control.get('checked') is not None else 'not checked'}"

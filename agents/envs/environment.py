@@ -25,6 +25,11 @@ class Environment(Protocol):
         """What an agent's calls to the pages have to carry, besides the address."""
         ...
 
+    @property
+    def has_record(self) -> bool:
+        """Whether the site tells what was changed in it; of one that does not, `mutations` tells of none."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(

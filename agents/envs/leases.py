@@ -95,6 +95,11 @@ class Leased:
         """The site's own."""
         return self._environment.page_headers
 
+    @property
+    def has_record(self) -> bool:
+        """The site's own."""
+        return self._environment.has_record
+
     def __enter__(self) -> Self:
         return self
 

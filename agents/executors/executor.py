@@ -24,7 +24,8 @@ class Assignment:
     """What is to be done in an instance. A plan walker needs the plan, a policy the instruction.
 
     `seed` and `temperature_micro` are what a model draws with. `page_headers` go on every call to the pages. `profile`
-    is what a session's browser kept (cookies, the last address) as bytes; None starts fresh.
+    is what a session's browser kept (cookies, the last address) as bytes; None starts fresh. `weights` are those of the
+    artifact that the run is pinned to.
     """
 
     instruction: str
@@ -34,6 +35,7 @@ class Assignment:
     temperature_micro: int = 0
     profile: bytes | None = None
     page_headers: Mapping[str, str] = field(default_factory=dict)
+    weights: str = "base"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,10 @@ class MiniWobSurface:
         """See Surface. A line for each visible thing."""
         return self.look().text()
 
+    def view(self) -> str:
+        """See Surface. It is the same."""
+        return self.text()
+
     def screenshot(self) -> bytes:
         """See Surface."""
         return self._tab.screenshot()

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from eventlog.events import Step
 
 from ..envs.miniwob.view import Shown, View
 
+T = TypeVar("T")
 Solving = Generator[Step, View, None]
 Script = Callable[[View], Solving]
 
@@ -22,23 +23,21 @@ class Lost(Exception):
     """What a script looks for is not to be seen."""
 
 
-def _one(found: Iterable[Shown]) -> Shown:
+def _one(found: Iterable[T]) -> T:
     first = next(iter(found), None)
     if first is None:
         raise Lost
     return first
 
 
-def _words(view: View, text: str) -> Shown:
-    return _one(each for each in [view.with_text(text)] if each is not None)
-
-
 def _said(view: View, pattern: str) -> tuple[str, ...]:
     """The groups of a pattern in the instruction."""
-    found = re.search(pattern, view.instruction)
-    if found is None:
-        raise Lost
-    return found.groups()
+    return _one(found.groups() for found in re.finditer(pattern, view.instruction))
+
+
+def _written(view: View, pattern: str) -> tuple[str, ...]:
+    """The groups of a pattern in what is nothing else, wherever it is to be seen."""
+    return _one(found.groups() for each in view.shown if (found := re.fullmatch(pattern, each.text)))
 
 
 def _quoted(view: View) -> list[str]:
@@ -53,30 +52,30 @@ def _type(text: str) -> Step:
     return Step(type="fill_field", intent="type", value=text)
 
 
-def _number(ordinal: str) -> int:
-    return int(re.sub(r"\D", "", ordinal))
+def _into(view: View, place: int, *types: str) -> Step:
+    """A click into the field at a place, counted from 0 down the page."""
+    return _click(_one(view.fields(*types)[place:]))
 
 
-def click_words(view: View, words: str) -> Solving:
-    """Click what has these words."""
-    yield _click(_words(view, words))
+def _press(view: View, words: str) -> Step:
+    return _click(_one(each for each in [view.with_text(words)] if each is not None))
 
 
-def click_words_in_turn(view: View, *words: str) -> Solving:
-    """Click one after another."""
+def click_words(view: View, *words: str) -> Solving:
+    """Click what has these words, one after another."""
     for each in words:
-        view = yield _click(_words(view, each))
+        view = yield _press(view, each)
 
 
 def click_quoted(view: View) -> Solving:
     """Click what the instruction quotes; an `x` is a button that closes."""
     quoted = _quoted(view)[0]
-    yield _click(_words(view, "Close" if quoted == "x" else quoted))
+    yield _press(view, "Close" if quoted == "x" else quoted)
 
 
 def click_tab(view: View) -> Solving:
     """Click the tab with the number."""
-    yield _click(_words(view, _said(view, r"(Tab #\d)")[0]))
+    yield _press(view, _said(view, r"(Tab #\d)")[0])
 
 
 def _search(view: View, openers: str) -> Solving:
@@ -85,8 +84,8 @@ def _search(view: View, openers: str) -> Solving:
     for opener in [each.text for each in view.shown if each.text.startswith(openers)]:
         if view.with_text(link) is not None:
             break
-        view = yield _click(_words(view, opener))
-    yield _click(_words(view, link))
+        view = yield _press(view, opener)
+    yield _press(view, link)
 
 
 def check(view: View) -> Solving:
@@ -94,13 +93,13 @@ def check(view: View) -> Solving:
     named = _said(view, r"Select (.*) and click Submit")[0]
     for name in [] if named == "nothing" else named.split(", "):
         view = yield _click(_one(each for called, each in view.named() if called == name))
-    yield _click(_words(view, "Submit"))
+    yield _press(view, "Submit")
 
 
 def expand(view: View) -> Solving:
     """Open the section, and submit."""
     view = yield _click(_one(each for each in view.shown if each.text.startswith("Section #")))
-    yield _click(_words(view, "Submit"))
+    yield _press(view, "Submit")
 
 
 COLORS: Final[Mapping[str, str]] = {
@@ -137,18 +136,18 @@ def choose(view: View) -> Solving:
     item = _said(view, r"Select (.*) from the list")[0]
     name = next((name for name, each in view.named() if each.kind == "select"), None)
     view = yield Step(type="select_option", intent="choose", label=name, value=item)
-    yield _click(_words(view, "Submit"))
+    yield _press(view, "Submit")
 
 
 def _enter(view: View, *texts: str, button: str = "Submit") -> Solving:
     """Type each text into its field, in the order of the page, and press the button. A popup is cancelled."""
     for place, text in enumerate(texts):
-        view = yield _click(_one(view.fields()[place : place + 1]))
+        view = yield _into(view, place)
         if view.with_text("Cancel") is not None:
-            view = yield _click(_words(view, "Cancel"))
-            view = yield _click(_one(view.fields()[place : place + 1]))
+            view = yield _press(view, "Cancel")
+            view = yield _into(view, place)
         view = yield _type(text)
-    yield _click(_words(view, button))
+    yield _press(view, button)
 
 
 def enter_quoted(view: View, times: int = 1) -> Solving:
@@ -167,7 +166,7 @@ def _enter_parts(view: View, digits: str) -> Solving:
     left, top, _, height = _one(view.fields()).box
     view = yield Step(type="click_at", intent="click", value=f"{left + 8},{top + height // 2}")
     view = yield _type(digits)
-    yield _click(_words(view, "Submit"))
+    yield _press(view, "Submit")
 
 
 def enter_date(view: View) -> Solving:
@@ -189,23 +188,23 @@ def log_in(view: View, button: str = "Login") -> Solving:
 def find_word(view: View) -> Solving:
     """Type the word of the paragraph that is asked for, without its punctuation."""
     words = _one(each for each in view.shown if each.kind == "p").text.split()
-    word = words[_number(_said(view, r"(\d+\w\w) word")[0]) - 1]
+    word = words[int(_said(view, r"(\d+)\w\w word")[0]) - 1]
     yield from _enter(view, re.sub(r"[^a-zA-Z]", "", word))
 
 
 def focus(view: View) -> Solving:
     """Click into the field, or into the one that is asked for."""
     ordinal = re.search(r"(\d)(st|nd|rd)", view.instruction)
-    yield _click(_one(view.fields()[int(ordinal[1]) - 1 if ordinal else 0 :]))
+    yield _into(view, int(ordinal[1]) - 1 if ordinal else 0)
 
 
 def fill_form(view: View) -> Solving:
     """Check one radio button, fill one textbox, and submit."""
     radio, number, textbox = _said(view, r'the (\d)\w\w radio button and enter the number "(-?\d+)" into the (\d)\w\w')
-    view = yield _click(_one(view.fields("radio")[int(radio) - 1 :]))
-    view = yield _click(_one(view.fields("text")[int(textbox) - 1 :]))
+    view = yield _into(view, int(radio) - 1, "radio")
+    view = yield _into(view, int(textbox) - 1, "text")
     view = yield _type(number)
-    yield _click(_words(view, "Submit"))
+    yield _press(view, "Submit")
 
 
 def click_coordinate(view: View) -> Solving:
@@ -235,19 +234,15 @@ def read_table_twice(view: View) -> Solving:
 
 def calculate(view: View) -> Solving:
     """Type what comes out."""
-    found = next((m for each in view.shown if (m := re.fullmatch(r"(\d) ([-+x]) (\d) =", each.text))), None)
-    if found is None:
-        raise Lost
-    first, second = int(found[1]), int(found[3])
-    yield from _enter(view, str({"+": first + second, "-": first - second, "x": first * second}[found[2]]))
+    left, sign, right = _written(view, r"(\d) ([-+x]) (\d) =")
+    first, second = int(left), int(right)
+    yield from _enter(view, str({"+": first + second, "-": first - second, "x": first * second}[sign]))
 
 
 def solve_for_x(view: View) -> Solving:
     """Type the x of `x + 2 = 43`, `2 - x = 43` and the like."""
-    found = next((m for each in view.shown if (m := re.fullmatch(r"(\w+) ([-+]) (\w+) = (\d+)", each.text))), None)
-    if found is None:
-        raise Lost
-    first, sign, second, result = found[1], found[2], found[3], int(found[4])
+    first, sign, second, outcome = _written(view, r"(\w+) ([-+]) (\w+) = (\d+)")
+    result = int(outcome)
     if sign == "+":
         answer = result - int(second if first == "x" else first)
     else:
@@ -263,21 +258,21 @@ def read_letters(view: View) -> Solving:
 
 SCRIPTS: Final[Mapping[str, Script]] = {
     "click-button": click_quoted,
-    "click-button-sequence": lambda view: click_words_in_turn(view, "ONE", "TWO"),
+    "click-button-sequence": lambda view: click_words(view, "ONE", "TWO"),
     "click-checkboxes": check,
     "click-checkboxes-transfer": check,
     "click-collapsible": expand,
     "click-collapsible-2": partial(_search, openers="Section #"),
     "click-color": click_color,
-    "click-dialog": partial(click_words, words="Close"),
+    "click-dialog": lambda view: click_words(view, "Close"),
     "click-dialog-2": click_quoted,
     "click-link": click_quoted,
     "click-option": check,
     "click-tab": click_tab,
     "click-tab-2": partial(_search, openers="Tab #"),
     "click-tab-2-easy": partial(_search, openers="Tab #"),
-    "click-test": partial(click_words, words="Click Me!"),
-    "click-test-2": partial(click_words, words="ONE"),
+    "click-test": lambda view: click_words(view, "Click Me!"),
+    "click-test-2": lambda view: click_words(view, "ONE"),
     "click-widget": click_widget,
     "choose-list": choose,
     "enter-date": enter_date,

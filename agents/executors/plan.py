@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..envs.contract import Instance
-from ..envs.pages import Session
 from ..envs.profiles import EMPTY, Profile
+from ..envs.session import Session
 from ..plans import Plan
 from .executor import Assignment, Execution, Watch, unwatched
 from .surface import HttpSurface

@@ -15,9 +15,8 @@ from typing import Final
 
 from eventlog.events import RunStatus, Sampling, Step
 
-from ..envs.compact import compact
 from ..envs.contract import Instance
-from ..envs.pages import Session
+from ..envs.session import Session
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import Image, Message, Model, Request
 from ..models.structured import schema_of
@@ -169,8 +168,7 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
 def _looked(surface: Surface, sight: Sight) -> _Look:
     if sight == "screenshot":
         return _Look(None, surface.screenshot())
-    page = surface.page if isinstance(surface, HttpSurface) else None
-    return _Look(surface.text() if page is None else compact(page), None)
+    return _Look(surface.view(), None)
 
 
 def _news(acted: Acted, before: str | None, after: str | None) -> str:

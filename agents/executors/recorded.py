@@ -16,7 +16,8 @@ from lxml import html
 
 from eventlog.events import Step, StepTaken
 
-from ..envs.pages import LONGEST_TEXT, Page, Session, plain
+from ..envs.pages import LONGEST_TEXT, Page, plain
+from ..envs.session import Session
 from ..learning.recovery import is_possible
 from ..plans import Plan
 from .executor import Execution

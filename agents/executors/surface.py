@@ -10,7 +10,9 @@ from typing import Protocol
 
 from eventlog.events import Step, StepOutcome
 
-from ..envs.pages import Absent, Page, Problem, Session
+from ..envs.compact import compact
+from ..envs.pages import Absent, Page, Problem
+from ..envs.session import Session
 from .executor import outcome_of
 
 
@@ -35,6 +37,10 @@ class Surface(Protocol):
 
     def text(self) -> str | None:
         """What the page says now; None before the first one."""
+        ...
+
+    def view(self) -> str | None:
+        """The page as a model reads it; None before the first one."""
         ...
 
     def screenshot(self) -> bytes | None:
@@ -63,6 +69,10 @@ class HttpSurface:
     def text(self) -> str | None:
         """See Surface."""
         return None if self.page is None else self.page.text()
+
+    def view(self) -> str | None:
+        """See Surface."""
+        return None if self.page is None else compact(self.page)
 
     def screenshot(self) -> bytes | None:
         """See Surface."""

@@ -21,9 +21,14 @@ class Outcomes:
     contaminated: Set[str]
 
     def passed(self, run: str) -> bool | None:
-        """Whether a run passed its oracle; None where it says nothing: missing, or begun from another state."""
-        reward = self.rewards.get(run)
-        return None if reward is None or run not in self.runs or run in self.contaminated else reward.passed
+        """Whether a run passed its oracle; None where it says nothing.
+
+        So it is of a missing one, of one that began from another state, and of an evaluation's.
+        """
+        state, reward = self.runs.get(run), self.rewards.get(run)
+        if state is None or reward is None or state.evaluation is not None or run in self.contaminated:
+            return None
+        return reward.passed
 
     def carried(self, run: str, piece: str) -> bool:
         """Whether a piece changed the plan of a run."""
@@ -36,8 +41,9 @@ def credits_of(
     """One append for each trial, in the order of the sweep's groups.
 
     The controls are the untreated siblings of lowest index, as many as the rewrite's rule asks. It is no trial where
-    one of these runs is missing or contaminated, where a candidate changed nothing in the treated run, or where what
-    was withheld changed nothing in a control. The key is the run's, so crediting a sweep again changes nothing.
+    one of these runs is missing, contaminated or an evaluation's, where a candidate changed nothing in the treated
+    run, or where what was withheld changed nothing in a control. The key is the run's, so crediting a sweep again
+    changes nothing.
     """
     plain: dict[str, list[Spec]] = {}
     for spec in sorted(specs, key=lambda spec: spec.sibling_index):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from eventlog.events import Anchor, Change, FollowLink, PromotionRule, ReplaceUrl, RewriteProposed, RewriteSource, Step
 
-from ..envs.pages import Absent, Link, Page, Session
+from ..envs.pages import Absent, Link, Page
+from ..envs.session import Session
 from ..plans import anchor_of, rewrite_id
 
 MOST_LINKS = 3

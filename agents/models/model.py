@@ -80,6 +80,19 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What made the tokens: the digests of tokenizer and chat template, and what the logprobs are of.
+
+    `processed` ones are of the distribution that was drawn from, after temperature, cuts and schema; others are the
+    model's own.
+    """
+
+    tokenizer: str
+    chat_template: str
+    processed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """What came back: the samples in order, the model as it was served, tokens used (None: not told)."""
 
@@ -88,6 +101,7 @@ class Completion:
     input_tokens: int | None
     output_tokens: int | None
     prompt_token_ids: tuple[int, ...] | None = None
+    served: Served | None = None
 
 
 @dataclass(frozen=True, slots=True)

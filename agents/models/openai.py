@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from .model import MICRO, Completion, Finish, Image, Message, Offers, Request, Sample, Token, refuse_unoffered
+from .model import MICRO, Completion, Finish, Image, Message, Offers, Request, Sample, Served, Token, refuse_unoffered
 from .wire import Answer, Endpoint, Patience
 
 BASE_URL: Final = "https://api.openai.com/v1"
+DIGEST: Final = r"^[0-9a-f]{64}$"
 ROUNDING: Final = 1e-3
 """How far above zero a server may round the logarithm of a probability."""
 
@@ -37,6 +38,9 @@ class OpenAISettings(BaseModel):
     offers_logprobs: bool = True
     offers_token_ids: bool = Field(default=False, description="vLLM's return_token_ids")
     length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    tokenizer: str | None = Field(default=None, pattern=DIGEST, description="SHA-256 of its tokenizer.json")
+    chat_template: str | None = Field(default=None, pattern=DIGEST, description="SHA-256 of its chat template")
+    processed_logprobs: bool = Field(default=False, description="vLLM's --logprobs-mode processed_logprobs")
     extra_headers: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
@@ -94,6 +98,9 @@ class OpenAI:
             schema=True,
         )
         self._settings = settings
+        self._served = None
+        if settings.tokenizer is not None and settings.chat_template is not None:
+            self._served = Served(settings.tokenizer, settings.chat_template, settings.processed_logprobs)
         self._endpoint = Endpoint(
             settings.base_url,
             settings.api_key,
@@ -124,6 +131,7 @@ class OpenAI:
             input_tokens=usage.prompt_tokens,
             output_tokens=usage.completion_tokens,
             prompt_token_ids=answer.prompt_token_ids,
+            served=self._served,
         )
 
     def _body(self, request: Request) -> dict[str, Any]:

@@ -182,18 +182,23 @@ class _Lanes:
 
 def begin(work: Callable[[W, State], R], given: W, state: State) -> Future[R]:
     """Start work in a thread of its own, which no exit of the process waits for."""
+    return beside(lambda: work(given, state), f"call {state.key}")
+
+
+def beside(work: Callable[[], R], name: str) -> Future[R]:
+    """The same for work that is given nothing; the thread has this name."""
     future: Future[R] = Future()
     future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            result = work(given, state)
+            result = work()
         except BaseException as error:  # noqa: BLE001 the park: a call's error is its outcome, the others go on
             future.set_exception(error)
         else:
             future.set_result(result)
 
-    Thread(target=run, name=f"call {state.key}", daemon=True).start()
+    Thread(target=run, name=name, daemon=True).start()
     return future
 
 

@@ -10,8 +10,8 @@ class UnknownTemplate(FlywheelError):
 
 
 class BenchmarkInstance(FlywheelError):
-    """The sweep {sweep} would run task {task} of {environment} at seed {actual}, which belongs to a frozen benchmark:
-    expected seeds that no benchmark holds. Choose other seeds."""
+    """The sweep {sweep} would run task {task} of {environment} at seed {actual}, which is kept to judge with:
+    expected seeds that no benchmark holds and none is frozen from. Choose others, such as those below 9000."""
 
 
 class BadSweep(FlywheelError):

@@ -13,7 +13,7 @@ from eventlog.blobs.conversations import linked
 from eventlog.events import ModelCalled, StepTaken, StepVerified
 
 from ..executors.executor import Called, Execution, Taken, Verified
-from ..models.model import Completion, Image, Message, Sample
+from ..models.model import Completion, Image, Message, Sample, Served
 from ..rewards.steps import operation_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def called(run: str, number: int, call: Called) -> Facts:
     request, completion = call.request, call.completion
     nodes = tuple(linked([plain_message(message) for message in request.messages], lambda blob: blob.digest))
     pictures = _pictures(request.messages)
-    answer = Blob(JSON_TYPE, _canonical(plain_completion(completion)))
+    bound = {} if request.schema is None else {"constrained": True}
+    answer = Blob(JSON_TYPE, _canonical({**plain_completion(completion), **bound}))
     event = ModelCalled(
         run=run,
         index=number,
@@ -122,11 +123,24 @@ def plain_message(message: Message) -> Mapping[str, Json]:
 
 
 def plain_completion(completion: Completion) -> Mapping[str, Json]:
-    """A completion as JSON: each sample's text, end, token ids and logprobs; None is what was not offered."""
+    """A completion as JSON: each sample's text, end, token ids and logprobs; None is what was not offered.
+
+    What served it is told where that is known; a completion without is written as it was before there was this.
+    """
+    served = completion.served
     return {
+        **({} if served is None else _plain_served(served)),
         "model": completion.model,
         "prompt_token_ids": _listed(completion.prompt_token_ids),
         "samples": [_plain_sample(sample) for sample in completion.samples],
+    }
+
+
+def _plain_served(served: Served) -> Mapping[str, Json]:
+    return {
+        "tokenizer": served.tokenizer,
+        "chat_template": served.chat_template,
+        "processed_logprobs": served.processed,
     }
 
 

@@ -33,7 +33,7 @@ from ..envs.addresses import shown_in, without_instances
 from ..envs.contract import Graded, Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
-from ..envs.pages import Session
+from ..envs.session import Session
 from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from ..executors.plan import PlanExecutor
@@ -80,6 +80,7 @@ class Job:
             temperature_micro=self.spec.temperature_micro or 0,
             profile=profile,
             page_headers=page_headers,
+            weights=self.artifact.weights,
         )
 
 
@@ -89,6 +90,9 @@ def drawing_seed(spec: Spec) -> int:
 
 
 PLAN = PlanExecutor()
+
+TRIES = 3
+"""How often a run is begun, each time with a fresh instance, before it is recorded as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class Means:
     stopwatch: Callable[[], int]
     executor: Executor = PLAN
     watching: Callable[[Instance], Watch] = lambda _instance: unwatched
+    tries: int = TRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +150,20 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
     return event, blob
 
 
-def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
-    """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing."""
+def at_once() -> None:
+    """Nothing is waited for before the first step."""
+
+
+def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[], None] = at_once) -> Played:
+    """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing.
+
+    `ready` is called between the reset of the instance and the first step; what it raises is raised.
+    """
     instance = None
     try:
         instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
-            return _played(job, means, instance, profile)
+            return _played(job, means, instance, profile, ready)
         finally:
             _close(means.environment, instance)
     except (EnvironmentFailure, ModelFailure) as failure:
@@ -160,11 +172,12 @@ def play(job: Job, means: Means, profile: bytes | None = None) -> Played:
         return Played((missing,), (), ())
 
 
-def _played(job: Job, means: Means, instance: Instance, profile: bytes | None) -> Played:
+def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, ready: Callable[[], None]) -> Played:
     environment = means.environment
     fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
     assignment = job.assignment(environment.page_headers, profile)
+    ready()
     began = means.stopwatch()
     execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began
@@ -226,7 +239,7 @@ def _proposals(
     page_headers: Mapping[str, str],
 ) -> tuple[RewriteProposed, ...]:
     failed = execution.failed
-    if not job.learns or judged.passed or failed is None or not job.spec.is_plain:
+    if not job.learns or job.arm is not None or judged.passed or failed is None or not job.spec.is_plain:
         return ()
     if failed.step not in job.template.plan_steps:
         return ()

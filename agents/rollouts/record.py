@@ -8,17 +8,18 @@ the one that stands; one killed in between leaves the same to be found by the ne
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from eventlog.blobs import BlobStore
 from eventlog.events import RunMissing
 from eventlog.store import Append, EventStore, KeyReused, Position
 
+from .dispatch import beside
 from .errors import KeyTaken, StartedOtherwise
 from .play import Job, Means, Played, play, started
 
 ACTOR = "runner"
-TRIES = 3
 
 
 def stopwatch() -> int:
@@ -29,19 +30,23 @@ def stopwatch() -> int:
 def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile: bytes | None = None) -> Played:
     """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
 
-    Where the run was ended otherwise before, this one is nothing: it does not stand, proposes nothing and leaves no
-    profile. Raises StartedOtherwise where its start has another plan or executor, which may be under way elsewhere, and
-    KeyTaken where another stream holds the run's keys.
+    Its start is recorded beside the reset of its instance; no step is taken before it stands. Where the run was ended
+    otherwise before, this one is nothing: it does not stand, proposes nothing and leaves no profile. Raises
+    StartedOtherwise where its start has another plan or executor, which may be under way elsewhere, and KeyTaken where
+    another stream holds the run's keys.
     """
     executor = means.executor.name
-    if not _begun(job, store, blobs, executor):
-        expected = f"what this process makes of it for the executor {executor}"
-        raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
-    played = _tried(job, means, profile)
+    start = beside(lambda: _begun(job, store, blobs, executor), f"start of {job.run}")
+
+    def begun() -> None:
+        if not start.result():
+            expected = f"what this process makes of it for the executor {executor}"
+            raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
+
+    played = _tried(job, means, profile, begun)
+    begun()
     blobs.put(played.blobs)
-    # Looked at first, because what is appended with a refused end is not refused with it; together, because a process
-    # that is killed between two appends would lose what the run proposed.
-    if _has_ended(store, job) or not _stands(store, _finish(job, played), *_proposals(job, played)):
+    if not _recorded(job, store, played):
         return replace(played, stands=False, proposals=(), profile=None)
     return played
 
@@ -67,12 +72,24 @@ def _missing(job: Job, detail: str) -> Played:
     return Played((missing,), (), ())
 
 
-def _tried(job: Job, means: Means, profile: bytes | None) -> Played:
-    for _ in range(TRIES):
-        played = play(job, means, profile)
+def _tried(job: Job, means: Means, profile: bytes | None, begun: Callable[[], None]) -> Played:
+    for _ in range(means.tries):
+        played = play(job, means, profile, begun)
         if played.events[-1].type != "RunMissing":
             break
     return played
+
+
+def _recorded(job: Job, store: EventStore, played: Played) -> bool:
+    """Append the end of a run and what was proposed in it; whether this end stands.
+
+    Where something was proposed the end is looked for first, because what is appended with a refused end is not
+    refused with it; together, because a process that is killed between two appends would lose what the run proposed.
+    """
+    proposals = _proposals(job, played)
+    if proposals and _has_ended(store, job):
+        return False
+    return _stands(store, _finish(job, played), *proposals)
 
 
 def _has_ended(store: EventStore, job: Job) -> bool:

@@ -7,28 +7,150 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from eventlog.events import BenchmarkFrozen, Rules
+from gate.benchmark import ALPHA, CHALLENGERS, freeze, sealed_instances
+from gate.figures import counted
+from gate.renewal import Amounts, draw, is_saturated, standing
+from projections.alpha import ALPHA as LEDGER
 from projections.benchmarks import BENCHMARKS, BenchmarkState
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.verdicts import VERDICTS
+from projections.views import Views
 
+from ..admitting import see_admission
+from ..benchmarks import candidates, find_benchmark, freeze_on, renew, site_tasks, size_in_words, taken
+from ..decide import too_small
 from ..errors import Unknown
+from ..exclusive import only_controller
+from ..house import House
 from ..reading import read_position
-from .output import AsJson, AsOf, emit_json, listing, opened, say
+from ..sites import Where, placed_at
+from .output import ERR, AsJson, AsOf, emit_json, listing, opened, say
+from .sites import AdminUrl, Url
+from .sweep_options import micro, read_seeds
 
-app = typer.Typer(help="Benchmarks: list, show.", no_args_is_help=True)
+app = typer.Typer(help="Benchmarks: freeze, refresh, list, show.", no_args_is_help=True)
+
+ACTOR = "operator"
+RngSeed = Annotated[int, typer.Option("--seed", min=0, help="Draws the fresh seeds: the same number, the same seeds.")]
 
 
-def _row(state: BenchmarkState) -> dict[str, Any]:
+@app.command("freeze")
+def freeze_(
+    name: Annotated[str, typer.Argument(help="The benchmark's name.")],
+    site: Annotated[str, typer.Option(help="The site whose tasks it holds.")] = "marketplace",
+    *,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", help="Only this task; may be given again. Default: all it grades.")
+    ] = None,
+    visible_seeds: Annotated[
+        str | None, typer.Option(metavar="A-B,C", help="Seeds that agents may see. Default: drawn.")
+    ] = None,
+    sealed_seeds: Annotated[
+        str | None, typer.Option(metavar="A-B,C", help="Seeds that decide, seen by nobody. Default: drawn.")
+    ] = None,
+    visible: Annotated[int, typer.Option(min=0, max=1_000, help="How many visible seeds are drawn.")] = 4,
+    sealed: Annotated[int, typer.Option(min=1, max=10_000, help="How many sealed seeds are drawn.")] = 50,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="How often both arms play each instance.")] = 1,
+    alpha: Annotated[float, typer.Option(min=0, max=1, help="Chance of any false promotion.")] = ALPHA / 1_000_000,
+    challengers: Annotated[int, typer.Option(min=1, max=1_000, help="How many it may judge.")] = CHALLENGERS,
+    max_steps: Annotated[int, typer.Option(min=1, max=1_000, help="Steps that a run may take.")] = 40,
+    from_candidates: Annotated[
+        bool,
+        typer.Option("--from-candidates", help="Only tasks that enough runs were graded of, passed or failed."),
+    ] = False,
+    min_runs: Annotated[int, typer.Option(min=1, help="With --from-candidates: how many runs are enough.")] = 10,
+    rng_seed: RngSeed = 7,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Freeze tasks at seeds, visible and sealed, on an admitted site, with the alpha that judging may spend."""
+    with (
+        opened() as house,
+        only_controller(house.engine, site),
+        placed_at(house, site, Where(url, admin_url)) as placed,
+    ):
+        see_admission(house, placed.environment, site, None)
+        if from_candidates:
+            task = _proposed(house, site, task, min_runs)
+        templates = site_tasks(placed.environment, task, max_steps)
+        amounts = Amounts(visible, sealed, repeats)
+        drawn = draw(name, site, templates, amounts, taken(house, house.views()), rng_seed)
+        given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
+        first, second = (fresh if seeds is None else seeds for seeds, fresh in zip(given, drawn, strict=True))
+        spent = micro([alpha])[0]
+        frozen = freeze(name, site, templates, first, second, repeats, alpha=spent, challengers=challengers)
+        freeze_on(house, frozen, ACTOR)
+    _tell(frozen, as_json=as_json)
+
+
+def _proposed(house: House, site: str, asked: list[str] | None, least: int) -> list[str]:
+    """The tasks of a site that enough was played of. Raises Unknown where there is none."""
+    found = candidates(house, site, least)
+    chosen = [task for task in found if asked is None or task in asked]
+    if not chosen:
+        way_out = "Play some with `flywheel rollout sweep`, or say a smaller --min-runs."
+        what = f"task of {site} with {least} graded runs"
+        raise Unknown(what=what, actual=", ".join(asked or ["any"]), way_out=way_out)
+    for task in chosen:
+        ERR.print(f"proposed: {task}, of which {counted(found[task], 'run')} were graded", soft_wrap=True)
+    return chosen
+
+
+@app.command()
+def refresh(
+    benchmark: Annotated[str, typer.Argument(help="The benchmark to succeed.")],
+    *,
+    sealed: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many sealed seeds. Default: as many as before.")
+    ] = None,
+    rng_seed: RngSeed = 7,
+    as_json: AsJson = False,
+) -> None:
+    """Freeze a benchmark's successor: the same tasks and alpha at fresh seeds, for as many challengers again."""
+    with opened() as house:
+        found = find_benchmark(house.views(), benchmark)
+        visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
+        amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
+        with only_controller(house.engine, found.environment):
+            frozen = renew(house, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
+    _tell(frozen, as_json=as_json)
+
+
+def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
+    rules = Rules()
+    if sealed_instances(frozen) < rules.min_pairs:
+        ERR.print(f"{frozen.benchmark} can only void: {too_small(frozen, rules)}", soft_wrap=True)
+    if as_json:
+        emit_json(frozen.model_dump(mode="json"))
+        return
+    after = f", after {frozen.successor_of}" if frozen.successor_of else ""
+    say(f"froze {frozen.benchmark} on {frozen.environment}{after}: {size_in_words(frozen)}")
+    say(f"digest {frozen.digest}")
+
+
+def _row(views: Views, state: BenchmarkState) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(state)
     sealed = sum(task["is_sealed"] for task in state.tasks)
-    return {**row, "sealed": sealed, "visible": len(state.tasks) - sealed}
+    ledger, champion = views.get(LEDGER, state.benchmark), views.get(CHAMPIONS, CHAMPION)
+    present = None if champion is None else champion.pointed()
+    saturated = is_saturated(state.benchmark, views.find(VERDICTS).values(), present)
+    told = {
+        "is_saturated": saturated,
+        "is_exhausted": ledger is None or ledger.is_exhausted,
+        "standing": standing(ledger, saturated=saturated),
+    }
+    return {**row, "sealed": sealed, "visible": len(state.tasks) - sealed, **told}
 
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List benchmarks."""
+    """List benchmarks; the champion passes all of a saturated one, an exhausted one has judged all it may."""
     with opened() as house:
         views = house.views(read_position(house.store, as_of))
-        rows = [_row(state) for state in views.find(BENCHMARKS).values()]
-    columns = ("benchmark", "environment", "sealed", "visible", "repeats", "digest")
+        rows = [_row(views, state) for state in views.find(BENCHMARKS).values()]
+    columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
     listing(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
 
 
@@ -38,18 +160,29 @@ def show(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one benchmark's templates and instances."""
+    """Show one benchmark's templates and instances, and whether it can still promote."""
     with opened() as house:
-        state = house.views(read_position(house.store, as_of)).get(BENCHMARKS, benchmark)
-    if state is None:
-        raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
+        views = house.views(read_position(house.store, as_of))
+        find_benchmark(views, benchmark)
+        state = views.find(BENCHMARKS)[benchmark]
+        row = _row(views, state)
     if as_json:
-        emit_json(_row(state))
+        emit_json(row)
         return
     say(f"{state.benchmark} on {state.environment}, {state.repeats} repeats, digest {state.digest}")
+    say(_standing_in_words(row))
     for template in state.templates:
         say(f"\n{template['template_id']}: {template['instruction']}")
         own = [task for task in state.tasks if task["template"] == template["template_id"]]
         for is_sealed, name in ((True, "sealed"), (False, "visible")):
             seeds = ", ".join(str(task["env_seed"]) for task in own if task["is_sealed"] is is_sealed)
             say(f"  {name} seeds: {seeds or 'none'}")
+
+
+def _standing_in_words(row: dict[str, Any]) -> str:
+    refresh = f"`flywheel benchmark refresh {row['benchmark']}` freezes its successor"
+    if row["is_exhausted"]:
+        return f"exhausted: all {row['challengers']} challengers were judged; {refresh}"
+    if row["is_saturated"]:
+        return f"saturated: the champion passed every sealed run, so nobody can be promoted; {refresh}"
+    return f"{row['standing']} of {row['challengers']}"

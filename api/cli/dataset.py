@@ -2,95 +2,217 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from eventlog.events import SftQuery
+from eventlog.events import Query
 from projections.checkpoints import CHECKPOINTS, DatasetState
+from projections.slices import SLICES
+from projections.views import Views
 
 from .. import datasets
+from ..dataset_card import card_of
+from ..datasets import Frozen, Made
+from ..house import House
 from ..reading import read_position
+from . import dataset_options as options
+from .dataset_options import Kind, asked_for
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
 
-app = typer.Typer(help="Datasets: build, list, show, export, verify.", no_args_is_help=True)
-Digest = Annotated[str, typer.Argument(help="The dataset's digest, or its first eight characters or more.")]
+app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
+Named = Annotated[
+    str, typer.Argument(help="The dataset's digest, or its first eight characters or more; or the group of a slice.")
+]
+File = Annotated[Path | None, typer.Option(help="Write the rows as well: .parquet or .ndjson.")]
+_WRITTEN = (".parquet", ".ndjson")
 
 
 @app.command()
 def build(
-    min_score: Annotated[float, typer.Option(min=0.0, max=1.0, help="Runs at or above this oracle score.")] = 1.0,
-    best_of_group: Annotated[bool, typer.Option("--best-of-group", help="Only the best run of each group.")] = False,
-    environment: Annotated[str | None, typer.Option(help="Only runs on this site.")] = None,
+    kind: options.KindOf = Kind.SFT,
+    *,
+    min_score: options.MinScore = None,
+    best_of_group: options.BestOfGroup = None,
+    runs: options.RunsOf = None,
+    reward: options.RewardOf = None,
+    min_reward: options.MinReward = None,
+    margin: options.Margin = None,
+    max_pairs: options.MaxPairs = None,
+    ddof: options.Ddof = None,
+    eps: options.Eps = None,
+    environment: options.Environment = None,
+    sweep: options.Sweep = None,
+    file: File = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze an sft dataset: rejection sampling over the runs in the log. Benchmark runs never enter."""
-    query = SftQuery(min_score=round(min_score * 1_000_000), best_of_group=best_of_group, environment=environment)
-    with opened() as house, bar("selecting runs", None):
-        built = datasets.build(house.store, house.blobs, house.views(read_position(house.store, as_of)), query)
-        digest = datasets.freeze(house.store, built, "operator")
+    """Freeze a dataset for sft, dpo or grpo over the runs in the log. Benchmark runs never enter."""
+    query = asked_for(
+        kind,
+        min_score=min_score,
+        best_of_group=best_of_group,
+        runs=runs,
+        reward=reward,
+        min_reward=min_reward,
+        margin=margin,
+        max_pairs=max_pairs,
+        ddof=ddof,
+        eps=eps,
+        environment=environment,
+        sweep=sweep,
+    )
+    with opened() as house:
+        made = _made(house, house.views(read_position(house.store, as_of)), query, file)
+        digest = datasets.freeze(house.store, made, "operator")
         row = _row(datasets.find(house.views(), digest))
+    _show(row, as_json=as_json)
+
+
+@app.command("slice")
+def slice_(
+    kind: options.KindOf = Kind.GRPO,
+    *,
+    group: Annotated[str, typer.Option(help="The group whose rows are registered.")],
+    reward: options.RewardOf = None,
+    min_score: options.MinScore = None,
+    runs: options.RunsOf = None,
+    margin: options.Margin = None,
+    max_pairs: options.MaxPairs = None,
+    ddof: options.Ddof = None,
+    eps: options.Eps = None,
+    file: File = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register the rows of one group, to be pulled as one shard by the group's name."""
+    query = asked_for(
+        kind,
+        reward=reward,
+        min_score=min_score,
+        runs=runs,
+        margin=margin,
+        max_pairs=max_pairs,
+        ddof=ddof,
+        eps=eps,
+        group=group,
+    )
+    with opened() as house:
+        views = house.views(read_position(house.store, as_of))
+        datasets.refuse_unknown_group(views, group)
+        datasets.register(house.store, _made(house, views, query, file), "operator")
+        row = _row(datasets.find_slice(house.views(), group))
     _show(row, as_json=as_json)
 
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List datasets."""
+    """List datasets, and the slices behind them."""
     with opened() as house:
         views = house.views(read_position(house.store, as_of))
         rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
-    columns = ("dataset", "kind", "rows", "groups", "upto")
+        rows += [_row(state) for state in views.find(SLICES).values()]
+    columns = ("dataset", "kind", "rows", "groups", "group", "upto")
     listing(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
 
 
 @app.command()
-def show(dataset: Digest, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
     with opened() as house:
-        row = _row(datasets.find(house.views(read_position(house.store, as_of)), dataset))
+        row = _row(datasets.find_any(house.views(read_position(house.store, as_of)), dataset))
     _show(row, as_json=as_json)
 
 
 @app.command()
 def export(
-    dataset: Digest,
+    dataset: Named,
     file: Annotated[Path, typer.Argument(help="Where to write: .parquet, .ndjson or .arrow.")],
 ) -> None:
     """Write a dataset's rows to a file."""
-    writers = {".parquet": "write_parquet", ".ndjson": "write_ndjson", ".arrow": "write_ipc_stream"}
-    if file.suffix not in writers:
-        raise typer.BadParameter(f"{file.name!r} has the ending {file.suffix!r}; expected {', '.join(writers)}")
-    if not file.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
+    _refuse_file(file, (*_WRITTEN, ".arrow"))
     with opened() as house, bar("making the rows", None):
-        frame = datasets.load(house.store, house.blobs, house.views, dataset).rows
-    partial = file.with_name(file.name + ".partial")
-    getattr(frame, writers[file.suffix])(partial)
-    partial.replace(file)
-    say(f"{frame.height} rows are in {file}")
+        frozen = datasets.find_any(house.views(), dataset)
+        made = _written(file, lambda partial: datasets.again(frozen, lambda: _rows_into(house, frozen, partial)))
+    say(f"{made.height} rows are in {file}")
 
 
 @app.command()
-def verify(dataset: Digest, as_json: AsJson = False) -> None:
+def verify(dataset: Named, as_json: AsJson = False) -> None:
     """Make the dataset's rows again from the log and compare digests: equal, different, or erased.
 
     Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
     """
     with opened() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
-        built = datasets.load(house.store, house.blobs, house.views, dataset)
+        frozen = datasets.find_any(house.views(), dataset)
+        views = house.views(read_position(house.store, str(frozen.upto)))
+        made = datasets.again(frozen, lambda: datasets.make(house.store, house.blobs, views, frozen.queried()))
     if as_json:
-        same = {"dataset": built.digest, "outcome": "equal", "equal": True}
-        emit_json({**same, "rows": built.rows.height, "upto": built.upto})
+        same = {"dataset": made.digest, "outcome": "equal", "equal": True}
+        emit_json({**same, "rows": made.height, "upto": made.upto})
     else:
-        say(f"equal: {built.rows.height} rows from positions up to {built.upto} give {built.digest}")
+        say(f"equal: {made.height} rows from positions up to {made.upto} give {made.digest}")
 
 
-def _row(state: DatasetState) -> dict[str, Any]:
+@app.command()
+def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write it there instead.")] = None) -> None:
+    """Print a dataset's card in Markdown: what it is of, what was refused, its columns, where it comes from."""
+    with opened() as house, bar("making the rows", None):
+        text = card_of(house.store, house.blobs, house.views, datasets.find_any(house.views(), dataset))
+    if file is None:
+        typer.echo(text, nl=False)
+    else:
+        file.write_text(text, encoding="utf-8")
+        say(f"the card is in {file}")
+
+
+def _made(house: House, views: Views, query: Query, file: Path | None) -> Made:
+    """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset."""
+    if file is not None:
+        _refuse_file(file, _WRITTEN)
+    with bar("making the rows", None):
+        if file is None:
+            return datasets.refuse_empty(datasets.make(house.store, house.blobs, views, query))
+        return _written(
+            file,
+            lambda partial: datasets.refuse_empty(datasets.write(house.store, house.blobs, views, query, partial)),
+        )
+
+
+def _rows_into(house: House, frozen: Frozen, file: Path) -> Made:
+    views, query = house.views(read_position(house.store, str(frozen.upto))), frozen.queried()
+    if file.suffix != ".arrow":
+        return datasets.write(house.store, house.blobs, views, query, file)
+    built = datasets.build(house.store, house.blobs, views, query)
+    built.rows.write_ipc_stream(file)
+    return built
+
+
+def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
+    if file.suffix not in endings:
+        raise typer.BadParameter(f"{file.name!r} has the ending {file.suffix!r}; expected {', '.join(endings)}")
+    if not file.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
+
+
+def _written(file: Path, writing: Callable[[Path], Made]) -> Made:
+    """The file appears whole or not at all."""
+    partial = file.with_name(f".partial-{file.name}")
+    try:
+        made = writing(partial)
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+    return made
+
+
+def _row(state: Frozen) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(state)
-    return {**row, "kind": state.query.get("kind")}
+    groups = state.groups if isinstance(state, DatasetState) else 1
+    return {**row, "kind": state.query.get("kind"), "groups": groups, "group": state.query.get("group")}
 
 
 def _show(row: dict[str, Any], *, as_json: bool) -> None:

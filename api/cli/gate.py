@@ -2,57 +2,122 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 
+from eventlog.events import Artifact, BenchmarkFrozen, Rules
+from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
+from gate.figures import counted, decimal
+from gate.renewal import is_saturated, newest
 from projections.benchmarks import BENCHMARKS
+from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS, VerdictState
 
 from .. import artifacts
 from ..admitting import admitting, see_admission
-from ..decide import Course, benchmark_name
-from ..errors import Unknown, VerdictDiffers
-from ..evaluate import challenge, judged, play_and_settle
+from ..decide import Course, benchmark_name, known, too_small
+from ..errors import NotChampion, OtherBenchmark, Unknown, VerdictDiffers, VerdictsDiffer
+from ..evaluate import challenge, play_and_settle
 from ..exclusive import only_controller
+from ..executing import Way, executor_of
 from ..house import House
+from ..ledger import Ledger, ledger, ledgers
+from ..picturing import picture
 from ..reading import read_position
-from ..sites import placed_at
-from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say
+from ..recomputing import Recomputed, recomputed, recomputed_all
+from ..sites import Where, placed_at
+from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
+from .run import refuse_memoryless
+from .sites import AdminUrl, Url
+from .sweep_options import Timeout
 
-app = typer.Typer(help="The gate: run, list, explain, verify.", no_args_is_help=True)
+app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
+SITE = "marketplace"
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
 Evaluation = Annotated[str, typer.Argument(help="The evaluation, such as eval-1.")]
+
+
+Test = Literal["sign_flip", "e_process", "bootstrap"]
 
 
 @app.command("run")
 def run_(
     challenger: Annotated[str, typer.Option(help="The artifact to judge, such as base@212.")],
-    site: Annotated[str, typer.Option(help="The site whose benchmark is played.")] = "marketplace",
+    champion: Annotated[
+        str | None, typer.Option(help="Who has to be champion, such as base@0. Default: whoever is.")
+    ] = None,
+    benchmark: Annotated[str | None, typer.Option(help="The benchmark to play. Default: the site's newest.")] = None,
+    site: Annotated[str | None, typer.Option(help="Its site. Default: the benchmark's, or marketplace.")] = None,
+    *,
+    test: Annotated[Test, typer.Option(help="What decides; e_process may stop early.")] = "sign_flip",
+    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side.")] = 4,
+    timeout: Timeout = None,
+    url: Url = None,
+    admin_url: AdminUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play champion and challenger on the benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
+    """Play champion and challenger on a benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
+    refuse_memoryless(executor)
+    rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with opened() as house:
         chosen, memory = artifacts.challenger(house, challenger)
-        if chosen.memory.without:
-            ERR.print(f"left out, because it is quarantined: {', '.join(chosen.memory.without)}")
-        if benchmark_name(site) not in house.views().find(BENCHMARKS):
-            raise Unknown(what="benchmark", actual=benchmark_name(site), way_out="`flywheel run` freezes it.")
-        house.blobs.put([memory])
+        _refuse_other_champion(house, champion)
+        frozen = _benchmark(house, benchmark, site)
         with (
-            only_controller(house.engine, site),
-            placed_at(house, site) as placed,
+            only_controller(house.engine, frozen.environment),
+            placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
+            executor_of(executor, house.settings, tabs=placed.tabs) as doing,
         ):
             reporter, client = TerminalReporter(), placed.environment
-            see_admission(house, client, site, admitting(house, placed, reporter))
-            evaluation = challenge(house, site, chosen, Course().rules)
-            play_and_settle(house, client, evaluation, Course(max_parallel=max_parallel), reporter)
+            see_admission(house, client, frozen.environment, admitting(house, placed, reporter))
+            _warn(house, frozen, chosen, rules)
+            house.blobs.put([memory])
+            evaluation = challenge(house, frozen, chosen, rules, doing)
+            play_and_settle(house, client, evaluation, course, reporter, doing)
         state = _found(house, evaluation)
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
+
+
+def _refuse_other_champion(house: House, name: str | None) -> None:
+    """Raises NotChampion, and what naming an artifact does."""
+    if name is None:
+        return
+    present = known(house.views().get(CHAMPIONS, CHAMPION)).pointed()
+    if str(artifacts.resolve(house, name)[0]) != str(present):
+        raise NotChampion(actual=name, expected=str(present))
+
+
+def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
+    """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark."""
+    views = house.views()
+    benchmarks = views.find(BENCHMARKS)
+    wanted = name or newest(benchmarks, benchmark_name(site or SITE))
+    if wanted not in benchmarks:
+        raise Unknown(what="benchmark", actual=wanted, way_out="`flywheel benchmark list` names them.")
+    found = benchmarks[wanted].frozen()
+    if site is not None and site != found.environment:
+        raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)
+    return found
+
+
+def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules: Rules) -> None:
+    """Say what will keep this evaluation from promoting, before its alpha is spent."""
+    if challenger.memory.without:
+        ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
+    if sealed_instances(benchmark) < rules.min_pairs:
+        ERR.print(f"{benchmark.benchmark} can only void: {too_small(benchmark, rules)}", soft_wrap=True)
+    views = house.views()
+    present = known(views.get(CHAMPIONS, CHAMPION)).pointed()
+    if is_saturated(benchmark.benchmark, views.find(VERDICTS).values(), present):
+        ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
 
 @app.command("list")
@@ -65,32 +130,97 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     listing(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
 
 
+@app.command("ledger")
+def ledger_(
+    benchmark: Annotated[str | None, typer.Option(help="One benchmark. Default: all of them.")] = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what alpha each benchmark has, which evaluations spent it, and what is left."""
+    with opened() as house:
+        views = house.views(read_position(house.store, as_of))
+        found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
+    known = [each for each in found if each is not None]
+    if benchmark is not None and not known:
+        raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
+    if as_json:
+        emit_json([asdict(each) for each in known])
+        return
+    for each in known:
+        _show_ledger(each)
+    if not known:
+        say("no benchmark yet; `flywheel run` freezes one")
+
+
 @app.command("explain")
-def explain_(evaluation: Evaluation, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Print a verdict with every number that decided it."""
+def explain_(
+    evaluation: Evaluation,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it too, into FILE.svg or FILE.png; needs matplotlib.")
+    ] = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a verdict with every number that decided it, and draw it."""
     with opened() as house:
         state = _found(house, evaluation, as_of)
+        if plot is not None:
+            picture(house, state, plot)
     _show(state, as_json=as_json)
+    if plot is not None and not as_json:
+        say(f"drawn: {plot}")
 
 
 @app.command()
-def verify(evaluation: Evaluation, as_json: AsJson = False) -> None:
-    """Judge again from the log and compare the verdict byte for byte."""
+def verify(
+    evaluation: Annotated[str | None, typer.Argument(help="The evaluation, such as eval-1.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every verdict in the log.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Judge again from the log and compare the verdict byte for byte. Exit code 1 where one differs.
+
+    A verdict rests on events alone, so it recomputes after an erasure too.
+    """
+    if (evaluation is None) != all_:
+        raise typer.BadParameter("expected an evaluation, or --all")
     with opened() as house:
-        state = _found(house, evaluation)
-        recorded = state.reached()
-        if recorded is None:
-            raise Unknown(
-                what="verdict", actual=evaluation, way_out="It has not been reached; `flywheel run` goes on with it."
-            )
-        again = judged(house, evaluation)
-    ours, theirs = again.model_dump_json(), recorded.model_dump_json()
-    if ours != theirs:
-        raise VerdictDiffers(evaluation=evaluation, actual=ours, expected=theirs)
-    if as_json:
-        emit_json({"evaluation": evaluation, "equal": True, "decision": again.decision})
-    else:
-        say(f"equal: {evaluation} recomputes to the same {len(ours)} bytes: {again.decision}")
+        found = recomputed_all(house) if evaluation is None else (recomputed(house, _found(house, evaluation)),)
+    differing = [each for each in found if each.outcome == "different"]
+    if as_json and all_:
+        emit_json([each.summary() for each in found])
+    elif as_json and not differing:
+        emit_json(found[0].summary())
+    elif not as_json:
+        _show_recomputed(found)
+    if differing and all_:
+        names = ", ".join(each.evaluation for each in differing)
+        raise VerdictsDiffer(total=len(found), count=len(differing), actual=names)
+    for each in differing:
+        raise VerdictDiffers(evaluation=each.evaluation, actual=each.again, expected=each.recorded)
+
+
+def _show_recomputed(found: tuple[Recomputed, ...]) -> None:
+    for each in found:
+        if each.outcome == "equal":
+            size = len(each.recorded.encode())
+            say(f"equal: {each.evaluation} recomputes to the same {size} bytes: {each.decision}")
+        else:
+            say(f"{each.outcome}: {each.evaluation}")
+    if not found:
+        say("no verdict yet; `flywheel run` reaches one")
+
+
+def _show_ledger(shown: Ledger) -> None:
+    used = f"{counted(shown.challenges, 'challenger')} of {shown.challengers}"
+    left = f"spent {decimal(shown.spent)} on {used}, left {decimal(shown.left)}"
+    over = f"; exhausted: freeze its successor with `flywheel benchmark refresh {shown.benchmark}`"
+    say(f"{shown.benchmark}: alpha {decimal(shown.alpha)}, {left}{over if shown.is_exhausted else ''}")
+    columns = ("number", "evaluation", "alpha", "champion", "challenger", "since", "decision")
+    rows = [
+        (e.challenge or "none", e.evaluation, decimal(e.alpha), e.champion, e.challenger, e.since, e.decision)
+        for e in shown.evaluations
+    ]
+    table(columns, rows, empty="  no evaluation was opened on it")
 
 
 def _found(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from typer.exceptions import Abort, TyperException
 
 from agents.envs.errors import BadDialect, BadSiteUrl
+from agents.rollouts.errors import BenchmarkInstance
 from eventlog.database import first_line
 from eventlog.errors import FlywheelError, LogUnavailable
 
@@ -105,7 +106,7 @@ def run_command(arguments: list[str]) -> int:
     except TyperException as error:
         code = _misused(error.format_message(), arguments)
         return code if error.exit_code == _CLICK_USAGE else ERROR
-    except (NoSite, BadSiteUrl, BadDialect) as error:
+    except (NoSite, BadSiteUrl, BadDialect, BenchmarkInstance) as error:
         return _misused(str(error), arguments)
     except (FlywheelError, DBAPIError, ValidationError, OSError, Abort) as error:
         _say(_sentence(error))

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 
-from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
-from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
+from projections.variance import classes
 
-from ..admitting import admitting, see_admission
-from ..decide import Course, fresh_seeds
+from ..decide import Course
 from ..errors import Unknown
-from ..exclusive import only_controller
-from ..executing import Way, executor_of
-from ..house import House
-from ..playing import refuse_session_of_policy
+from ..executing import Way
 from ..progress import progress_of
 from ..reading import read_position
-from ..seeking import Limits, classes, seek
-from ..sites import Where, placed_at
-from ..sweeping import Draw, biased, first_facts, next_name, play_sweep, sweeps_of
+from ..seeking import Limits, Sought, seek
+from ..sites import Where
+from ..sweeping import Draw, biased, play_sweep, sweeps_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_begun import OPERATOR, known_as, planned_now
+from .sweep_begun import OPERATOR, Ready, made_ready, planned_now
 from .sweep_options import (
     ForGrpo,
     How,
@@ -49,13 +44,13 @@ from .sweep_options import (
     Temperatures,
     TemplatesFile,
     Timeout,
+    VerifySteps,
     limits_of,
     micro,
-    read_seeds,
     refuse_alike,
     refuse_idle,
-    refuse_kept,
-    spoken,
+    refuse_unplayed,
+    seeds_of,
     templates_of,
 )
 from .sweep_shown import plain_seeking, row, show, tell
@@ -82,6 +77,7 @@ def sweep(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    verify_steps: VerifySteps = False,
     plan_only: PlanOnly = False,
     variance_seek: Seek = False,
     max_siblings: MaxSiblings = None,
@@ -97,34 +93,32 @@ def sweep(
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     refuse_idle(executor, model, temperature)
+    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     limits = limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
-    with (
-        opened() as house,
-        placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
-        executor_of(executor, house.settings, model=model, tabs=placed.tabs) as doing,
-        only_controller(house.engine, site),
-    ):
-        refuse_session_of_policy(session, doing)
-        if for_grpo:
-            refuse_without_logprobs(doing)
-        client = placed.environment
-        first_facts(house)
-        see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
-        before = sweeps_of(house.store, site)
-        planned = known_as(before, name, doing)
-        temperatures = micro(temperature or ())
+    course = Course(
+        max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
+    )
+    temperatures = micro(temperature or ())
+    where = Where(url, admin_url, sandbox, port, admin_port)
+    with made_ready(
+        site,
+        where,
+        dialect,
+        executor,
+        model,
+        name=name,
+        session=session,
+        wants_logprobs=for_grpo,
+        verify_steps=verify_steps,
+    ) as ready:
+        planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         if not planned:
-            taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course)
-            refuse_kept(taken, course)
-            found = templates_of(house, client, templates, task)
-            generator = SeedSweep(name or next_name(house.store, site), found, taken, siblings, temperatures, session)
-            planned = planned_now(house, site, generator, rng_seed, doing, learn=learn, queued=plan_only)
-        if plan_only:
-            tell(house, planned, as_json=as_json)
-            return
-        _play(house, client, planned, course, limits, doing, as_json=as_json)
+            taken = seeds_of(seeds, ready.before, course)
+            found = templates_of(ready.house, ready.client, templates, task)
+            generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
+            planned = planned_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
+        _finish(ready, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 
 @app.command("biased")
@@ -146,6 +140,7 @@ def biased_(
     executor: How = Way.PLAN,
     model: ModelName = None,
     for_grpo: ForGrpo = False,
+    verify_steps: VerifySteps = False,
     plan_only: PlanOnly = False,
     templates: TemplatesFile = None,
     url: Url = None,
@@ -158,38 +153,27 @@ def biased_(
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
     refuse_idle(executor, model, temperature)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed)
-    with (
-        opened() as house,
-        placed_at(house, site, Where(url, admin_url, sandbox, port, admin_port), spoken(dialect)) as placed,
-        executor_of(executor, house.settings, model=model, tabs=placed.tabs) as doing,
-        only_controller(house.engine, site),
-    ):
-        if for_grpo:
-            refuse_without_logprobs(doing)
-        client = placed.environment
-        first_facts(house)
-        see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
-        before = sweeps_of(house.store, site)
-        planned = known_as(before, name, doing)
-        temperatures = micro(temperature or ())
+    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
+    course = Course(
+        max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
+    )
+    temperatures = micro(temperature or ())
+    where = Where(url, admin_url, sandbox, port, admin_port)
+    with made_ready(
+        site, where, dialect, executor, model, name=name, wants_logprobs=for_grpo, verify_steps=verify_steps
+    ) as ready:
+        planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         if not planned:
-            if of is not None and of not in {event.sweep for event in before}:
-                raise Unknown(what="sweep", actual=of, way_out="`flywheel rollout status` names them.")
-            taken = read_seeds(seeds) if seeds is not None else fresh_seeds(before, course, instances)
-            refuse_kept(taken, course)
-            draw = Draw(taken, instances, siblings, rng_seed, temperatures)
-            found = templates_of(house, client, templates, task)
-            generator = biased(house.views(), site, name or next_name(house.store, site), found, by, draw, of=of)
+            _refuse_unknown(of, ready.before)
+            draw = Draw(seeds_of(seeds, ready.before, course, instances), instances, siblings, rng_seed, temperatures)
+            found = templates_of(ready.house, ready.client, templates, task)
+            generator = biased(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
                 return
-            planned = planned_now(house, site, generator, rng_seed, doing, learn=learn, queued=plan_only)
-        if plan_only:
-            tell(house, planned, as_json=as_json)
-            return
-        _play(house, client, planned, course, None, doing, as_json=as_json)
+            planned = planned_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
+        _finish(ready, planned, course, None, plan_only=plan_only, as_json=as_json)
 
 
 @app.command()
@@ -229,24 +213,38 @@ def status(
         show(found[0], groups)
 
 
-def _play(
-    house: House,
-    client: Environment,
+def _refuse_unknown(sweep: str | None, before: Iterable[SweepPlanned]) -> None:
+    if sweep is not None and sweep not in {event.sweep for event in before}:
+        raise Unknown(what="sweep", actual=sweep, way_out="`flywheel rollout status` names them.")
+
+
+def _finish(
+    ready: Ready,
     planned: Sequence[SweepPlanned],
     course: Course,
     limits: Limits | None,
-    executor: Executor,
     *,
+    plan_only: bool,
     as_json: bool,
 ) -> None:
-    reporter, name = TerminalReporter(), planned[0].sweep
+    """Play what was planned, and more where `limits` say how much is sought; or tell what waits for workers."""
+    if plan_only:
+        tell(ready.house, planned, as_json=as_json)
+        return
+    reporter = TerminalReporter()
     for event in planned:
-        play_sweep(house, client, event, course, reporter, executor)
+        play_sweep(ready.house, ready.client, event, course, reporter, ready.executor)
     sought = (
-        None if limits is None else seek(house, client, planned[0], course, limits, reporter, executor, actor=OPERATOR)
+        None
+        if limits is None
+        else seek(ready.house, ready.client, planned[0], course, limits, reporter, ready.executor, actor=OPERATOR)
     )
-    views = house.views()
-    events = [event for event in sweeps_of(house.store, planned[0].environment) if event.sweep == name]
+    _show_played(ready, planned[0].sweep, sought, as_json=as_json)
+
+
+def _show_played(ready: Ready, name: str, sought: Sought | None, *, as_json: bool) -> None:
+    views = ready.house.views()
+    events = [event for event in sweeps_of(ready.house.store, ready.site) if event.sweep == name]
     (found,), groups = progress_of(views, events), classes(views, name)
     if as_json:
         told = {key: dataclasses.asdict(each) for key, each in groups.items()}

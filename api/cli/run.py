@@ -25,7 +25,7 @@ from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
 from .sites import AdminUrl, Url
-from .sweep_options import Timeout
+from .sweep_options import Timeout, VerifySteps
 
 
 class Loop(StrEnum):
@@ -58,18 +58,12 @@ def run(
     rule: Annotated[
         Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
     ] = Evidence.PAIRED,
-    verify_steps: Annotated[
-        bool, typer.Option("--verify-steps", help="Check each step by the site's own record: a request a step.")
-    ] = False,
+    verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     as_json: AsJson = False,
 ) -> None:
     """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
-    if executor is Way.POLICY:
-        raise typer.BadParameter(
-            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
-            "say `flywheel rollout sweep --executor policy`"
-        )
+    refuse_memoryless(executor)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
@@ -89,13 +83,22 @@ def run(
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
+def refuse_memoryless(executor: Way) -> None:
+    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
+    if executor is Way.POLICY:
+        raise typer.BadParameter(
+            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
+            "say `flywheel rollout sweep --executor policy`"
+        )
+
+
 def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:
     reporter, site = TerminalReporter(), placed.site.name
     admit = admitting(house, placed, reporter)
     why = Controller(house, placed.environment, site, course, reporter, executor, admit).run()
-    built = datasets.build(house.store, house.blobs, house.views(), SftQuery(environment=site))
-    if built.rows.height and f"dataset/{built.digest}" not in house.views().find(CHECKPOINTS):
-        datasets.freeze(house.store, built, "controller")
+    made = datasets.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
+    if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
+        datasets.freeze(house.store, made, "controller")
     return why
 
 

@@ -1,23 +1,86 @@
-"""A sweep that a person asks for by name: the one that was planned so, else one that is planned now."""
+"""What a sweep that a person asks for begins with: its site made ready, and its plan: of before, else made now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from agents.executors.executor import Executor
+from agents.envs.environment import Environment
+from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
 
-from ..executing import options_of, refuse_other
+from ..admitting import admitting, see_admission
+from ..exclusive import only_controller
+from ..executing import Way, executor_of, options_of, refuse_other
 from ..house import House
-from ..sweeping import plan
-from .output import TerminalReporter
+from ..playing import refuse_session_not_kept
+from ..sites import Where, placed_at
+from ..sweeping import first_facts, next_name, plan, sweeps_of
+from ..verifying import refuse_unchecked
+from .output import TerminalReporter, opened
+from .sweep_options import spoken
 
 OPERATOR = "operator"
 
 
-def known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An admitted site that nobody else controls, and who plays on it.
+
+    `before` is what was planned on it so far; `planned` the part of it under the name that was asked for.
+    """
+
+    house: House
+    site: str
+    client: Environment
+    executor: Executor
+    before: tuple[SweepPlanned, ...]
+    planned: tuple[SweepPlanned, ...]
+
+    def next_name(self) -> str:
+        """What a sweep is called that was given no name."""
+        return next_name(self.house.store, self.site)
+
+
+@contextmanager
+def made_ready(
+    site: str,
+    where: Where,
+    dialect: Path | None,
+    way: Way,
+    model: str | None,
+    *,
+    name: str | None,
+    wants_logprobs: bool,
+    verify_steps: bool,
+    session: str | None = None,
+) -> Iterator[Ready]:
+    """The site of a sweep called `name`, its executor and its first facts, for as long as the block lasts.
+
+    Raises SessionNotKept, NoLogprobs, NoJudge, OtherExecutor, and what placed_at, executor_of, only_controller and
+    see_admission raise.
+    """
+    with (
+        opened() as house,
+        placed_at(house, site, where, spoken(dialect)) as placed,
+        executor_of(way, house.settings, model=model, tabs=placed.tabs) as executor,
+        only_controller(house.engine, site),
+    ):
+        refuse_session_not_kept(session, executor)
+        if wants_logprobs:
+            refuse_without_logprobs(executor)
+        refuse_unchecked(house.settings, placed.environment, verify_steps=verify_steps)
+        first_facts(house)
+        see_admission(house, placed.environment, site, admitting(house, placed, TerminalReporter()))
+        before = sweeps_of(house.store, site)
+        yield Ready(house, site, placed.environment, executor, before, _known_as(before, name, executor))
+
+
+def _known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:
     """What was planned under a name, with what was added to it; nothing where none was. Raises OtherExecutor."""
     stands = tuple(event for event in before if event.sweep == name)
     if stands:
@@ -27,20 +90,21 @@ def known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executo
 
 
 def planned_now(
-    house: House, site: str, generator: Generator, rng_seed: int, executor: Executor, *, learn: bool, queued: bool
+    ready: Ready, generator: Generator, rng_seed: int, *, learn: bool, queued: bool
 ) -> tuple[SweepPlanned, ...]:
     """The sweep of a generator, planned; with trials where it learns, and in the queue where it is `queued`."""
+    house = ready.house
     views = house.views()
     event = plan(
         house,
         views,
-        site,
+        ready.site,
         generator,
         rng_seed=rng_seed,
         trials=Trials() if learn else None,
         learns=learn,
-        queue=RolloutQueue(house.engine, site) if queued else None,
-        executor=executor,
+        queue=RolloutQueue(house.engine, ready.site) if queued else None,
+        executor=ready.executor,
         actor=OPERATOR,
     )
     return (event,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ from agents.rollouts.decompose import decomposed
 from eventlog.events import SweepPlanned, Template
 
 from ..asking import agent_model
-from ..decide import Course
+from ..decide import Course, fresh_seeds
 from ..executing import Way
 from ..house import House
 from ..seeking import Limits
@@ -71,6 +71,13 @@ ModelName = Annotated[
 ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
 Timeout = Annotated[float | None, typer.Option(min=1, help="Seconds a run may take; then it is missing.")]
+VerifySteps = Annotated[
+    bool,
+    typer.Option(
+        "--verify-steps",
+        help="Check each step: by the site's own record, a request a step, or by the judge's model where it has none.",
+    ),
+]
 PlanOnly = Annotated[
     bool, typer.Option("--plan-only", help="Put its runs in the queue, and leave them to `flywheel worker`.")
 ]
@@ -113,6 +120,14 @@ def limits_of(max_siblings: int | None, max_cost: float | None, *, seek: bool, p
     return Limits(_MOST_SIBLINGS if max_siblings is None else max_siblings, cost) if seek else None
 
 
+def refuse_unplayed(*, verify_steps: bool, plan_only: bool) -> None:
+    """Raise BadParameter for what is done while playing, where nothing is played."""
+    if verify_steps and plan_only:
+        raise typer.BadParameter(
+            "--verify-steps checks what is played: say it to `flywheel worker`, and leave it out with --plan-only"
+        )
+
+
 def refuse_alike(
     executor: Way, planned: Sequence[SweepPlanned], temperatures: Sequence[int], *, wants_spread: bool
 ) -> None:
@@ -127,11 +142,11 @@ def refuse_alike(
         )
 
 
-def refuse_kept(seeds: Iterable[int], course: Course) -> None:
-    """Raise BadParameter for seeds that are kept for the benchmark, whether it was frozen yet or not."""
-    kept = sorted({*seeds} & {*course.visible_seeds, *course.sealed_seeds})
-    if kept:
-        raise typer.BadParameter(f"seeds {kept} are kept to judge with: expected others, such as those below 9000")
+def seeds_of(
+    text: str | None, before: Sequence[SweepPlanned], course: Course, amount: int | None = None
+) -> tuple[int, ...]:
+    """The seeds that were asked for, else so many that no sweep `before` has seen. Raises BadParameter."""
+    return fresh_seeds(before, course, amount) if text is None else read_seeds(text)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

@@ -17,10 +17,11 @@ from agents.rollouts.queue import RolloutQueue
 
 from ..executing import Way, executor_of
 from ..sites import Where, placed_at
+from ..verifying import Watching, nobody, watching_of
 from ..worker import ROLES, Role, see_site, work
 from .output import TerminalReporter, opened
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_options import spoken
+from .sweep_options import VerifySteps, spoken
 
 _TEXTS = {
     "added": "{count} jobs put that the queue lacked",
@@ -46,6 +47,7 @@ def worker(
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium, or a model.")] = Way.PLAN,
+    verify_steps: VerifySteps = False,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds a run may take; then it is missing.")] = 900,
     rescue_after: Annotated[
@@ -62,17 +64,22 @@ def worker(
     with opened() as house, ExitStack() as stack:
         queue, client = RolloutQueue(house.engine, site), None
         doing: Executor = PLAN
+        watching: Watching = nobody
         if "runner" in chosen:
             where = Where(url, admin_url, sandbox, port, admin_port)
             placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
             see_site(house, placed, site, TerminalReporter())
             client = placed.environment
             doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs))
+            checking = watching_of(house.settings, client, site, verify_steps=verify_steps)
+            watching = stack.enter_context(checking)
             if retry_parked:
                 tell("again", count=queue.retry_parked())
         tell("started", roles=" and ".join(chosen), site=site)
         follows = "projector" in chosen
-        work(house, client, site, terms, lambda notice: _notice(tell, notice), doing, follows=follows)
+        work(
+            house, client, site, terms, lambda notice: _notice(tell, notice), doing, follows=follows, watching=watching
+        )
         parked = len(queue.parked()) if client is not None else 0
         tell("stopped", open=queue.open(), parked=parked)
     if until_empty and parked:

@@ -22,6 +22,7 @@ RESERVED = {
     "RewriteWon": "`flywheel run`",
     "RewriteLost": "`flywheel run`",
     "DatasetFrozen": "`flywheel dataset build`",
+    "SliceRegistered": "`flywheel dataset slice`",
     "BenchmarkFrozen": "`flywheel run`",
     "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
     "VerdictReached": "`flywheel run` or `flywheel gate run`",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agents.rollouts.regrade import VERIFIERS, Verifier
-from eventlog.blobs import BlobStore
+from eventlog.blobs import Inventory
 from eventlog.events import PromotionRule
 from eventlog.store import EventStore, Position
 from projections.counterfactual import (
@@ -30,14 +30,14 @@ from .verdicts import champion, judged, verdicts
 _AS_IT_WAS = Revalued({}, {}, (), ())
 
 
-def if_rule(store: EventStore, blobs: BlobStore, views_at: ViewsAt, rule: PromotionRule, upto: Position) -> WhatIf:
+def if_rule(store: EventStore, blobs: Inventory, views_at: ViewsAt, rule: PromotionRule, upto: Position) -> WhatIf:
     """History up to a position with this rule on every proposal. Raises what views and judging raise."""
     return _composed(store, blobs, views_at, upto, under_rule(rule), OF_RULES, _AS_IT_WAS, rule=rule)
 
 
 def if_reward(
     store: EventStore,
-    blobs: BlobStore,
+    blobs: Inventory,
     views_at: ViewsAt,
     reward: RewardDefinition,
     upto: Position,
@@ -51,7 +51,7 @@ def if_reward(
 
 def _composed(
     store: EventStore,
-    blobs: BlobStore,
+    blobs: Inventory,
     views_at: ViewsAt,
     upto: Position,
     mapping: EventMap,
@@ -63,7 +63,7 @@ def _composed(
 ) -> WhatIf:
     other_at = views_through(store, views_at, mapping, touched)
     truth, other = judged(store, views_at, upto), judged(store, other_at, upto)
-    not_played = unplayed(store, views_at, other_at, upto)
+    not_played = unplayed(store, blobs, views_at, other_at, upto)
     return WhatIf(
         upto=int(upto),
         rule=None if rule is None else rule.model_dump(mode="json"),

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Set
 
-from eventlog.blobs import BlobStore
+from eventlog.blobs import Inventory
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.store import EventStore, Position
 from projections.checkpoints import CHECKPOINTS, DatasetState
 from projections.counterfactual import ViewsAt
-from projections.datasets import BrokenRun, SftRow, digest_rows
+from projections.datasets import BrokenRun
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.views import Views
 
-from ..datasets import rows_of
+from ..row_batches import Batch, Place, batches
 from .report import DatasetWouldBe
 
 
 def datasets(
-    store: EventStore, blobs: BlobStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position
+    store: EventStore, blobs: Inventory, truth_at: ViewsAt, other_at: ViewsAt, upto: Position
 ) -> tuple[DatasetWouldBe, ...]:
     """Datasets frozen up to a position whose rows would differ, in the order in which they were frozen."""
     frozen = truth_at(upto).find(CHECKPOINTS, "dataset/").values()
@@ -28,18 +29,18 @@ def datasets(
 
 
 def _compared(
-    store: EventStore, blobs: BlobStore, truth_at: ViewsAt, other_at: ViewsAt, state: DatasetState
+    store: EventStore, blobs: Inventory, truth_at: ViewsAt, other_at: ViewsAt, state: DatasetState
 ) -> Iterator[DatasetWouldBe]:
     truth, other = truth_at(Position(state.upto)), other_at(Position(state.upto))
     if _is_same(truth, other):
         return
     try:
-        before = rows_of(store, blobs, truth, state.queried())[1]
-        after = rows_of(store, blobs, other, state.queried())[1]
+        before = _rows(batches(store, blobs, truth, state.queried()))
+        after = _rows(batches(store, blobs, other, state.queried()))
     except (BlobErased, BlobMissing, BrokenRun) as error:
         yield DatasetWouldBe(state.dataset, state.upto, None, state.rows, None, (), (), 0, why=str(error))
         return
-    if before != after:
+    if list(before.items()) != list(after.items()):
         yield _differing(state, before, after)
 
 
@@ -48,16 +49,24 @@ def _is_same(truth: Views, other: Views) -> bool:
     return truth.find(REWARDS) == other.find(REWARDS) and truth.find(GROUPS) == other.find(GROUPS)
 
 
-def _differing(state: DatasetState, before: Sequence[SftRow], after: Sequence[SftRow]) -> DatasetWouldBe:
-    was = {(row.run, row.step): row for row in before}
-    would = {(row.run, row.step): row for row in after}
+def _rows(found: Iterable[Batch]) -> dict[Place, bytes]:
+    """The digest of each row, in order."""
+    return {place: row for batch in found for place, row in zip(batch.places, batch.digests, strict=True)}
+
+
+def _differing(state: DatasetState, was: Mapping[Place, bytes], would: Mapping[Place, bytes]) -> DatasetWouldBe:
     return DatasetWouldBe(
         dataset=state.dataset,
         upto=state.upto,
-        would=digest_rows(after),
-        rows=len(before),
-        would_rows=len(after),
-        added=tuple(dict.fromkeys(run for run, step in would if (run, step) not in was)),
-        removed=tuple(dict.fromkeys(run for run, step in was if (run, step) not in would)),
+        would=hashlib.sha256(b"".join(would.values())).hexdigest(),
+        rows=len(was),
+        would_rows=len(would),
+        added=_runs(would.keys() - was.keys(), would),
+        removed=_runs(was.keys() - would.keys(), was),
         revalued=sum(would[place] != row for place, row in was.items() if place in would),
     )
+
+
+def _runs(places: Set[Place], rows: Mapping[Place, bytes]) -> tuple[str, ...]:
+    """The runs of these rows, each once, in the order of the rows."""
+    return tuple(dict.fromkeys(run for place in rows if place in places for run in place[0]))

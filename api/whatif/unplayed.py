@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from agents.learning.memory import piece_of, remember
 from agents.plans import Overlaid, Piece, apply_overlay
+from agents.rollouts.arms import planned_templates
 from agents.rollouts.trials import Tryable, treat, treat_all
-from eventlog.events import Artifact, Spec, SweepPlanned, Template
+from eventlog.blobs import BlobStore
+from eventlog.events import Artifact, BenchmarkFrozen, Spec, SweepPlanned, Template
 from eventlog.store import EventStore, Position
 from gate.benchmark import specs as places_of
 from projections.benchmarks import BENCHMARKS
@@ -20,8 +22,8 @@ from projections.champions import CHAMPION, CHAMPIONS
 from projections.counterfactual import ViewsAt
 from projections.evidence import Paired
 from projections.rewrites import REWRITES, RewriteState
+from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
-from projections.views import Views
 
 from .report import Asked, Unplayed
 
@@ -64,8 +66,13 @@ class _Side:
         return Tryable(self.piece(rewrite), self.rewrites[rewrite].controls)
 
 
-def unplayed(store: EventStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Unplayed, ...]:
-    """Runs of sweeps and evaluations up to a position that would have applied something else, in order."""
+def unplayed(
+    store: EventStore, blobs: BlobStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position
+) -> tuple[Unplayed, ...]:
+    """Runs of sweeps and evaluations up to a position that would have applied something else, in order.
+
+    Raises BlobMissing, BlobErased.
+    """
     sweeps = ((item.event, item.version == 1) for item in store.read(types=("SweepPlanned",), upto=upto))
     found = [
         run
@@ -75,7 +82,10 @@ def unplayed(store: EventStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Posi
     ]
     truth = truth_at(upto)
     for state in sorted(truth.find(VERDICTS).values(), key=lambda state: state.opened_since):
-        found += _of_evaluation(state, truth, truth_at, other_at)
+        benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen()
+        opened = Position(state.opened_since)
+        templates = planned_templates(benchmark.templates, state.plans(), store, blobs, opened)
+        found += _of_evaluation(state, benchmark, templates, truth_at, other_at)
     return tuple(found)
 
 
@@ -110,16 +120,21 @@ def _bare(spec: Spec) -> Spec:
     return spec.model_copy(update={"candidate": None, "withheld": None})
 
 
-def _of_evaluation(state: VerdictState, truth: Views, truth_at: ViewsAt, other_at: ViewsAt) -> Iterator[Unplayed]:
-    benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen()
-    templates = {template.template_id: template for template in benchmark.templates}
+def _of_evaluation(
+    state: VerdictState,
+    benchmark: BenchmarkFrozen,
+    templates: Mapping[str, Template],
+    truth_at: ViewsAt,
+    other_at: ViewsAt,
+) -> Iterator[Unplayed]:
     sides = [_sides(truth_at, other_at, artifact) for artifact in state.artifacts()]
     arms = dict(zip(("champion", "challenger"), sides, strict=True))
     for place in places_of(benchmark, state.evaluation):
-        template, (actual, would) = templates[place.spec.template], arms[place.arm.arm]
-        yield from _compared(
-            place.spec, state.evaluation, actual.overlaid(template, None), would.overlaid(template, None)
-        )
+        template, (actual, would) = templates.get(place.spec.template), arms[place.arm.arm]
+        if template is not None and state.executor not in PLANLESS:
+            yield from _compared(
+                place.spec, state.evaluation, actual.overlaid(template, None), would.overlaid(template, None)
+            )
 
 
 def _compared(spec: Spec, of: str, actual: Overlaid, would: Overlaid) -> Iterator[Unplayed]:

@@ -15,7 +15,7 @@ from rich.status import Status
 from benchmarks.log.server import Server, own_server, version
 from benchmarks.report import Target, at_least, at_most, report
 from eventlog.events import PairedRule
-from gate.stats import wilson
+from gate.intervals import wilson
 
 from .planted import Cell, Ended, ended
 from .rule import simulated

@@ -27,6 +27,7 @@ class CoinSite:
     admin_url: str = "http://coin.invalid/"
     page_headers: Mapping[str, str] = field(default_factory=dict)
     opened: int = 0
+    has_record: bool = True
 
     def __enter__(self) -> Self:
         return self

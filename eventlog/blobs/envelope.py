@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -21,6 +22,7 @@ ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 """In the order of the numbers they are stored as."""
 
 _LEVEL = 9
+_OWN = threading.local()
 _MAGIC = b"FWB1"
 _LENGTH = 4
 HEADER_MOST = 1024
@@ -96,11 +98,19 @@ def _decrypted(envelope: Envelope, keys: Keys) -> tuple[SubjectKeys | None, byte
 
 def _decompressed(envelope: Envelope, body: bytes) -> bytes:
     try:
-        if zstandard.get_frame_parameters(body).content_size != envelope.size:
+        if zstandard.frame_content_size(body) != envelope.size:
             raise BlobDamaged(actual="impossible (they are of another size)", expected=envelope.address)
-        return zstandard.ZstdDecompressor().decompress(body, allow_extra_data=False)
+        return _decompressor().decompress(body, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise BlobDamaged(actual=f"impossible ({error})", expected=envelope.address) from error
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """One for each thread: they are dear to make, and two threads may not share one."""
+    found: zstandard.ZstdDecompressor | None = getattr(_OWN, "decompressor", None)
+    if found is None:
+        found = _OWN.decompressor = zstandard.ZstdDecompressor()
+    return found
 
 
 def _facts(encoding: Encoding, size: int, media_type: str) -> bytes:

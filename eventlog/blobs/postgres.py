@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import ProgrammingError
 
+from ..database import single_statements
 from ..errors import BlobMissing, BytesRemain, OwnerNeeded
 from ..keys import Keys, NoKeys, subject_tag
 from .contract import FRESH, Blob, Listed, is_address
@@ -30,6 +31,8 @@ _INSERT = f"""INSERT INTO blobs (address, size, encoding, subject, media_type, b
         %(media_type)b::text[], %(body)b::bytea[]) AS r (address, size, encoding, subject, media_type, body)
     ORDER BY address
     ON CONFLICT (address) DO UPDATE SET at = clock_timestamp() WHERE blobs.at < clock_timestamp() - {_FRESH}"""  # noqa: S608
+_THERE = f"""SELECT encode(address, 'hex') FROM blobs
+    WHERE address = ANY(%(addresses)b::bytea[]) AND at >= clock_timestamp() - {_FRESH}"""  # noqa: S608
 _LATER = text("SET LOCAL synchronous_commit = off")
 _LISTING = text("""SELECT address, media_type, size, coalesce(octet_length(body), 0) AS stored, at, subject,
     body IS NULL AS is_erased FROM blobs WHERE address > :after ORDER BY address LIMIT :page""")
@@ -136,17 +139,13 @@ class PostgresBlobs:
         return removed
 
     def _fresh(self, addresses: Sequence[str]) -> frozenset[str]:
-        statement = text(
-            "SELECT encode(address, 'hex') FROM blobs"  # noqa: S608 an interval of ours
-            f" WHERE address = ANY(:addresses) AND at >= clock_timestamp() - {_FRESH}"
-        )
-        with self.engine.connect() as connection:
-            values = {"addresses": [bytes.fromhex(address) for address in addresses]}
-            return frozenset(connection.execute(statement, values).scalars())
+        values = {"addresses": [bytes.fromhex(address) for address in addresses]}
+        with single_statements(self.engine) as cursor:
+            return frozenset(address for (address,) in cursor.execute(_THERE, values, prepare=True).fetchall())
 
     def _batches(self, addresses: Sequence[str]) -> Iterator[list[bytes]]:
         """The addresses in parts whose bodies fit together into one answer. Raises BlobMissing."""
-        statement = text("SELECT address, octet_length(body) AS stored FROM blobs WHERE address = ANY(:addresses)")
+        statement = "SELECT address, octet_length(body) AS stored FROM blobs WHERE address = ANY(%b::bytea[])"
         for address in addresses:
             if not is_address(address):
                 raise BlobMissing(actual=address)
@@ -155,14 +154,14 @@ class PostgresBlobs:
             yield wanted
             return
         with self.engine.connect() as connection:
-            rows = connection.execute(statement, {"addresses": wanted}).all()
+            rows = connection.exec_driver_sql(statement, (wanted,)).all()
         stored = {bytes(row.address): row.stored or 0 for row in rows}
         yield from _portions(wanted, lambda address: stored.get(address, 0))
 
     def _fetched(self, addresses: Sequence[bytes]) -> Iterator[Envelope]:
-        statement = text(f"SELECT {_COLUMNS} FROM blobs WHERE address = ANY(:addresses)")  # noqa: S608 columns of ours
+        statement = f"SELECT {_COLUMNS} FROM blobs WHERE address = ANY(%b::bytea[])"  # noqa: S608 columns of ours
         with self.engine.connect() as connection:
-            rows = connection.execute(statement, {"addresses": list(addresses)}).all()
+            rows = connection.exec_driver_sql(statement, (list(addresses),)).all()
         found = {bytes(row.address): row for row in rows}
         for address in addresses:
             if address not in found:

@@ -8,19 +8,35 @@ from __future__ import annotations
 from typing import get_args
 
 from .champion import ChampionPointed
-from .datasets import DatasetFrozen, Query, Refused, SftQuery
+from .datasets import (
+    DatasetFrozen,
+    DpoQuery,
+    Floor,
+    GrpoQuery,
+    Query,
+    Refused,
+    RewardName,
+    SftQuery,
+    SliceRegistered,
+    query_of,
+)
 from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
 from .event import Event, FrozenModel
 from .gate import (
     ArmSummary,
     BenchmarkFrozen,
     BenchmarkTask,
+    BenchmarkTemplate,
+    Confirmation,
     Decision,
     EvaluationOpened,
     Interval,
     Rules,
+    Stratum,
+    TaskPlan,
     Verdict,
     VerdictReached,
+    Visible,
 )
 from .memory import Artifact, Memory, MemoryQuarantined, PieceKind, PieceTried
 from .models import CheckName, ModelRole, Said, Sampling
@@ -80,6 +96,7 @@ AnyEvent = (
     | MemoryQuarantined
     | PieceTried
     | DatasetFrozen
+    | SliceRegistered
     | BenchmarkFrozen
     | EvaluationOpened
     | VerdictReached
@@ -104,18 +121,23 @@ __all__ = [
     "Artifact",
     "BenchmarkFrozen",
     "BenchmarkTask",
+    "BenchmarkTemplate",
     "Bias",
     "ChampionPointed",
     "Change",
     "CheckName",
+    "Confirmation",
     "DatasetFrozen",
     "Decision",
+    "DpoQuery",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
+    "Floor",
     "FollowLink",
     "FrozenModel",
+    "GrpoQuery",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
@@ -135,6 +157,7 @@ __all__ = [
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
+    "RewardName",
     "RewardTerms",
     "RewriteLost",
     "RewriteProposed",
@@ -151,6 +174,7 @@ __all__ = [
     "SeedsRule",
     "SftQuery",
     "Share",
+    "SliceRegistered",
     "Spec",
     "StartFingerprint",
     "Step",
@@ -158,8 +182,10 @@ __all__ = [
     "StepTaken",
     "StepType",
     "StepVerified",
+    "Stratum",
     "SubjectErased",
     "SweepPlanned",
+    "TaskPlan",
     "TaskSpec",
     "Template",
     "TokenIssued",
@@ -168,4 +194,6 @@ __all__ = [
     "Usage",
     "Verdict",
     "VerdictReached",
+    "Visible",
+    "query_of",
 ]

@@ -1,22 +1,86 @@
-"""Datasets: a query and a position give one dataset."""
+"""Datasets: a query and a position give one dataset; a group can be registered as a slice of its own."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from .event import Count, Digest, Event, FrozenModel, Name, ScoreMicro
+from pydantic import Field, TypeAdapter
+
+from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
+
+RewardName = Literal["score", "value", "shaped"]
+"""Which reward of a run: the oracle's score, R (the score after cost), or the shaped return."""
+
+_OnlyEnvironment = Annotated[Name | None, Field(exclude_if=lambda environment: environment is None)]
+_OnlySweep = Annotated[Name | None, Field(exclude_if=lambda sweep: sweep is None)]
+_OnlyGroup = Annotated[Name | None, Field(exclude_if=lambda group: group is None)]
+
+
+class Floor(FrozenModel):
+    """The least that a run must have earned of a reward, in millionths."""
+
+    reward: RewardName
+    least: Micro
 
 
 class SftQuery(FrozenModel):
-    """Rejection sampling: runs at or above a score; optionally the best run of each group alone."""
+    """Rejection sampling: runs at or above a score, and above a floor; optionally the best run of each group alone.
+
+    `runs` are those of plans, a row for each step, or a policy's, rows of token ids. A query of plans' runs without a
+    floor, a sweep and a group is written as it was before there were these four.
+    """
 
     kind: Literal["sft"] = "sft"
     min_score: ScoreMicro = 1_000_000
     best_of_group: bool = False
     environment: Name | None = None
+    runs: Annotated[Literal["plan", "policy"], Field(exclude_if=lambda runs: runs == "plan")] = "plan"
+    floor: Annotated[Floor | None, Field(exclude_if=lambda floor: floor is None)] = None
+    sweep: _OnlySweep = None
+    group: _OnlyGroup = None
 
 
-Query = SftQuery
+class DpoQuery(FrozenModel):
+    """Pairs inside a group: a chosen run that earned at least `margin` millionths more than the rejected one.
+
+    Of each group at most `max_pairs`, the widest first.
+    """
+
+    kind: Literal["dpo"] = "dpo"
+    reward: RewardName = "score"
+    margin: Annotated[int, Field(ge=1, le=10_000_000)] = 50_000
+    max_pairs: Annotated[int, Field(ge=1, le=10_000)] = 4
+    environment: _OnlyEnvironment = None
+    sweep: _OnlySweep = None
+    group: _OnlyGroup = None
+
+
+class GrpoQuery(FrozenModel):
+    """Runs of groups whose rewards differ, each with its advantage `(r - mean) / (std + eps)`.
+
+    `reward` is r. `ddof` 0 is the deviation of the population, 1 that of a sample. `eps` is in units of the reward, a
+    decimal number of at most 12 places.
+    """
+
+    kind: Literal["grpo"] = "grpo"
+    reward: RewardName = "shaped"
+    ddof: Annotated[int, Field(ge=0, le=1)] = 1
+    eps: Annotated[str, Field(pattern=r"^(0|[1-9]\d{0,5})(\.\d{1,12})?$")] = "0.0001"
+    environment: _OnlyEnvironment = None
+    sweep: _OnlySweep = None
+    group: _OnlyGroup = None
+
+
+Query = SftQuery | DpoQuery | GrpoQuery
+"""What a dataset selects; `kind` says which."""
+
+AnyQuery = Annotated[Query, Field(discriminator="kind")]
+_QUERIES: TypeAdapter[Query] = TypeAdapter(AnyQuery)
+
+
+def query_of(plain: dict[str, Any]) -> Query:
+    """The query that plain JSON stands for. Raises ValidationError."""
+    return _QUERIES.validate_python(plain)
 
 
 class Refused(FrozenModel):
@@ -31,8 +95,20 @@ class DatasetFrozen(Event):
 
     type: Literal["DatasetFrozen"] = "DatasetFrozen"
     dataset: Digest
-    query: Query
+    query: AnyQuery
     upto: Count
     rows: Count
     groups: Count
+    refused: tuple[Refused, ...]
+
+
+class SliceRegistered(Event):
+    """The rows of one group, to be pulled as one shard by the group's name; `dataset` is their content digest."""
+
+    type: Literal["SliceRegistered"] = "SliceRegistered"
+    group: Name
+    dataset: Digest
+    query: AnyQuery
+    upto: Count
+    rows: Count
     refused: tuple[Refused, ...]

@@ -9,7 +9,7 @@ import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.contract import Graded
-from agents.envs.pages import Session
+from agents.envs.session import Session
 from agents.envs.sites.known import KNOWN
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Assignment, Execution, Executor

@@ -16,8 +16,8 @@ from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
-from agents.envs.pages import Session
 from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.session import Session
 from tests.foreign_site import TASK, TOKEN, Speech
 
 SPEECHES = {

@@ -63,6 +63,7 @@ LISTS = [
     ("dataset", "list"),
     ("benchmark", "list"),
     ("gate", "list"),
+    ("gate", "ledger"),
     ("champion", "history"),
     ("env", "list"),
     ("token", "list"),
@@ -131,6 +132,20 @@ def test_a_verdict_is_explained_and_recomputes_to_the_same_bytes(flywheel: Flywh
     code, out, _ = flywheel("gate", "verify", "eval-1")
     assert code == 0
     assert out.startswith("equal: eval-1")
+    code, out, _ = flywheel("gate", "verify", "--all")
+    assert (code, out.startswith("equal: eval-1")) == (0, True)
+
+
+def test_a_verdict_is_drawn_the_same_whenever_asked(flywheel: Flywheel, tmp_path: Path) -> None:
+    for name in ("one.svg", "two.svg", "one.PNG"):
+        code, out, _ = flywheel("gate", "explain", "eval-1", "--plot", str(tmp_path / name))
+        assert (code, "drawn: " in out) == (0, True)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert (tmp_path / "one.PNG").read_bytes().startswith(b"\x89PNG")
+    for name in ("one.pdf", "none/one.svg"):
+        code, _, err = flywheel("gate", "explain", "eval-1", "--plot", str(tmp_path / name))
+        assert (code, "expected a file whose name ends in .svg or .png" in " ".join(err.split())) == (1, True)
+    assert not (tmp_path / "one.pdf").exists()
 
 
 def test_the_log_verifies_and_every_projection_is_identical(flywheel: Flywheel) -> None:
@@ -216,7 +231,7 @@ def test_the_log_is_exported_and_imported_with_the_same_chain(
 
 def test_what_a_rollback_quarantined_does_not_come_back_by_an_older_name(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
-    code, out, err = flywheel("gate", "run", "--challenger", promoted, "--json")
+    code, out, err = flywheel("gate", "run", "--challenger", promoted, "--test", "bootstrap", "--json")
     verdict = json.loads(out)["verdict"]
     assert (code, verdict["decision"]) == (2, "hold")
     assert "left out, because it is quarantined: rw-80280fbd00d0" in err

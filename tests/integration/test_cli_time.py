@@ -35,6 +35,8 @@ NO_STATE = frozenset(
 
 CHANGES = (
     "run",
+    "freeze",
+    "refresh",
     "issue",
     "revoke",
     "point",

@@ -11,7 +11,9 @@ from threading import Event, Thread
 import pytest
 from sqlalchemy import Engine, text
 
+from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything
+from agents.models.scripted import Scripted
 from agents.rollouts.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.errors import WorkerLost
 from agents.rollouts.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tickets
@@ -19,6 +21,7 @@ from agents.rollouts.state_keys import State
 from agents.rollouts.sweep import SeedSweep, planned
 from api.backlog import Backlog
 from api.exclusive import is_controlled, only_controller
+from api.executing import recorded_as
 from api.house import House
 from eventlog.errors import LogUnavailable
 from eventlog.events import RunMissing, SweepPlanned
@@ -153,6 +156,21 @@ def test_what_was_lost_is_put_again_from_the_log_and_what_ended_is_not(queue: Ro
     later = a_sweep("s2")
     store.append([append_of(later)])
     assert backlog.refill(queue) == len(later.specs)
+
+
+def test_only_what_was_planned_for_the_executor_and_its_model_is_put_again(
+    queue: RolloutQueue, empty_house: House
+) -> None:
+    policy = PolicyExecutor(Scripted([]))
+    name, model = recorded_as(policy)
+    for event in (
+        a_sweep("walked"),
+        a_sweep("asked").model_copy(update={"executor": name, "model": model}),
+        a_sweep("other").model_copy(update={"executor": name, "model": "openai:other"}),
+    ):
+        empty_house.store.append([append_of(event)])
+    assert {ticket.sweep for ticket in Backlog(empty_house, "marketplace").unended()} == {"walked"}
+    assert {ticket.sweep for ticket in Backlog(empty_house, "marketplace", policy).unended()} == {"asked"}
 
 
 def test_a_run_of_any_name_that_ended_is_not_put_again(queue: RolloutQueue, empty_house: House) -> None:

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import forget_everything, remember
+from agents.rollouts.arms import suite_of
+from api.benchmarks import freeze_on, site_tasks, without_plans
 from api.decide import Course, benchmark_name, champion, decide
 from api.errors import OtherExecutor
-from api.evaluate import challenge, judged, play_and_settle
+from api.evaluate import challenge, play_and_settle
 from api.house import House
 from api.loop import Controller
 from eventlog.events import (
     Artifact,
     ChampionPointed,
     RewriteProposed,
+    Rules,
     RunStarted,
     SweepPlanned,
     VerdictReached,
 )
-from gate.benchmark import freeze
-from gate.promote import open_evaluation, point
-from projections.benchmarks import BENCHMARKS, benchmark_instances
+from gate.benchmark import freeze, sealed_instances
+from gate.promote import freeze_into, open_evaluation, point
+from projections.benchmarks import BENCHMARKS, benchmark_instances, instances_of
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
+from tests.recomputing import every_verdict_recomputes
 from tests.unit.test_agent_samples import template
 
 COURSE = Course(
@@ -38,6 +42,7 @@ COURSE = Course(
     sealed_seeds=tuple(range(10_000, 10_005)),
     max_rounds=6,
     max_parallel=4,
+    rules=Rules(test="bootstrap", min_pairs=1),
 )
 PRESENT = forget_everything("base")[0]
 BY_HAND = Artifact(weights="base", memory=PRESENT.memory.model_copy(update={"upto": 1}))
@@ -83,7 +88,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     assert void is not None
     assert void.decision == "void"
     assert void.reasons[0].startswith("base@0 was judged, but base@1 is champion since position")
-    assert judged(house, "eval-1") == void
+    assert every_verdict_recomputes(house) == 1
     assert (void.champion.artifact, void.missing) == (PRESENT, 0)
     assert void.mean_delta is not None
 
@@ -93,7 +98,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     assert after.champion.artifact == BY_HAND
     assert after.challenger.artifact.memory.digest == void.challenger.artifact.memory.digest
     assert champion(house.views()).pointed() == after.challenger.artifact
-    assert judged(house, "eval-2") == after
+    assert every_verdict_recomputes(house) == 2
 
     check_what_the_log_holds(house)
 
@@ -140,17 +145,47 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     frozen = house.views().find(BENCHMARKS)[benchmark_name("marketplace")].frozen()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
     assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
-    open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller")
+    suite = suite_of(frozen.templates, "marketplace", house.store, house.blobs, None)
+    open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller", suite=suite)
     assert play_and_settle(house, client, "eval-2", COURSE, Watching()) == "eval-2 was decided: void"
     pointed = house.views().get(CHAMPIONS, CHAMPION)
     assert pointed is not None
     assert pointed.pointed() == BY_HAND
-    assert challenge(house, "marketplace", challenger, COURSE.rules) == "eval-3"
+    assert challenge(house, frozen, challenger, COURSE.rules) == "eval-3"
     assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
 
 
+def test_a_benchmark_that_can_only_void_is_succeeded_by_one_at_fresh_seeds_before_anything_is_judged(
+    client: EnvClient, empty_house: House
+) -> None:
+    class Stopped(Exception):
+        """The controller was killed before its arms played."""
+
+    def killed() -> None:
+        raise Stopped
+
+    house = empty_house
+    admitted(house.store, "marketplace")
+    tasks = site_tasks(client, ["marketplace.lead_filtered_search", "marketplace.phone_reveal"], 40)
+    small = freeze_on(house, freeze("marketplace-1", "marketplace", tasks, [9_000], [10_000], 1), "ann")
+    reporter = Watching(killed)
+    with pytest.raises(Stopped):
+        Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=10)), reporter).run()
+    said = next(line for line in reporter.said if "froze" in line)
+    assert said.startswith(
+        "marketplace-1 is too small: 2 sealed instances, and the rules ask for 10; froze marketplace-2"
+    )
+    benchmarks = {key: state.frozen() for key, state in house.views().find(BENCHMARKS).items()}
+    fresh = benchmarks["marketplace-2"]
+    assert (fresh.successor_of, len(fresh.tasks), sealed_instances(fresh)) == ("marketplace-1", 12, 10)
+    assert not {*instances_of(fresh)} & {*instances_of(small)}
+    opened = house.views().find(VERDICTS)["eval-1"]
+    assert (opened.benchmark, opened.challenge, opened.alpha) == ("marketplace-2", 1, 5_000)
+
+
 def test_an_evaluation_that_was_opened_for_another_executor_is_refused(client: EnvClient, empty_house: House) -> None:
-    frozen = freeze(benchmark_name("marketplace"), "marketplace", [template()], [9_000], [10_000], 1)
+    frozen = freeze(benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1)
+    freeze_into(empty_house.store, frozen, "controller")
     open_evaluation(
         empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor="browser"
     )

@@ -16,8 +16,8 @@ from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
 from agents.envs.leases import ThreadLeases, leased
-from agents.envs.pages import Session
 from agents.envs.provider import Site
+from agents.envs.session import Session
 from tests.foreign_site import BOOT_SEED, TASK, TOKEN, Speech
 
 

@@ -22,6 +22,7 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
+from gate.alpha import Alpha
 from gate.arms import arm
 from gate.benchmark import PlannedArmRun, specs
 from gate.errors import ForeignRun
@@ -36,6 +37,7 @@ from projections.views import ReplayedViews
 from tests.unit.test_gate_samples import EVALUATION, ZERO, artifact, benchmark
 
 OLD, NEW = artifact(0), artifact(9)
+RULES = Rules.seeds()
 FROZEN = benchmark(sealed=10, repeats=2, visible=2, templates=("t1", "t2"))
 
 
@@ -88,8 +90,8 @@ def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str,
     """The champion passes what the template t1 asks, the challenger everything; a few challenger runs are missing."""
     store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
     genesis = ChampionPointed(artifact=OLD, by="genesis", reason="start", evaluation=None)
-    store.append([Append("champion", (genesis,), "t"), Append("benchmark/bench", (FROZEN,), "t")])
-    open_evaluation(store, EVALUATION, FROZEN, OLD, NEW, Rules.seeds(), "gate")
+    store.append([Append("champion", (genesis,), "t"), Append("benchmark/bench", (FROZEN,), "t", key="freeze:bench")])
+    open_evaluation(store, EVALUATION, FROZEN, OLD, NEW, RULES, "gate")
     lost = [item.spec.spec_id for item in specs(FROZEN, EVALUATION) if item.arm.arm == "challenger"][:missing]
     for planned in specs(FROZEN, EVALUATION):
         is_new, spec = planned.arm.arm == "challenger", planned.spec
@@ -101,9 +103,9 @@ def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str,
     runs, rewards, state = views.find(RUNS), views.find(REWARDS), views.get(BENCHMARKS, "bench")
     assert state is not None
     frozen = state.frozen()
-    champion = arm(frozen, EVALUATION, "champion", OLD, runs, rewards)
-    challenger = arm(frozen, EVALUATION, "challenger", NEW, runs, rewards)
-    verdict = judge(champion, challenger, frozen, Rules.seeds())
+    champion = arm(frozen, EVALUATION, "champion", OLD, runs, rewards, RULES)
+    challenger = arm(frozen, EVALUATION, "challenger", NEW, runs, rewards, RULES)
+    verdict = judge(champion, challenger, frozen, RULES, Alpha(1, 5_000, 5_000))
     settle(store, EVALUATION, verdict, 1, "gate")
 
     assert (verdict.decision, verdict.pairs, verdict.missing) == (decision, 20, missing)
@@ -127,7 +129,7 @@ def test_a_run_with_another_memory_under_the_same_name_is_refused() -> None:
     store.append([Append(f"run/{planned.spec.spec_id}", events, "runner")])
     views = ReplayedViews(store, store.head())
     with pytest.raises(ForeignRun, match="its memory is aaaa"):
-        arm(FROZEN, EVALUATION, "challenger", NEW, views.find(RUNS), views.find(REWARDS))
+        arm(FROZEN, EVALUATION, "challenger", NEW, views.find(RUNS), views.find(REWARDS), RULES)
 
 
 def test_a_run_of_another_benchmark_is_refused() -> None:
@@ -138,4 +140,4 @@ def test_a_run_of_another_benchmark_is_refused() -> None:
     store.append([Append(f"run/{planned.spec.spec_id}", events, "runner")])
     views = ReplayedViews(store, store.head())
     with pytest.raises(ForeignRun, match="its benchmark is bench-2, expected bench"):
-        arm(FROZEN, EVALUATION, "champion", OLD, views.find(RUNS), views.find(REWARDS))
+        arm(FROZEN, EVALUATION, "champion", OLD, views.find(RUNS), views.find(REWARDS), RULES)

@@ -11,15 +11,17 @@ from api.decide import Course
 from api.house import House
 from api.loop import Controller
 from api.sites import Placed
-from eventlog.events import SeedsRule, SweepPlanned
+from eventlog.events import Rules, SeedsRule, SweepPlanned
 from projections.rewrites import REWRITES
 from tests.golden.make import Quiet
+from tests.recomputing import every_verdict_recomputes
 
 COURSE = Course(
     seeds_per_round=6,
     visible_seeds=(9_000,),
     sealed_seeds=tuple(range(10_000, 10_012)),
     max_rounds=6,
+    rules=Rules(test="bootstrap", min_pairs=1),
     max_parallel=4,
     rule=SeedsRule(),
 )
@@ -31,6 +33,7 @@ def test_the_fast_loop_cures_the_helpdesks_moved_inbox(empty_house: House) -> No
         admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
         said = Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
     assert said == "eval-1 was decided: promote"
+    assert every_verdict_recomputes(house) == 1
     sweeps = [recorded.event for recorded in house.store.read(types=["SweepPlanned"])]
     played = {each.template_id for event in sweeps if isinstance(event, SweepPlanned) for each in event.templates}
     assert played == {"helpdesk.triage_inbox"}

@@ -14,21 +14,20 @@ from agents.envs.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import local_site
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
-from agents.executors.policy import PolicyExecutor
-from agents.models.scripted import Scripted
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.state_keys import independent, session
 from api.decide import Course
-from api.errors import SessionOfPolicy
+from api.errors import SessionNotKept
 from api.house import House
-from api.playing import play_jobs, play_one
+from api.playing import give_up, play_jobs, play_one
 from api.sweeping import first_facts
-from eventlog.events import RunMissing, SeedsRule
+from eventlog.events import RunMissing, RunStarted, SeedsRule
 from eventlog.store import Append
+from projections.runs import PLANLESS
 from tests.golden.make import Quiet
-from tests.integration.test_rollouts import jobs
+from tests.integration.test_rollouts import FIX, jobs
 from tests.unit.test_agent_samples import BOOK
 
 ALEX = session("alex")
@@ -94,13 +93,37 @@ def test_a_session_begins_fresh_under_another_sweeps_name(empty_house: House, cl
     assert len(kept(empty_house)) == 2
 
 
-def test_a_policy_plays_no_session(empty_house: House, client: EnvClient) -> None:
-    executor = PolicyExecutor(Scripted([]))
-    with pytest.raises(SessionOfPolicy, match="'alex'"):
+@dataclass(frozen=True)
+class Named:
+    """An executor of this name, which takes no step."""
+
+    name: str
+    offers_logprobs: bool = False
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        return Execution((), "halted")
+
+
+@pytest.mark.parametrize("name", sorted(PLANLESS))
+def test_who_walks_no_plan_plays_no_session(empty_house: House, client: EnvClient, name: str) -> None:
+    executor = Named(name)
+    with pytest.raises(SessionNotKept, match=f"'alex'.*{name}"):
         play_jobs(empty_house, client, "sweep", [*jobs([3])[:1], of_alex(0)], Course(), Quiet(), executor)
-    with pytest.raises(SessionOfPolicy, match="'alex'"):
+    with pytest.raises(SessionNotKept, match=f"'alex'.*{name}"):
         play_one(empty_house, replace(means(client), executor=executor), of_alex(0), ALEX)
     assert empty_house.store.counts() == {}
+
+
+@pytest.mark.parametrize("name", sorted({PLAN.name, *PLANLESS}))
+def test_who_walks_no_plan_carries_nothing_of_memory(empty_house: House, client: EnvClient, name: str) -> None:
+    (job,) = jobs([0])[:1]
+    job = replace(job, pieces=(FIX,))
+    play_one(empty_house, replace(means(client), executor=Named(name)), job, independent(job.run))
+    give_up(empty_house, other := replace(jobs([1])[0], pieces=(FIX,)), Named(name), "it is not waited for")
+    for each in (job, other):
+        (start,) = empty_house.store.read(stream=f"run/{each.run}", types=["RunStarted"])
+        assert isinstance(start.event, RunStarted)
+        assert [applied.piece for applied in start.event.applied] == ([] if name in PLANLESS else [FIX.piece])
 
 
 @dataclass(frozen=True)

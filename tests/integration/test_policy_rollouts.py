@@ -43,12 +43,21 @@ from api.playing import play_jobs
 from api.settings import Settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
-from eventlog.events import FollowLink, ModelCalled, RunFinished, SeedsRule, SftQuery, StepTaken
+from eventlog.events import (
+    DpoQuery,
+    FollowLink,
+    GrpoQuery,
+    ModelCalled,
+    RunFinished,
+    SeedsRule,
+    SftQuery,
+    StepTaken,
+)
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, EventStore
 from projections.rewards import REWARDS
 from tests.golden.make import Quiet
-from tests.model_server import LOGPROB, Asked, ModelServer, model_server
+from tests.model_server import LOGPROB, Asked, ModelServer, chat_completion, model_server
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
 
 PHONE = template("marketplace.phone_reveal", next(t.instruction for t in TASKS if t.task_id.endswith("phone_reveal")))
@@ -351,6 +360,68 @@ def test_a_house_plays_a_policy_by_its_name_and_memory_has_no_part_in_it(
     assert len(get_messages(empty_house.blobs, call.messages)) == 2 * len(
         [event for event in found if event.type == "StepTaken"]
     )
+
+
+SERVED: dict[str, Any] = {"tokenizer": "a" * 64, "chat_template": "b" * 64, "processed_logprobs": True}
+
+
+def growing(asked: Asked) -> JSONResponse:
+    """A policy whose tokens are characters, each message closed by token 1. Seeds that 5 divides give up."""
+    messages = asked.body["messages"]
+    said = rule(asked) if asked.body["seed"] % 5 or len(messages) < 7 else "no action"
+    answer = chat_completion(asked.body, said)
+    answer["prompt_token_ids"] = [token for m in messages for token in (*map(ord, _text(m)), 1)]
+    (choice,) = answer["choices"]
+    choice["token_ids"] += [1]
+    choice["logprobs"]["content"].append({"token": "<end>", "logprob": LOGPROB, "bytes": None, "top_logprobs": []})
+    return JSONResponse(answer)
+
+
+def test_what_a_policy_drew_becomes_rows_of_tokens_with_what_it_saw_masked(
+    client: EnvClient, host: ModelServer
+) -> None:
+    host.answer = growing
+    store, blobs = a_store(), MemoryBlobs()
+    with model(host, **SERVED) as asked:
+        means = Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked))
+        for job in jobs([CANONICAL_SEED], siblings=4, temperature_micro=700_000):
+            rollout(job, store, blobs, means)
+    built = datasets.build(store, blobs, views(store), GrpoQuery(reward="shaped"))
+    assert (built.refused, built.groups) == ((), 1)
+    asked_last = {str(row["run"]): row for row in built.rows.to_dicts()}
+    assert len(asked_last) == built.height == 4
+    for run, row in asked_last.items():
+        own = calls(store, run)
+        assert row["calls"] == len(own)
+        said = [json.loads(blobs.get(call.completion).body)["samples"][0]["text"] for call in own]
+        drawn = [token for token, mask in zip(row["completion_ids"], row["mask"], strict=True) if mask]
+        assert "".join(map(chr, drawn)) == "".join(f"{text}\x01" for text in said)
+        whole = "".join(map(chr, (*row["prompt_ids"], *row["completion_ids"])))
+        texts = [turn["content"] for turn in (*row["prompt"], *row["completion"])]
+        assert whole == "".join(f"{text}\x01" for text in texts)
+        seen = [value for value, mask in zip(row["logprobs"], row["mask"], strict=True) if not mask]
+        assert set(row["logprobs"]) <= {LOGPROB, 0.0}
+        assert set(seen) <= {0.0}
+        assert (row["temperature"], row["tokenizer"]) == (0.7, "a" * 64)
+    assert abs(sum(row["advantage"] for row in asked_last.values())) < 1e-8
+    assert datasets.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0)).height == 4
+    assert datasets.build(store, blobs, views(store), DpoQuery(reward="shaped", margin=1)).height > 0
+
+
+def test_an_endpoint_that_does_not_say_what_it_serves_gives_no_rows(client: EnvClient, host: ModelServer) -> None:
+    host.answer = growing
+    store, blobs = a_store(), MemoryBlobs()
+    for settings, reason in ((SERVED | {"processed_logprobs": False}, "raw_logprobs"), ({}, "no_tokenizer")):
+        with model(host, **settings) as asked:
+            means = Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked))
+            todo = [
+                replace(job, spec=job.spec.model_copy(update={"group_id": reason, "spec_id": f"{reason}{number}"}))
+                for number, job in enumerate(jobs([CANONICAL_SEED], siblings=4, temperature_micro=700_000))
+            ]
+            for job in todo:
+                rollout(job, store, blobs, means)
+        built = datasets.build(store, blobs, views(store), GrpoQuery(reward="shaped", group=reason))
+        assert [(item.reason, item.runs) for item in built.refused] == [(reason, 4)]
 
 
 def test_steps_are_not_checked_unless_that_is_asked_for(empty_house: House, client: EnvClient) -> None:

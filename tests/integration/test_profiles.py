@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 from sqlalchemy import Engine
 
-from agents.envs.pages import Session
 from agents.envs.profiles import EMPTY, Kept, Profile, cookies_in
+from agents.envs.session import Session
 from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.profiles import Keeper, MemoryKeeper, Place, TableKeeper, held
 from agents.rollouts.state_keys import State, session

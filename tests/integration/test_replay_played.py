@@ -15,7 +15,7 @@ from api.loop import Controller
 from api.replaying import replayed
 from api.whatif.compose import if_reward, if_rule
 from api.whatif.definitions import reward_in_force, rule_in_force
-from eventlog.events import PromotionRule, SeedsRule
+from eventlog.events import PromotionRule, Rules, SeedsRule
 from projections.difference import difference
 from projections.runs import RUNS
 from tests.admitted import admitted
@@ -29,6 +29,7 @@ COURSE = Course(
     max_rounds=6,
     max_parallel=4,
     rule=SeedsRule(),
+    rules=Rules(test="bootstrap", min_pairs=1),
 )
 
 

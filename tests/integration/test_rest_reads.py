@@ -137,8 +137,11 @@ def test_benchmarks_verdicts_and_costs(client: TestClient, house: House) -> None
         champion=BASE,
         challenger=BASE,
         rules=Rules.seeds(),
+        challenge=1,
+        alpha=5_000,
+        suite=(),
     )
-    append(house.store, "evaluation/e1", opened)
+    append(house.store, "benchmark/b", opened)
     assert client.get("/v1/costs").json() == {"book": None, "spent": 0, "runs": 0, "unknown": 0}
     prices = PriceBookSet(
         version=1, per_action=5, per_second=1, per_thousand_input_tokens=0, per_thousand_output_tokens=0

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from api.app import create_app
+from api.benchmarks import without_plans
 from api.house import House
 from api.tokens import issue
 from eventlog.blobs import Blob, BlobStore
@@ -169,7 +170,15 @@ def frozen(template_: Template, *seeds: int) -> BenchmarkFrozen:
     """A benchmark of one template at these seeds."""
     tasks = tuple(BenchmarkTask(template=template_.template_id, env_seed=seed, is_sealed=True) for seed in seeds)
     return BenchmarkFrozen(
-        benchmark="b", environment=ENVIRONMENT, templates=(template_,), tasks=tasks, repeats=1, digest=NO_DIGEST
+        benchmark="b",
+        environment=ENVIRONMENT,
+        templates=without_plans([template_]),
+        tasks=tasks,
+        repeats=1,
+        alpha=50_000,
+        challengers=10,
+        successor_of=None,
+        digest=NO_DIGEST,
     )
 
 

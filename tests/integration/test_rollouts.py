@@ -24,8 +24,8 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
 from agents.rollouts.dispatch import Call, Dispatch, Outcome
-from agents.rollouts.play import Job, Means, Played, play, started
-from agents.rollouts.record import TRIES, abandon, rollout, stopwatch
+from agents.rollouts.play import TRIES, Job, Means, Played, play, started
+from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
@@ -181,10 +181,11 @@ def test_a_treated_run_that_fails_proposes_nothing(room: Room) -> None:
     assert (played.proposals, room.events("RewriteProposed")) == ((), [])
 
 
-def test_a_run_of_an_arm_never_proposes(room: Room) -> None:
+def test_a_run_of_an_arm_never_proposes_whatever_its_job_says(room: Room) -> None:
     place = ArmRun(evaluation="eval-1", benchmark="marketplace-1", arm="champion", repeat=0, is_sealed=True)
     for job in jobs([DRIFTED_SEED, SEALED_SEED]):
-        played = room.play(replace(job, arm=place, learns=False))
+        assert job.learns
+        played = room.play(replace(job, arm=place))
         assert isinstance(played.events[-1], RewardGraded)
         assert not played.events[-1].passed
     assert room.events("RewriteProposed") == []

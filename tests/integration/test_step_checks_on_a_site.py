@@ -10,8 +10,9 @@ import pytest
 from agents.envs.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.mutations import fetch_mutations, grade_run
-from agents.envs.pages import Page, Session
+from agents.envs.pages import Page
 from agents.envs.provider import Site, local_site
+from agents.envs.session import Session
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.learning.step_checks import Checked, ModelVerifier, OracleVerifier, Seen, StepVerifier, check, verifier_for
 from agents.models.scripted import Scripted

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import httpx2
 
-from agents.envs.pages import Session
+from agents.envs.session import Session
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, rewrite_id
 from agents.rollouts.trials import Tryable

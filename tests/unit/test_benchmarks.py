@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.chaos.intentions import Journal, call, is_pending, settled
 from benchmarks.made import CYCLE, EVENTS_A_CYCLE, EVENTS_A_RUN, appends_of_run, batches, encoded_of_run
-from benchmarks.report import at_least, at_most, percentile, report
+from benchmarks.report import at_least, at_most, between, percentile, report
 from eventlog.codec import encode_append
 from eventlog.store import Committed, Position, Repeated
 
@@ -45,6 +45,21 @@ def test_floors_and_ceilings_are_missed_on_their_own_sides(capsys: pytest.Captur
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["missed"] == ["rate", "lag"]
     assert found["targets"]["lag"] == {"at_most": 2}
+
+
+def test_a_figure_with_an_interval_is_missed_only_where_all_of_it_lies_beyond(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spans = {"size": (0.04, 0.06), "power": (0.7, 0.79), "cover": (0.91, 0.94), "wide": (0.98, 0.99)}
+    figures = {key: sum(span) / 2 for key, span in spans.items()}
+    band = between(0.93, 0.97)
+    report("x", figures, {"size": at_most(0.05), "power": 0.8, "cover": band, "wide": band}, intervals=spans)
+    out = capsys.readouterr().out
+    found = json.loads(out.splitlines()[-1])
+    assert found["missed"] == ["power", "wide"]
+    assert found["targets"]["cover"] == {"at_least": 0.93, "at_most": 0.97}
+    assert found["intervals"]["size"] == [0.04, 0.06]
+    assert "0.05 (0.04 to 0.06)" in out
 
 
 def test_a_page_keeps_its_words_and_gets_new_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

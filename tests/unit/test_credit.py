@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from agents.learning.credit import Outcomes, credits_of
 from eventlog.events import Applied, PairedRule, PieceTried, PromotionRule, RewriteLost, RewriteWon, Spec
@@ -175,6 +176,16 @@ def test_a_trial_with_a_missing_run_is_none_but_a_sibling_beyond_the_controls_ma
 def test_a_trial_with_a_contaminated_run_is_none(run: str) -> None:
     assert paired(TREATED, "PPPPP", contaminated=frozenset({run})) == []
     assert len(paired(TREATED, "PPPPP", contaminated=frozenset({"s1__g3"}))) == 1
+
+
+@pytest.mark.parametrize("run", ["s1__g0", "s1__g2", "s1__g4"])
+def test_a_trial_with_an_evaluations_run_is_none(run: str) -> None:
+    applied = {each.spec_id: RunState(run=each.spec_id) for each in TREATED} | {
+        "s1__g4": RunState(run="s1__g4", applied=("rw-a",))
+    }
+    assert len(paired(TREATED, "PPPPP", applied)) == 1
+    assert paired(TREATED, "PPPPP", applied | {run: replace(applied[run], evaluation="eval-1")}) == []
+    assert paired(WITHHELD, "PPPPP", CARRIED | {run: replace(CARRIED[run], evaluation="eval-1")}) == []
 
 
 def test_too_few_siblings_are_no_trial() -> None:

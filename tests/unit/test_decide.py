@@ -9,7 +9,19 @@ from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rewards import graded
 from agents.rollouts.play import PLAN
-from api.decide import Course, Next, benchmark_name, champion, decide, ended, known, prices, unended
+from api.benchmarks import without_plans
+from api.decide import (
+    Course,
+    Next,
+    benchmark_name,
+    champion,
+    decide,
+    ended,
+    known,
+    present_benchmark,
+    prices,
+    unended,
+)
 from api.errors import FactMissing
 from api.sweeping import rounds_of, siblings_for_trials
 from eventlog.events import (
@@ -27,9 +39,10 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
+from gate.alpha import Alpha
 from gate.benchmark import freeze
 from gate.judge import judge
-from gate.promote import open_evaluation
+from gate.promote import freeze_into, open_evaluation
 from projections.rewrites import REWRITES
 from tests.unit.test_agent_samples import (
     BOOK,
@@ -49,13 +62,14 @@ from tests.unit.test_gate_samples import an_arm
 
 SITE = "marketplace"
 WON = (True,) * 3
-FROZEN = freeze(benchmark_name(SITE), SITE, [template()], [9_000], range(10_000, 10_008), 1)
+FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
+COURSE = Course(rules=Rules.seeds())
 
 
 def a_log() -> MemoryStore:
     store = a_store()
     point(store, EMPTY)
-    add(store, f"benchmark/{FROZEN.benchmark}", FROZEN)
+    freeze_into(store, FROZEN, "controller")
     return store
 
 
@@ -91,14 +105,16 @@ def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> Non
 
 def open_one(store: MemoryStore, name: str, challenger: Artifact, benchmark: str = FROZEN.benchmark) -> None:
     present = champion(views(store)).pointed()
-    frozen = FROZEN.model_copy(update={"benchmark": benchmark})
-    open_evaluation(store, name, frozen, present, challenger, Rules(), "controller")
+    frozen = FROZEN.model_copy(update={"benchmark": benchmark, "environment": benchmark.removesuffix("-1")})
+    freeze_into(store, frozen, "controller")
+    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller")
 
 
 def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold") -> None:
     scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
     first = an_arm(FROZEN, "champion", [0] * 8, pinned=champion(views(store)).pointed())
-    verdict = judge(first, an_arm(FROZEN, "challenger", scores[decision], pinned=challenger), FROZEN, Rules())
+    second = an_arm(FROZEN, "challenger", scores[decision], pinned=challenger)
+    verdict = judge(first, second, FROZEN, COURSE.rules, Alpha(1, 5_000, 5_000))
     assert verdict.decision == decision
     add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
 
@@ -116,7 +132,7 @@ def decided(
         views(store),
         sweeps,
         rounds=rounds,
-        course=course or Course(),
+        course=course or COURSE,
         site=SITE,
         last=last,
         executor=executor,
@@ -234,6 +250,30 @@ def test_a_challenger_that_was_judged_is_not_judged_again(decision: str) -> None
     assert decided(store).what == "plan_sweep"
 
 
+def test_a_benchmark_that_has_judged_all_it_may_is_renewed_before_the_next_challenger() -> None:
+    store, challenger = promoted()
+    for number in range(1, 11):
+        assert decided(store).what == "open_evaluation"
+        open_one(store, f"eval-{number}", challenger)
+        settle(store, f"eval-{number}", challenger, "void")
+    found = decided(store)
+    assert (found.what, found.why) == (
+        "renew_benchmark",
+        "marketplace-1 is exhausted: it has judged all its challengers",
+    )
+    fresh = FROZEN.model_copy(update={"benchmark": "marketplace-2", "successor_of": FROZEN.benchmark})
+    freeze_into(store, fresh, "controller")
+    assert present_benchmark(views(store), SITE) == fresh
+    assert decided(store).what == "open_evaluation"
+
+
+def test_a_benchmark_on_which_the_rules_can_only_void_is_renewed() -> None:
+    store, _ = promoted()
+    found = decided(store, course=Course())
+    assert found.what == "renew_benchmark"
+    assert found.why == "marketplace-1 is too small: 8 sealed instances, and the rules ask for 40"
+
+
 def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> None:
     store, challenger = promoted()
     open_one(store, "eval-1", challenger)
@@ -317,7 +357,7 @@ def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
     point(store, artifact)
     sweep = plan(store, "s1")
     play(store, sweep.specs, True, False)
-    course = Course(max_rounds=2)
+    course = Course(max_rounds=2, rules=Rules.seeds())
     assert decided(store, sweep, rounds=1, course=course).what == "plan_sweep"
     found = decided(store, sweep, rounds=2, course=course)
     assert (found.what, found.why) == ("stop", "2 rounds brought nothing that the gate has not judged")
@@ -328,9 +368,9 @@ def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
 def test_what_is_next_is_the_same_whenever_it_is_asked() -> None:
     store, challenger = promoted()
     seen = views(store)
-    before = decide(seen, (), rounds=0, course=Course(), site=SITE)
+    before = decide(seen, (), rounds=0, course=COURSE, site=SITE)
     open_one(store, "eval-1", challenger)
-    assert decide(seen, (), rounds=0, course=Course(), site=SITE) == before
+    assert decide(seen, (), rounds=0, course=COURSE, site=SITE) == before
 
 
 def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:

@@ -9,8 +9,8 @@ import pytest
 from lxml import html
 from starlette.testclient import TestClient
 
-from agents.envs.pages import Session
 from agents.envs.provider import known_sites
+from agents.envs.session import Session
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from eventlog.events import Rules
 from gate.arms import Arm, Place, arm, pairs
 from gate.errors import ForeignRun, ScoreOutOfRange, TwoResults
 from projections.rewards import RewardState
@@ -17,7 +18,7 @@ RUN = "champion-t1-0-0"
 
 
 def gathered(runs: dict[str, RunState], rewards: dict[str, RewardState]) -> Arm:
-    return arm(FROZEN, EVALUATION, "champion", artifact(), runs, rewards)
+    return arm(FROZEN, EVALUATION, "champion", artifact(), runs, rewards, Rules())
 
 
 def whole() -> tuple[dict[str, RunState], dict[str, RewardState]]:
@@ -94,7 +95,7 @@ def test_a_score_out_of_range_is_refused(score: int) -> None:
         ({"environment": "site"}, "environment"),
         ({"template": "t9"}, "place"),
         ({"env_seed": 77}, "place"),
-        ({"repeat": 2}, "place"),
+        ({"repeat": 14}, "place"),
         ({"repeat": None}, "place"),
         ({"is_sealed": False}, "sealed flag"),
         ({"artifact": "base@5"}, "artifact"),
@@ -116,7 +117,7 @@ def test_a_repeat_that_is_missing_in_one_arm_drops_out_of_both() -> None:
     frozen = benchmark(sealed=3, repeats=2)
     champion = an_arm(frozen, "champion", [1, 2, 3, 4, None, 6])
     challenger = an_arm(frozen, "challenger", [10, None, 30, 40, 50, None])
-    compared = pairs(champion, challenger, frozen)
+    compared = pairs(champion, challenger, frozen, frozen.tasks)
     assert [(pair.env_seed, pair.deltas) for pair in compared.instances] == [(0, (9,)), (1, (27, 36))]
     assert (compared.planned, compared.missing) == (6, 3)
 
@@ -129,10 +130,10 @@ def test_a_pair_whose_runs_began_from_different_states_is_missing_in_both_arms()
     runs, rewards = runs | others, rewards | more
     runs = {key: replace(run, fingerprint=f"start of {run.env_seed}") for key, run in runs.items()}
     runs["challenger-t1-1-0"] = replace(runs["challenger-t1-1-0"], fingerprint="start of 7")
-    champion = arm(frozen, EVALUATION, "champion", artifact(), runs, rewards)
-    challenger = arm(frozen, EVALUATION, "challenger", artifact(9), runs, rewards)
+    champion = arm(frozen, EVALUATION, "champion", artifact(), runs, rewards, Rules())
+    challenger = arm(frozen, EVALUATION, "challenger", artifact(9), runs, rewards, Rules())
     assert champion.missing == challenger.missing == {("t1", 1, 0)}
-    compared = pairs(champion, challenger, frozen)
+    compared = pairs(champion, challenger, frozen, frozen.tasks)
     assert ([pair.env_seed for pair in compared.instances], compared.missing) == ([0, 2], 1)
 
 
@@ -144,7 +145,45 @@ def test_of_several_repeats_only_the_one_that_began_elsewhere_drops_out() -> Non
     runs, rewards = {key: replace(run, fingerprint="a") for key, run in (runs | others).items()}, rewards | more
     runs["champion-t1-0-1"] = replace(runs["champion-t1-0-1"], fingerprint="b")
     elsewhere = replace(runs["champion-t1-0-1"], run="x", evaluation="other", fingerprint="b")
-    champion = arm(frozen, EVALUATION, "champion", artifact(), {**runs, "x": elsewhere, "y": elsewhere}, rewards)
+    champion = arm(
+        frozen, EVALUATION, "champion", artifact(), {**runs, "x": elsewhere, "y": elsewhere}, rewards, Rules()
+    )
     assert champion.missing == {("t1", 0, 1)}
-    challenger = arm(frozen, EVALUATION, "challenger", artifact(9), runs, rewards)
-    assert (challenger.missing, pairs(champion, challenger, frozen).missing) == (frozenset(), 1)
+    challenger = arm(frozen, EVALUATION, "challenger", artifact(9), runs, rewards, Rules())
+    assert (challenger.missing, pairs(champion, challenger, frozen, frozen.tasks).missing) == (frozenset(), 1)
+
+
+def test_confirming_repeats_are_kept_apart_and_are_missed_by_nobody() -> None:
+    fresh: list[Place] = [("t1", 0, 2), ("t1", 0, 13)]
+    runs, rewards = played(FROZEN, "champion", artifact(), dict.fromkeys([*PLACES, *fresh], 1_000_000))
+    found = gathered(runs, rewards)
+    assert (sorted(found.confirming), sorted(found.sealed)) == (fresh, PLACES[:4])
+    assert found.missing == frozenset()
+
+
+def test_only_sealed_instances_are_confirmed_and_the_bootstrap_confirms_none() -> None:
+    visible: Place = ("t1", 1000, 2)
+    runs, rewards = played(FROZEN, "champion", artifact(), {visible: 0})
+    with pytest.raises(ForeignRun, match="its place is"):
+        gathered(runs, rewards)
+    runs, rewards = played(FROZEN, "champion", artifact(), {("t1", 0, 2): 0})
+    with pytest.raises(ForeignRun, match="its place is"):
+        arm(FROZEN, EVALUATION, "champion", artifact(), runs, rewards, Rules.seeds())
+
+
+def test_contaminated_runs_are_named_where_they_are_sealed() -> None:
+    runs, rewards = whole()
+    starts = {"champion-t1-1-0": "b", "champion-t1-1000-0": "b"}
+    runs = {key: replace(run, fingerprint=starts.get(key, "a")) for key, run in runs.items()}
+    others, _ = played(FROZEN, "challenger", artifact(9), dict.fromkeys(PLACES, 0))
+    runs |= {key: replace(run, fingerprint="a") for key, run in others.items()}
+    found = gathered(runs, rewards)
+    assert found.contaminated == ("champion-t1-1-0",)
+    assert found.missing == {("t1", 1, 0), ("t1", 1000, 0)}
+
+
+def test_who_lacks_what_is_counted() -> None:
+    frozen = benchmark(sealed=4, repeats=1)
+    champion = an_arm(frozen, "champion", [1, None, None, 4])
+    compared = pairs(champion, an_arm(frozen, "challenger", [None, 2, None, 4]), frozen, frozen.tasks)
+    assert (compared.champion_missing, compared.challenger_missing, compared.missing) == (1, 1, 3)

@@ -4,9 +4,26 @@ import pytest
 
 from eventlog.chain import digest
 from eventlog.errors import FlywheelError
-from gate.benchmark import freeze, specs
-from gate.errors import DuplicateTask, EmptyBenchmark, SeedBothWays, TooFewRepeats
-from tests.unit.test_gate_samples import benchmark, template
+from eventlog.events import BenchmarkTemplate, Rules
+from gate.benchmark import blocks, confirming_specs, freeze, refuse_unfit, specs
+from gate.errors import (
+    AlphaTooSmall,
+    DuplicateTask,
+    EmptyBenchmark,
+    NotFresh,
+    SeedBothWays,
+    TooFewRepeats,
+    UnknownTask,
+    Unseedable,
+)
+from projections.environments import EnvironmentState, Probe
+from tests.unit.test_gate_samples import benchmark
+
+
+def template(name: str, task: str | None = None) -> BenchmarkTemplate:
+    return BenchmarkTemplate(
+        template_id=name, cluster="c", oracle_task_id=task or f"oracle-{name}", instruction="do it", max_steps=40
+    )
 
 
 def test_tasks_are_templates_by_seeds_in_an_order_of_their_own() -> None:
@@ -23,7 +40,7 @@ def test_tasks_are_templates_by_seeds_in_an_order_of_their_own() -> None:
 
 def test_the_digest_is_of_the_content_and_of_nothing_else() -> None:
     frozen = freeze("b", "shop", [template("t1"), template("t2")], [7], [42, 3], 2)
-    payload = frozen.model_dump(mode="json", include={"environment", "templates", "tasks", "repeats"})
+    payload = frozen.model_dump(mode="json", exclude={"type", "benchmark", "successor_of", "digest"})
     assert frozen.digest == digest(payload).hex()
     assert frozen.digest == freeze("other", "shop", [template("t2"), template("t1")], [7], [3, 42], 2).digest
 
@@ -67,6 +84,86 @@ def test_what_cannot_be_frozen_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         freeze("b", "shop", [template(name) for name in templates], visible, sealed, repeats)
+
+
+def test_what_is_spent_is_part_of_the_digest_and_the_name_of_a_predecessor_is_not() -> None:
+    same = ("shop", [template("t1")], [7], [3], 2)
+    plain = freeze("b", *same)
+    assert (plain.alpha, plain.challengers) == (50_000, 10)
+    assert freeze("b", *same, successor_of="a").digest == plain.digest
+    assert len({plain.digest, freeze("b", *same, alpha=40_000).digest, freeze("b", *same, challengers=9).digest}) == 3
+
+
+@pytest.mark.parametrize(("alpha", "challengers"), [(9, 10), (50_000, 0)])
+def test_alpha_that_leaves_nothing_for_a_challenger_is_refused(alpha: int, challengers: int) -> None:
+    with pytest.raises(AlphaTooSmall, match=f"{alpha} millionths of alpha for {challengers} challengers"):
+        freeze("b", "shop", [template("t1")], [7], [3], 1, alpha=alpha, challengers=challengers)
+
+
+def test_two_templates_of_one_oracle_task_are_one_instance_twice() -> None:
+    with pytest.raises(DuplicateTask, match="oracle task 'same'"):
+        freeze("b", "shop", [template("t1", "same"), template("t2", "same")], [7], [3], 1)
+
+
+FROZEN = freeze("b", "shop", [template("t1")], [7], [3], 1)
+
+
+def an_environment(seeding: str | None = "passed", tasks: tuple[str, ...] = ("oracle-t1",)) -> EnvironmentState:
+    probes = () if seeding is None else (Probe(name="two_seeds", outcome=seeding, detail=""),)
+    return EnvironmentState(environment="shop", tasks=tasks, probes=probes)
+
+
+def test_a_benchmark_that_can_be_judged_by_is_not_refused() -> None:
+    elsewhere = {("site", "oracle-t1", 3), ("shop", "oracle-t2", 3), ("shop", "oracle-t1", 4)}
+    refuse_unfit(FROZEN, an_environment(), elsewhere, elsewhere)
+
+
+def test_a_task_that_the_environment_does_not_grade_is_refused() -> None:
+    with pytest.raises(UnknownTask, match=r"'oracle-t1'.* expected oracle-t2"):
+        refuse_unfit(FROZEN, an_environment(tasks=("oracle-t2",)), (), ())
+
+
+@pytest.mark.parametrize("seeding", ["skipped", "failed", None])
+def test_an_environment_whose_seeds_were_not_seen_to_work_is_refused(seeding: str | None) -> None:
+    with pytest.raises(Unseedable, match=f"came out as {seeding or 'not asked'}"):
+        refuse_unfit(FROZEN, an_environment(seeding), (), ())
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_an_instance_that_was_seen_or_is_anothers_is_named_sealed_or_visible(seed: int) -> None:
+    known = {("shop", "oracle-t1", seed)}
+    with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance was played by a run"):
+        refuse_unfit(FROZEN, an_environment(), known, ())
+    with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance belongs to another one"):
+        refuse_unfit(FROZEN, an_environment(), (), known)
+
+
+def test_confirming_runs_are_fresh_repeats_of_the_instances_asked_for_and_the_arms_alternate() -> None:
+    frozen = benchmark(sealed=3, repeats=2, visible=1, templates=("t1", "t2"))
+    asked = [("t2", 1), ("t1", 1000)]  # the last one is visible
+    planned = confirming_specs(frozen, "ev1", asked, Rules(confirm_repeats=3))
+    assert [(item.spec.template, item.spec.env_seed) for item in planned] == [("t2", 1)] * 6
+    assert [item.arm.repeat for item in planned] == [2, 2, 3, 3, 4, 4]
+    assert [item.arm.arm for item in planned] == ["champion", "challenger"] * 3
+    assert not {item.spec.spec_id for item in planned} & {item.spec.spec_id for item in specs(frozen, "ev1")}
+
+
+def test_blocks_hold_every_run_once_in_the_order_that_is_looked_at_with_the_visible_ones_first() -> None:
+    frozen = benchmark(sealed=3, repeats=2, visible=1, templates=("t1", "t2"))
+    ordered = [task for task in reversed(frozen.tasks) if task.is_sealed]
+    cut = blocks(frozen, "ev1", ordered, 4)
+    assert len(cut) == 2
+    assert sorted(item.spec.spec_id for part in cut for item in part) == sorted(
+        item.spec.spec_id for item in specs(frozen, "ev1")
+    )
+    sealed = [
+        (item.spec.template, item.spec.env_seed)
+        for part in cut
+        for item in part
+        if item.arm.is_sealed and item.arm.repeat == 0 and item.arm.arm == "champion"
+    ]
+    assert sealed == [(task.template, task.env_seed) for task in ordered]
+    assert {item.arm.is_sealed for item in cut[1]} == {True}
 
 
 def test_specs_fill_every_place_once_and_the_arms_alternate() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -20,11 +21,15 @@ from eventlog.events import (
     VerdictReached,
 )
 from eventlog.memory import MemoryStore
-from eventlog.store import Append, EventStore, Position
+from eventlog.store import Append, EventStore, Outcome, Position
+from gate.alpha import Alpha
 from gate.errors import (
     AlreadyOpened,
     AlreadySettled,
+    BenchmarkExhausted,
+    BenchmarkExists,
     ChampionMoved,
+    NotFrozen,
     NothingBefore,
     NotOpened,
     OtherChampion,
@@ -32,7 +37,8 @@ from gate.errors import (
     ReasonMissing,
 )
 from gate.judge import judge
-from gate.promote import Pointed, back, open_evaluation, point, settle
+from gate.promote import Pointed, back, freeze_into, open_evaluation, point, settle
+from projections.alpha import ALPHA, AlphaState
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.rewrites import REWRITES
 from projections.verdicts import VERDICTS
@@ -75,12 +81,14 @@ def a_verdict(decision: str = "promote", old: Artifact = OLD, new: Artifact = NE
     scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
     first = an_arm(FROZEN, "champion", [HALF] * 8, pinned=old)
     second = an_arm(FROZEN, "challenger", scores[decision], pinned=new)
-    verdict = judge(first, second, FROZEN, Rules.seeds())
+    verdict = judge(first, second, FROZEN, Rules.seeds(), Alpha(1, 5_000, 5_000))
     assert verdict.decision == decision
     return verdict
 
 
 def opened(store: EventStore, evaluation: str = EVALUATION, old: Artifact = OLD, new: Artifact = NEW) -> Position:
+    """Freeze the benchmark, where that was not done, and open an evaluation on it."""
+    freeze_into(store, FROZEN, "gate")
     return open_evaluation(store, evaluation, FROZEN, old, new, Rules.seeds(), "gate")
 
 
@@ -108,20 +116,77 @@ def lose(store: EventStore, rewrite: str) -> Position:
 
 def test_an_evaluation_is_opened_once() -> None:
     store = a_store(OLD)
-    assert opened(store) == opened(store) == 2
+    assert opened(store) == opened(store) == 3
     state = views(store).get(VERDICTS, EVALUATION)
     assert state is not None
     assert (state.artifacts(), state.benchmark_digest) == ((OLD, NEW), FROZEN.digest)
-    assert next(store.read(after=Position(1))).stream == "evaluation/ev1"
+    assert next(store.read(after=Position(2))).stream == "benchmark/bench"
     with pytest.raises(AlreadyOpened, match="ev1"):
         opened(store, new=artifact(12))
+    assert (ledger(store).challenges, ledger(store).spent) == (1, 5_000)
+
+
+def ledger(store: EventStore) -> AlphaState:
+    state = views(store).get(ALPHA, FROZEN.benchmark)
+    assert state is not None
+    return state
+
+
+def test_every_opening_spends_the_next_share_until_the_benchmark_is_exhausted() -> None:
+    store = a_store(OLD)
+    for number in range(10):
+        opened(store, f"ev{number}")
+    assert [(each.challenge, each.alpha) for each in ledger(store).spendings] == [(n, 5_000) for n in range(1, 11)]
+    assert ledger(store).spent == FROZEN.alpha
+    head = store.head()
+    with pytest.raises(BenchmarkExhausted, match="has judged 10 challengers"):
+        opened(store, "ev10")
+    assert opened(store, "ev9") == head == store.head()
+
+
+def test_a_benchmark_that_is_not_in_the_log_is_not_played() -> None:
+    store = a_store(OLD)
+    with pytest.raises(NotFrozen, match="No benchmark bench was frozen"):
+        open_evaluation(store, EVALUATION, FROZEN, OLD, NEW, Rules.seeds(), "gate")
+    freeze_into(store, FROZEN, "gate")
+    with pytest.raises(BenchmarkExists, match="bench was frozen before"):
+        freeze_into(store, benchmark(sealed=9), "gate")
+    with pytest.raises(NotFrozen):
+        open_evaluation(store, EVALUATION, benchmark(sealed=9), OLD, NEW, Rules.seeds(), "gate")
+    assert store.head() == 2
+
+
+def test_who_opens_at_the_same_time_takes_the_next_share_and_a_name_goes_once() -> None:
+    """The second reads the stream before the first has appended to it."""
+    store = a_store(OLD)
+    freeze_into(store, FROZEN, "gate")
+    racing = Overtaken(store, lambda: opened(store, "ev1"))
+    open_evaluation(racing, "ev2", FROZEN, OLD, NEW, Rules.seeds(), "gate")
+    assert [(each.evaluation, each.challenge) for each in ledger(store).spendings] == [("ev1", 1), ("ev2", 2)]
+    racing = Overtaken(store, lambda: opened(store, "ev3"))
+    with pytest.raises(AlreadyOpened, match="ev3"):
+        open_evaluation(racing, "ev3", FROZEN, OLD, artifact(12), Rules.seeds(), "gate")
+    assert ledger(store).challenges == 3
+
+
+class Overtaken(MemoryStore):
+    """A store in whose log somebody appends before the first append does."""
+
+    def __init__(self, store: MemoryStore, meanwhile: Callable[[], object]) -> None:
+        self.__dict__ = store.__dict__
+        self.meanwhile = [meanwhile]
+
+    def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return super().append(requests)
 
 
 def test_a_promotion_appends_verdict_and_champion_together() -> None:
     store = a_store(OLD)
     opened(store)
     settled = settle(store, EVALUATION, a_verdict(), 1, "gate")
-    assert (settled.decision, settled.first, settled.last) == ("promote", 3, 4)
+    assert (settled.decision, settled.first, settled.last) == ("promote", 4, 5)
     reached, pointed = champion_events(store)[1:]
     assert reached == VerdictReached(evaluation=EVALUATION, verdict=a_verdict())
     assert isinstance(pointed, ChampionPointed)
@@ -135,7 +200,7 @@ def test_anything_else_leaves_the_champion(decision: str) -> None:
     store = a_store(OLD)
     opened(store)
     settled = settle(store, EVALUATION, a_verdict(decision), 1, "gate")
-    assert (settled.decision, settled.first, settled.last) == (decision, 3, 3)
+    assert (settled.decision, settled.first, settled.last) == (decision, 4, 4)
     assert champion(store) == OLD
     state = views(store).get(VERDICTS, EVALUATION)
     assert state is not None
@@ -172,19 +237,19 @@ def test_settling_again_changes_nothing(expect: int) -> None:
     opened(store)
     first = settle(store, EVALUATION, a_verdict(), 1, "gate")
     assert settle(store, EVALUATION, a_verdict(), expect, "gate") == first
-    assert store.head() == 4
-    with pytest.raises(AlreadySettled, match="position 3"):
+    assert store.head() == 5
+    with pytest.raises(AlreadySettled, match="position 4"):
         settle(store, EVALUATION, a_verdict("hold"), 3, "gate")
 
 
 def test_a_verdict_belongs_to_an_opened_evaluation() -> None:
     store = a_store(OLD)
-    with pytest.raises(NotOpened, match="evaluation/ev1"):
+    with pytest.raises(NotOpened, match="ev1 was never opened"):
         settle(store, EVALUATION, a_verdict(), 1, "gate")
     opened(store, new=artifact(12))
     with pytest.raises(OtherEvaluation, match="its challenger is base@9, expected base@12"):
         settle(store, EVALUATION, a_verdict(), 1, "gate")
-    assert store.head() == 2
+    assert store.head() == 3
 
 
 def test_the_first_champion_may_come_from_the_gate() -> None:

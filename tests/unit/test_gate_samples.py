@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eventlog.events import ArmName, Artifact, BenchmarkFrozen, Memory, Template
+from eventlog.chain import digest
+from eventlog.events import ArmName, Artifact, BenchmarkFrozen, BenchmarkTask, BenchmarkTemplate, Memory, Template
+from gate.alpha import Alpha
 from gate.arms import Arm, Place, Result
-from gate.benchmark import freeze
 from projections.rewards import RewardState
 from projections.runs import RunState
 
 ZERO = "0" * 64
 EVALUATION = "ev1"
 HALF = 500_000
+UNSPENT = Alpha(0, 0, 0)
+"""Of an evaluation that was opened before the ledger."""
 
 
 def template(name: str = "t1") -> Template:
@@ -27,8 +30,28 @@ def artifact(upto: int = 0, weights: str = "base", without: tuple[str, ...] = ()
 
 def benchmark(sealed: int, repeats: int = 1, visible: int = 0, templates: Sequence[str] = ("t1",)) -> BenchmarkFrozen:
     """Sealed seeds from 0, visible seeds from 1000."""
-    seeds = range(1000, 1000 + visible), range(sealed)
-    return freeze("bench", "shop", [template(name) for name in templates], *seeds, repeats)
+    kinds = [
+        BenchmarkTemplate(template_id=name, cluster="c", oracle_task_id=f"oracle-{name}", instruction="", max_steps=40)
+        for name in templates
+    ]
+    seeds = [*range(sealed), *range(1000, 1000 + visible)]
+    tasks = [
+        BenchmarkTask(template=name, env_seed=seed, is_sealed=seed < 1000)
+        for name in sorted(templates)
+        for seed in seeds
+    ]
+    content = {"tasks": [task.model_dump(mode="json") for task in tasks], "repeats": repeats}
+    return BenchmarkFrozen(
+        benchmark="bench",
+        environment="shop",
+        templates=tuple(kinds),
+        tasks=tuple(tasks),
+        repeats=repeats,
+        alpha=50_000,
+        challengers=10,
+        successor_of=None,
+        digest=digest(content).hex(),
+    )
 
 
 def sealed_places(frozen: BenchmarkFrozen) -> list[Place]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats as reference  # type: ignore[import-untyped]
 
 from gate.errors import NoSamples
-from gate.stats import MICRO, averaged, bootstrap, wilson
+from gate.stats import MICRO, averaged, bootstrap
 
 DELTAS = st.lists(
     st.lists(st.integers(-MICRO, MICRO), min_size=1, max_size=4),
@@ -70,32 +70,6 @@ def test_the_interval_agrees_with_scipy() -> None:
     ).confidence_interval
     assert ours.low == pytest.approx(theirs.low, abs=10_000)
     assert ours.high == pytest.approx(theirs.high, abs=10_000)
-
-
-@given(st.integers(0, 400).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
-def test_wilson_lies_around_the_share_and_inside_nought_and_one(counts: tuple[int, int]) -> None:
-    passed, runs = counts
-    interval = wilson(passed, runs)
-    assert 0 <= interval.low <= interval.high <= MICRO
-    if runs:
-        assert interval.low * runs <= passed * MICRO <= interval.high * runs
-
-
-@given(st.integers(1, 100_000).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
-def test_wilson_agrees_with_scipy(counts: tuple[int, int]) -> None:
-    passed, runs = counts
-    interval = wilson(passed, runs)
-    theirs = reference.binomtest(passed, runs).proportion_ci(method="wilson")
-    assert -0.01 <= theirs.low * MICRO - interval.low <= 1.01
-    assert -0.01 <= interval.high - theirs.high * MICRO <= 1.01
-
-
-def test_wilson_at_its_ends() -> None:
-    assert (wilson(0, 0).low, wilson(0, 0).high) == (0, MICRO)
-    assert wilson(0, 10).low == 0
-    assert wilson(10, 10).high == MICRO
-    with pytest.raises(ValueError, match="11 of 10"):
-        wilson(11, 10)
 
 
 def test_a_verdict_is_a_matter_of_milliseconds() -> None:

@@ -20,6 +20,7 @@ class Only:
 
     admin_url = "http://only.test"
     page_headers: Mapping[str, str] = {"x": "y"}
+    has_record = True
 
     def __init__(self, *, fails: str = "") -> None:
         self.fails = fails

@@ -14,7 +14,7 @@ PHONE_FILTERS = {"mk": "sea-ray", "slr": "prv", "rg": "florida", "ord": "asc"}
 
 
 def first(stock: Catalogue, filters: dict[str, str]) -> Boat:
-    return find(stock, read_query(filters)).boats[0]
+    return find(stock, read_query(filters)).rows[0]
 
 
 def test_every_seed_gives_each_task_one_right_boat_that_needs_every_filter() -> None:
@@ -77,11 +77,11 @@ def test_what_cannot_be_read_is_named(fields: dict[str, str]) -> None:
 def test_filters_order_and_pages() -> None:
     stock = catalogue(3)
     everything = find(stock, read_query({}))
-    assert (everything.total, everything.pages, everything.boats) == (600, 30, stock.boats[:20])
+    assert (everything.total, everything.pages, everything.rows) == (600, 30, stock.boats[:20])
     assert find(stock, read_query({"pg": "99"})).page == 30
-    assert find(stock, read_query({"pg": "2"})).boats == stock.boats[20:40]
-    dear = find(stock, read_query({"ord": "desc", "lmin": "30"})).boats
+    assert find(stock, read_query({"pg": "2"})).rows == stock.boats[20:40]
+    dear = find(stock, read_query({"ord": "desc", "lmin": "30"})).rows
     assert all(boat.length_ft >= 30 for boat in dear)
     assert [boat.price for boat in dear] == sorted((boat.price for boat in dear), reverse=True)
     nothing = find(stock, read_query({"pmax": "1"}))
-    assert (nothing.total, nothing.pages, nothing.boats) == (0, 1, ())
+    assert (nothing.total, nothing.pages, nothing.rows) == (0, 1, ())

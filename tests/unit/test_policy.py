@@ -272,6 +272,9 @@ class Window:
     def text(self) -> str | None:
         return "what the page says"
 
+    def view(self) -> str | None:
+        return self.text()
+
     def screenshot(self) -> bytes | None:
         return self._pictures[len(self.steps) % len(self._pictures)]
 

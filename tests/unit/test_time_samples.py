@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from eventlog.blobs import Blob, BlobStore
+from eventlog.blobs import Blob, Inventory
 from eventlog.blobs.envelope import from_plain, opened
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.keys import NoKeys
@@ -62,9 +62,9 @@ def golden_kept() -> dict[str, Blob]:
 GOLDEN_STORE = cast("EventStore", GoldenStore())
 
 
-def golden_blobs(*, erased: str | None = None, added: Mapping[str, Blob] | None = None) -> BlobStore:
+def golden_blobs(*, erased: str | None = None, added: Mapping[str, Blob] | None = None) -> Inventory:
     gone = frozenset() if erased is None else frozenset({erased})
-    return cast("BlobStore", KeptBlobs({**golden_kept(), **(added or {})}, gone))
+    return cast("Inventory", KeptBlobs({**golden_kept(), **(added or {})}, gone))
 
 
 def views_of(store: EventStore) -> ViewsAt:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from eventlog.events import RewardName
 from projections.groups import GroupState, Sibling
-from projections.variance import GroupClass, classify_group, usable_groups
+from projections.variance import GroupClass, classes, classify_group
 from tests.unit.test_agent_samples import a_store, add, views
 from tests.unit.test_folds_runs import reset
 from tests.unit.test_folds_samples import changed, graded, started
@@ -29,7 +30,7 @@ def group(*siblings: Sibling) -> GroupState:
 
 
 def classed(*siblings: Sibling) -> GroupClass:
-    return classify_group(group(*siblings), "score")
+    return classify_group(group(*siblings), "shaped")
 
 
 WORTHS = st.none() | st.integers(-MICRO, 4 * MICRO)
@@ -41,6 +42,7 @@ SIBLINGS = st.lists(
         value=WORTHS,
         shaped=WORTHS,
         candidate=st.sampled_from([None, None, "rw"]),
+        withheld=st.sampled_from([None, None, None, "rw"]),
         missing=st.booleans(),
         fingerprint=st.sampled_from([None, "a", "a", "b"]),
     ),
@@ -53,7 +55,7 @@ def test_mixed_outcomes_make_a_group_usable() -> None:
         n=2,
         n_pass=1,
         distinct_outcomes=2,
-        reward_std_micro=500_000,
+        reward_std_micro=0,
         shaped_std_micro=0,
         grpo_usable=True,
         reason="mixed outcomes",
@@ -77,6 +79,12 @@ def test_equal_outcomes_are_usable_from_a_spread_of_a_twentieth_on(
     assert (found.grpo_usable, found.reason) == (usable, reason)
 
 
+@pytest.mark.parametrize(("reward", "usable"), [("value", True), ("score", False), ("shaped", False)])
+def test_the_spread_that_decides_is_that_of_the_reward_that_was_named(reward: RewardName, usable: bool) -> None:
+    found = classify_group(group(sibling(value=0), sibling(value=200_000)), reward)
+    assert (found.grpo_usable, found.reward_std_micro) == (usable, 100_000 if usable else 0)
+
+
 def test_a_group_that_all_passed_says_so_and_one_without_grades_too() -> None:
     passed = classed(*(sibling(passed=True, score=MICRO) for _ in range(3)))
     assert passed.reason == "degenerate: all pass (3/3) and shaped std 0 < 0.05"
@@ -84,9 +92,11 @@ def test_a_group_that_all_passed_says_so_and_one_without_grades_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"candidate": "rw"}, {"missing": True}, {"passed": None}, {"fingerprint": "b"}], ids=str
+    "changes",
+    [{"candidate": "rw"}, {"withheld": "rw"}, {"missing": True}, {"passed": None}, {"fingerprint": "b"}],
+    ids=str,
 )
-def test_who_is_treated_missing_ungraded_or_contaminated_is_left_out(changes: dict[str, Any]) -> None:
+def test_who_is_treated_withheld_missing_ungraded_or_contaminated_is_left_out(changes: dict[str, Any]) -> None:
     odd = sibling(**{"passed": True, "score": MICRO, "shaped": 2 * MICRO, **changes})
     found = classed(sibling(), sibling(), odd)
     assert (found.n, found.n_pass, found.grpo_usable) == (2, 0, False)
@@ -105,7 +115,7 @@ def test_a_spread_is_the_population_deviation_rounded_down_whatever_the_order(si
         kept = [
             getattr(each, name)
             for each in state.siblings
-            if each.candidate is None
+            if each.is_plain
             and not each.missing
             and each.passed is not None
             and each.run not in state.contaminated
@@ -114,7 +124,7 @@ def test_a_spread_is_the_population_deviation_rounded_down_whatever_the_order(si
         exact = statistics.pvariance(map(int, kept)) if kept else 0
         assert found.reward_std_micro**2 <= exact < (found.reward_std_micro + 1) ** 2
         assert classify_group(group(*reversed(siblings)), name) == found
-        assert found.grpo_usable == (found.distinct_outcomes > 1 or found.shaped_std_micro >= 50_000)
+        assert found.grpo_usable == (found.distinct_outcomes > 1 or found.reward_std_micro >= 50_000)
         assert 0 <= found.n_pass <= found.n <= len(siblings)
 
 
@@ -124,7 +134,7 @@ def test_what_every_sibling_earns_more_changes_no_spread(siblings: list[Sibling]
     assert classify_group(group(*moved), "shaped") == classify_group(group(*siblings), "shaped")
 
 
-def test_the_usable_groups_of_a_sweep_are_read_from_views() -> None:
+def test_the_groups_of_a_sweep_are_read_from_views_without_those_of_an_evaluation() -> None:
     store = a_store()
     for name, outcomes in (("s1__a", (True, False)), ("s1__b", (False, False)), ("s2__a", (True, False))):
         for index, passed in enumerate(outcomes):
@@ -135,4 +145,8 @@ def test_the_usable_groups_of_a_sweep_are_read_from_views() -> None:
     for index, passed in enumerate((True, False)):
         run = f"s1__e__r{index}"
         add(store, f"run/{run}", changed(started(run, "s1__e", index), "arm", arm), graded(run, "s1__e", passed=passed))
-    assert {name: found.n_pass for name, found in usable_groups(views(store), "s1").items()} == {"s1__a": 1}
+    found = classes(views(store), "s1")
+    assert {name: (each.n_pass, each.grpo_usable) for name, each in found.items()} == {
+        "s1__a": (1, True),
+        "s1__b": (0, False),
+    }

@@ -80,6 +80,11 @@ class ForeignClient:
         self._wire.close()
         self._pages.close()
 
+    @property
+    def has_record(self) -> bool:
+        """Whether its dialect says where the site tells what was changed."""
+        return self.dialect.paths.mutations is not None
+
     def health(self) -> Health:
         """Ask whether the site serves; its tasks are those of the dialect, else those that it names."""
         facts = self._ask("GET", self.dialect.paths.health, "health")

@@ -35,6 +35,7 @@ class MiniWob:
         self.task: Task = task_named(task)
         self.admin_url: str = tabs.origin
         self.page_headers: Mapping[str, str] = {}
+        self.has_record = True
         self._tabs = tabs
         self._minted: set[str] = set()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -145,11 +145,11 @@ class Tabs:
             accept_downloads=False,
             service_workers="block",
         )
-        try:
-            return await _begun(context, url, seed)
-        except BaseException:
-            await context.close()
-            raise
+        async with AsyncExitStack() as unless_begun:
+            unless_begun.push_async_callback(context.close)
+            page = await _begun(context, url, seed)
+            unless_begun.pop_all()
+        return page
 
     async def _chromium(self) -> Browser:
         async with self._starting:

@@ -16,8 +16,8 @@ from ..connect import connect
 from ..contract import TaskText
 from ..environment import Environment
 from ..foreign.dialect import Dialect
-from ..pages import Session
 from ..provider import Site, known_sites, local_site
+from ..session import Session
 from ..sites.helpdesk.solve import solve as solve_helpdesk
 from ..sites.marketplace.solve import solve as solve_marketplace
 from .probes import SEEDS

@@ -12,7 +12,8 @@ from typing import Final
 from ..contract import Graded, Instance, TaskText
 from ..environment import Environment
 from ..errors import EnvironmentFailure
-from ..pages import Absent, Session
+from ..pages import Absent
+from ..session import Session
 from .walking import walk
 
 CONTROL: Final = "control"

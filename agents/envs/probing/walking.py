@@ -6,7 +6,8 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ..pages import Absent, Page, Session
+from ..pages import Absent, Page
+from ..session import Session
 
 WORDS: Final = (
     "",

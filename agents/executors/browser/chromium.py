@@ -9,13 +9,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ...envs.browsers import usable
-from ...envs.pages import rooted
+from ...envs.session import rooted
 from .errors import BrowserNotStarted
 
 if TYPE_CHECKING:
@@ -56,11 +56,10 @@ class Chromium:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        try:
+        with ExitStack() as unless_started:
+            unless_started.callback(self._end)
             self.call(self._started())
-        except BaseException:
-            self._end()
-            raise
+            unless_started.pop_all()
         return self
 
     def __exit__(

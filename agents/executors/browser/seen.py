@@ -1,7 +1,7 @@
 """What a window shows, as the document that rules for labels and texts are written for. Reading changes nothing.
 
-The document is copied into an inert one. What is not shown is left out of the copy, and each element of it carries its
-place among the live ones, so that what the rules find can be acted on.
+The document is copied into an inert one, with what its controls hold now. What is not shown is left out of the copy,
+and each element of it carries its place among the live ones, so that what the rules find can be acted on.
 """
 
 from __future__ import annotations
@@ -30,9 +30,20 @@ _READ: Final = (
     return style.display === 'none' ||
       (style.visibility !== 'visible' && element.matches('a, button, input, label, select, textarea'));
   };
-  live.forEach((element, place) => copies[place].setAttribute('"""
+  const hold = (element, copy) => {
+    if (element.localName === 'option') copy.toggleAttribute('selected', element.selected);
+    else if (element.localName === 'textarea') copy.textContent = element.value;
+    else if (element.localName !== 'input') return;
+    else if (['checkbox', 'radio'].includes(element.type)) copy.toggleAttribute('checked', element.checked);
+    else if (!['button', 'file', 'hidden', 'image', 'reset', 'submit'].includes(element.type))
+      copy.setAttribute('value', element.value);
+  };
+  live.forEach((element, place) => {
+    copies[place].setAttribute('"""
     + _PLACE
-    + """', place));
+    + """', place);
+    hold(element, copies[place]);
+  });
   live.map(isHidden).forEach((hidden, place) => hidden && copies[place].remove());
   return {live, html: root.outerHTML, type: document.contentType, address: document.URL};
 }"""

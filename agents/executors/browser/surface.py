@@ -34,6 +34,10 @@ class BrowserSurface:
         """See Surface."""
         return self._asked("reading", self._visit.text())
 
+    def view(self) -> str | None:
+        """See Surface."""
+        return self._asked("reading", self._visit.view())
+
     def screenshot(self) -> bytes | None:
         """See Surface."""
         return self._asked("drawing", self._visit.screenshot())

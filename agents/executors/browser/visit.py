@@ -18,8 +18,10 @@ from playwright.async_api import TimeoutError as TooSlow
 
 from eventlog.events import Step
 
+from ...envs.compact import compact
 from ...envs.errors import EnvironmentDown
-from ...envs.pages import Absent, address_of, is_inside, leads_out
+from ...envs.pages import Absent
+from ...envs.session import address_of, is_inside, leads_out
 from ...envs.wire import UNAVAILABLE
 from ..executor import outcome_of
 from ..surface import Acted, lacking
@@ -96,6 +98,10 @@ class Visit:
     async def text(self) -> str | None:
         """See Surface."""
         return (await self._read()).page.text() if await self._is_somewhere() else None
+
+    async def view(self) -> str | None:
+        """See Surface."""
+        return compact((await self._read()).page) if await self._is_somewhere() else None
 
     async def screenshot(self) -> bytes | None:
         """See Surface."""

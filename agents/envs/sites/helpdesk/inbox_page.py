@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..markup import Html, tag
+from ..paging import Query, Results, counted, turning
 from .instance import Desk
 from .layout import Addresses, choice, complaint, page, picked
 from .mailbox import Ticket
-from .search import ORDERS, PLAN_CODES, STATUS_CODES, TOPIC_CODES, Query, Results
+from .search import ORDERS, PLAN_CODES, STATUS_CODES, TOPIC_CODES
 from .stock import PRIORITIES, TEAMS
 
 TEAM_CODES = {f"m{place}": team for place, team in enumerate(TEAMS, 1)}
@@ -19,14 +20,13 @@ def inbox_page(
     addresses: Addresses,
     desk: Desk,
     query: Query,
-    results: Results,
+    results: Results[Ticket],
     *,
     assigned: int | None,
     errors: Sequence[str] = (),
 ) -> str:
     """The search form as it was filled in, one page of tickets, the form that assigns them; `assigned` says it was."""
     told = [] if assigned is None else [tag("p", {"role": "status"}, f"Assigned: {assigned}.")]
-    found = "1 ticket" if results.total == 1 else f"{results.total} tickets"
     return page(
         addresses,
         "Inbox",
@@ -34,9 +34,9 @@ def inbox_page(
         *told,
         *(complaint(words) for words in (*query.errors, *errors)),
         _search(addresses, query),
-        tag("p", {"role": "status"}, f"{found} found, page {results.page} of {results.pages}"),
+        tag("p", {"role": "status"}, counted(results, "ticket")),
         _shown(addresses, desk, results),
-        _turning(addresses, query, results),
+        turning(addresses.of("inbox"), query, results),
     )
 
 
@@ -80,13 +80,13 @@ def _search(addresses: Addresses, query: Query) -> Html:
     )
 
 
-def _shown(addresses: Addresses, desk: Desk, results: Results) -> Html:
-    if not results.tickets:
+def _shown(addresses: Addresses, desk: Desk, results: Results[Ticket]) -> Html:
+    if not results.rows:
         return tag("p", None, "No ticket looks like that.")
     return tag(
         "form",
         {"class": "card", "method": "post", "action": addresses.of("assign"), "autocomplete": "off"},
-        ticket_list(addresses, desk, results.tickets, label="Tickets"),
+        ticket_list(addresses, desk, results.rows, label="Tickets"),
         tag(
             "div",
             {"class": "fields"},
@@ -95,16 +95,6 @@ def _shown(addresses: Addresses, desk: Desk, results: Results) -> Html:
         ),
         tag("button", {"type": "submit"}, "Assign checked tickets"),
     )
-
-
-def _turning(addresses: Addresses, query: Query, results: Results) -> Html:
-    inbox = addresses.of("inbox")
-    links: list[Html] = []
-    if results.page > 1:
-        links.append(tag("a", {"rel": "prev", "href": query.address(inbox, results.page - 1)}, "Previous"))
-    if results.page < results.pages:
-        links.append(tag("a", {"rel": "next", "href": query.address(inbox, results.page + 1)}, "Next"))
-    return tag("nav", {"class": "pages", "aria-label": "Pages"}, *links)
 
 
 def _or_any(codes: Mapping[str, str]) -> Mapping[str, str]:

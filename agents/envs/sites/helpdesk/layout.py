@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ..addresses import InstanceAddresses
 from ..markup import Html, document, tag
 from .drift import Family, Place
 from .mailbox import Ticket
@@ -39,20 +40,10 @@ footer { font-size: .9rem; }
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
-    """The addresses of one instance's pages; every link, form and redirect is made here and stays inside its prefix."""
+class Addresses(InstanceAddresses):
+    """The addresses of one instance of Lanternpost."""
 
-    prefix: str
     family: Family
-
-    @property
-    def home(self) -> str:
-        """The first page."""
-        return f"{self.prefix}/"
-
-    def text(self, name: str) -> str:
-        """A page that never drifts, such as `rules`."""
-        return f"{self.prefix}/{name}"
 
     def of(self, place: Place, ticket: Ticket | None = None) -> str:
         """The inbox, a ticket's page, or where a form goes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ..addresses import InstanceAddresses
 from ..markup import Html, document, tag
 from .catalog import Boat
 from .drift import Family, Place
@@ -42,25 +43,15 @@ footer { font-size: .9rem; }
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
-    """The addresses of one instance's pages; every link, form and redirect is made here and stays inside its prefix."""
+class Addresses(InstanceAddresses):
+    """The addresses of one instance of Harbourline."""
 
-    prefix: str
     family: Family
-
-    @property
-    def home(self) -> str:
-        """The first page."""
-        return f"{self.prefix}/"
 
     @property
     def search(self) -> str:
         """The boats page."""
         return self.prefix + self.family.path("search")
-
-    def text(self, name: str) -> str:
-        """A page of text, such as `advice`; these never drift."""
-        return f"{self.prefix}/{name}"
 
     def offered(self, kind: str, boat: Boat, *parts: str) -> str:
         """What a dealer offers with a boat, such as `papers`; these never drift."""

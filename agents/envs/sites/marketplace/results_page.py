@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..markup import Html, tag
+from ..paging import Results, counted, turning
 from .catalog import Boat
 from .layout import Addresses, page
-from .search import MAKE_CODES, ORDERS, SELLER_CODES, SELLER_WORDS, STATE_CODES, Query, Results
+from .search import MAKE_CODES, ORDERS, SELLER_CODES, SELLER_WORDS, STATE_CODES, BoatQuery
 
 
-def results_page(addresses: Addresses, query: Query, results: Results) -> str:
+def results_page(addresses: Addresses, query: BoatQuery, results: Results[Boat]) -> str:
     """The search form as it was filled in, the number of boats, one page of them, and the way to the others."""
     return page(
         addresses,
         "Boats for sale",
         tag("h1", None, "Boats for sale"),
         _form(addresses, query),
-        tag("p", {"role": "status"}, _count(results)),
-        result_list(addresses, results.boats, label="Results"),
-        _turning(addresses, query, results),
+        tag("p", {"role": "status"}, counted(results, "boat")),
+        result_list(addresses, results.rows, label="Results"),
+        turning(addresses.search, query, results),
     )
 
 
@@ -39,12 +40,7 @@ def _result(addresses: Addresses, boat: Boat) -> Html:
     return tag("a", {"href": addresses.of("detail", boat)}, tag("strong", None, boat.title), " · " + " · ".join(facts))
 
 
-def _count(results: Results) -> str:
-    boats = "1 boat" if results.total == 1 else f"{results.total} boats"
-    return f"{boats} found, page {results.page} of {results.pages}"
-
-
-def _form(addresses: Addresses, query: Query) -> Html:
+def _form(addresses: Addresses, query: BoatQuery) -> Html:
     fields = query.fields
     makes, states = {"": "Any", **MAKE_CODES}, {"": "Any", **STATE_CODES}
     sellers = {"": "Any", **{key: SELLER_WORDS[seller] for key, seller in SELLER_CODES.items()}}
@@ -83,12 +79,3 @@ def _entry(identity: str, name: str, label: str, value: str) -> Html:
         tag("label", {"for": identity}, label),
         tag("input", {"id": identity, "name": name, "type": "text", "inputmode": "numeric", "value": value}),
     )
-
-
-def _turning(addresses: Addresses, query: Query, results: Results) -> Html:
-    links: list[Html] = []
-    if results.page > 1:
-        links.append(tag("a", {"rel": "prev", "href": query.address(addresses.search, results.page - 1)}, "Previous"))
-    if results.page < results.pages:
-        links.append(tag("a", {"rel": "next", "href": query.address(addresses.search, results.page + 1)}, "Next"))
-    return tag("nav", {"class": "pages", "aria-label": "Pages"}, *links)

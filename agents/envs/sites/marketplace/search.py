@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
-from urllib.parse import urlencode
 
+from ..paging import PAGE, Query, Results, cut
 from .catalog import Boat, Catalogue
 from .stock import MAKES, STATES
 from .tasks import Seller
@@ -29,40 +29,22 @@ ORDERS: Final = {"new": "Newest first", "asc": "Price: low to high", "desc": "Pr
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A search: the raw fields (which the form shows again), what they mean, and what was wrong with them."""
+class BoatQuery(Query):
+    """A search, and what its fields mean."""
 
-    fields: Mapping[str, str]
     make: str | None
     state: str | None
     seller: Seller | None
     max_price: int | None
     min_length: int | None
     order: str
-    page: int
-    errors: tuple[str, ...]
-
-    def address(self, path: str, page: int) -> str:
-        """The same search, another page of it."""
-        kept = {name: value for name, value in self.fields.items() if value and name != "pg"}
-        return f"{path}?{urlencode({**kept, 'pg': str(page)})}"
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
-    """One page of the boats that a query leaves."""
-
-    boats: tuple[Boat, ...]
-    total: int
-    page: int
-    pages: int
-
-
-def read_query(parameters: Mapping[str, str]) -> Query:
+def read_query(parameters: Mapping[str, str]) -> BoatQuery:
     """Read a search from the address; a field that cannot be read is named in `errors`."""
-    fields = {name: parameters.get(name, "").strip() for name in ("mk", "rg", "slr", "pmax", "lmin", "ord", "pg")}
+    fields = {name: parameters.get(name, "").strip() for name in ("mk", "rg", "slr", "pmax", "lmin", "ord", PAGE)}
     errors: list[str] = []
-    return Query(
+    return BoatQuery(
         fields=fields,
         make=_known(MAKE_CODES, fields["mk"], "make", errors),
         state=_known(STATE_CODES, fields["rg"], "state", errors),
@@ -70,22 +52,20 @@ def read_query(parameters: Mapping[str, str]) -> Query:
         max_price=_whole(fields["pmax"], "Maximum price", errors),
         min_length=_whole(fields["lmin"], "Minimum length", errors),
         order=fields["ord"] if fields["ord"] in ORDERS else "new",
-        page=_whole(fields["pg"], "The page", errors) or 1,
+        page=_whole(fields[PAGE], "The page", errors) or 1,
         errors=tuple(errors),
     )
 
 
-def find(catalogue: Catalogue, query: Query) -> Results:
+def find(catalogue: Catalogue, query: BoatQuery) -> Results[Boat]:
     """Filter, sort and cut out one page; a page beyond the last is the last."""
     boats = [boat for boat in catalogue.boats if _passes(boat, query)]
     if query.order != "new":
         boats.sort(key=lambda boat: boat.price, reverse=query.order == "desc")
-    pages = max(1, -(-len(boats) // PAGE_SIZE))
-    page = min(query.page, pages)
-    return Results(tuple(boats[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), len(boats), page, pages)
+    return cut(boats, query.page, PAGE_SIZE)
 
 
-def _passes(boat: Boat, query: Query) -> bool:
+def _passes(boat: Boat, query: BoatQuery) -> bool:
     return (
         query.make in (None, boat.make)
         and query.state in (None, boat.state)

@@ -1,0 +1,44 @@
+"""Policies side by side, one for each weights: a run is played by the model that serves the weights it is pinned to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eventlog.events import Artifact
+
+from ..envs.contract import Instance
+from . import policy
+from .errors import NotServed
+from .executor import Assignment, Execution, Executor, Watch, unwatched
+from .policy import PolicyExecutor
+
+
+@dataclass(frozen=True, slots=True)
+class ByWeights:
+    """The executor of checkpoints: `policies` by the weights that their model serves, `base` or a digest."""
+
+    policies: Mapping[str, PolicyExecutor]
+    name: str = policy.NAME
+
+    @property
+    def offers_logprobs(self) -> bool:
+        """See Executor."""
+        return all(each.offers_logprobs for each in self.policies.values())
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor. Raises NotServed."""
+        return self.serving(assignment.weights).execute(assignment, instance, watch)
+
+    def serving(self, weights: str) -> PolicyExecutor:
+        """The policy of these weights. Raises NotServed."""
+        if weights not in self.policies:
+            raise NotServed(actual=weights, expected=", ".join(sorted(self.policies)) or "none")
+        return self.policies[weights]
+
+
+def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:
+    """Raise NotServed where no model serves the weights of one of these artifacts, before anything is played."""
+    if isinstance(executor, ByWeights):
+        for artifact in artifacts:
+            executor.serving(artifact.weights)

@@ -1,0 +1,81 @@
+"""The plans that both arms of an evaluation start from: made once when it is opened, read from there ever after.
+
+They are kept as suites, the shape in which runners of micro-plans take them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from eventlog.blobs import Blob, BlobStore
+from eventlog.chain import canonical
+from eventlog.events import BenchmarkTemplate, SweepPlanned, TaskPlan, Template
+from eventlog.store import EventStore, Position
+
+from ..models.model import Model
+from ..plans import Plan
+from ..suites import build_micro_suite, plan_of
+from .decompose import decomposed
+from .errors import UnknownTemplate
+from .facts import JSON_TYPE
+from .tasks import PLANS
+
+
+def suite_of(
+    templates: Sequence[BenchmarkTemplate], environment: str, store: EventStore, blobs: BlobStore, model: Model | None
+) -> tuple[TaskPlan, ...]:
+    """A plan for each template: the one we ship, else what the model makes of its instruction; put as blobs.
+
+    Raises UnknownTemplate where there is neither, and what `decomposed` does.
+    """
+    suites = [
+        Blob(JSON_TYPE, canonical(build_micro_suite(_plan(template, store, blobs, model), environment)))
+        for template in templates
+    ]
+    blobs.put(suites)
+    named = zip(templates, suites, strict=True)
+    return tuple(TaskPlan(template=template.template_id, plan=suite.digest) for template, suite in named)
+
+
+def _plan(template: BenchmarkTemplate, store: EventStore, blobs: BlobStore, model: Model | None) -> Plan:
+    shipped = PLANS.get(template.oracle_task_id)
+    if shipped is not None:
+        return shipped
+    if model is None:
+        expected = f"{', '.join(sorted(PLANS))}, or a model in FLYWHEEL_MODEL that makes one of its instruction"
+        raise UnknownTemplate(actual=template.oracle_task_id, expected=expected)
+    return decomposed(unplanned(template), model, store, blobs).plan_steps
+
+
+def planned_templates(
+    templates: Sequence[BenchmarkTemplate],
+    suite: Sequence[TaskPlan],
+    store: EventStore,
+    blobs: BlobStore,
+    opened: Position,
+) -> Mapping[str, Template]:
+    """Every template of a benchmark with its plan in the suite of an evaluation that was opened at a position.
+
+    Evaluations had no suite before, and their plans were those of the sweeps: there it is the newest such plan of the
+    log. A template that has none is left out. Raises BlobMissing, BlobErased.
+    """
+    plans = {item.template: plan_of(json.loads(blobs.get(item.plan).body)) for item in suite}
+    if not suite:
+        plans = _swept(store, opened)
+    return {
+        template.template_id: Template(**template.model_dump(), plan_steps=plans[template.template_id])
+        for template in templates
+        if template.template_id in plans
+    }
+
+
+def unplanned(template: BenchmarkTemplate) -> Template:
+    """A template for executors that follow no plan: its instruction is all there is."""
+    return Template(**template.model_dump(), plan_text=template.instruction)
+
+
+def _swept(store: EventStore, upto: Position) -> dict[str, Plan]:
+    sweeps = (item.event for item in store.read(types=["SweepPlanned"], upto=upto))
+    found = [sweep.templates for sweep in sweeps if isinstance(sweep, SweepPlanned)]
+    return {each.template_id: each.plan_steps for templates in found for each in templates if each.plan_steps}

@@ -1,0 +1,90 @@
+"""What `flywheel dataset build` and `slice` ask for: options that make a query."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from eventlog.events import Query, query_of
+
+_MICRO = 1_000_000
+
+
+class Kind(StrEnum):
+    """What rows are for."""
+
+    SFT = "sft"
+    DPO = "dpo"
+    GRPO = "grpo"
+
+
+class Runs(StrEnum):
+    """Whose runs."""
+
+    PLAN = "plan"
+    POLICY = "policy"
+
+
+class Reward(StrEnum):
+    """Which reward of a run."""
+
+    SCORE = "score"
+    VALUE = "value"
+    SHAPED = "shaped"
+
+
+KindOf = Annotated[Kind, typer.Argument(help="What the rows are for.")]
+MinScore = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="sft: runs at or above this score [1.0].")]
+BestOfGroup = Annotated[bool | None, typer.Option("--best-of-group", help="sft: only the best run of each group.")]
+RunsOf = Annotated[Runs | None, typer.Option(help="sft: whose runs [plan].")]
+RewardOf = Annotated[
+    Reward | None,
+    typer.Option(help="Which reward: the score, R (value) or the shaped return [dpo score, grpo shaped]."),
+]
+MinReward = Annotated[float | None, typer.Option(help="sft: at or above so much of --reward.")]
+Margin = Annotated[float | None, typer.Option(min=0.000001, max=10.0, help="dpo: chosen over rejected [0.05].")]
+MaxPairs = Annotated[int | None, typer.Option(min=1, max=10_000, help="dpo: pairs of a group at most [4].")]
+Ddof = Annotated[int | None, typer.Option(min=0, max=1, help="grpo: std over n (0) or n - 1 (1) [1].")]
+Eps = Annotated[str | None, typer.Option(help="grpo: added to std [0.0001].")]
+Environment = Annotated[str | None, typer.Option(help="Only runs on this site.")]
+Sweep = Annotated[str | None, typer.Option(help="Only runs of this sweep.")]
+
+_OF_KIND = {
+    Kind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward"},
+    Kind.DPO: {"reward", "margin", "max_pairs"},
+    Kind.GRPO: {"reward", "ddof", "eps"},
+}
+_ANY = {"environment", "sweep", "group"}
+
+
+def asked_for(kind: Kind, **options: Any) -> Query:
+    """The query that options ask for; None was not given. Raises BadParameter for one that the kind does not have."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given.keys() - _OF_KIND[kind] - _ANY:
+        raise typer.BadParameter(f"a dataset for {kind.value} has no --{name.replace('_', '-')}")
+    if kind is Kind.SFT:
+        given |= _floor(given.pop("reward", None), given.pop("min_reward", None))
+    if "min_score" in given:
+        given["min_score"] = round(given["min_score"] * _MICRO)
+    if "margin" in given:
+        given["margin"] = round(given["margin"] * _MICRO)
+    try:
+        return query_of({"kind": kind.value, **{name: _plain(value) for name, value in given.items()}})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise typer.BadParameter(f"--{first['loc'][-1]} is {first['input']!r}: {first['msg']}") from error
+
+
+def _floor(reward: Reward | None, least: float | None) -> dict[str, Any]:
+    if reward is None and least is None:
+        return {}
+    if reward is None or least is None:
+        raise typer.BadParameter("--reward and --min-reward go together; expected both or neither")
+    return {"floor": {"reward": reward.value, "least": round(least * _MICRO)}}
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, StrEnum) else value

@@ -1,0 +1,57 @@
+"""Slices: groups whose rows were registered, each pulled as one shard by the group's name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from eventlog.store import Position
+from projections.slices import SLICES
+
+from ..datasets import again, build, find_slice
+from .problems import Problem
+from .reading import HouseOf, Reading, reply
+from .rows import OFFERED, Accept, IfNoneMatch, sent
+
+router = APIRouter(prefix="/slices", tags=["datasets"])
+
+Group = Annotated[str, Path(description="the group's name")]
+
+_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "No slice of it is registered."}}
+
+
+@router.get("", summary="List slices")
+def list_slices(views: Reading) -> Response:
+    """`{"slices": [...]}` in order of group: digest, query, position, rows, and the runs refused, by reason."""
+    return reply({"slices": list(views.find(SLICES).values())})
+
+
+@router.get("/{group}", summary="One slice", responses={**_MISSING})
+def one_slice(views: Reading, group: Group) -> Response:
+    """`{"slice": ...}` as it was registered last."""
+    return reply({"slice": find_slice(views, group)})
+
+
+@router.get(
+    "/{group}/rows",
+    summary="The rows of a group, as one shard",
+    responses={
+        **_MISSING,
+        200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
+        304: {"description": "They are the ones of If-None-Match."},
+        406: {"model": Problem, "description": "Neither Arrow nor NDJSON is accepted."},
+        410: {"model": Problem, "description": "The rows need bytes whose subject was erased."},
+    },
+)
+def rows(
+    house: HouseOf, views: Reading, group: Group, accept: Accept = None, if_none_match: IfNoneMatch = None
+) -> Response:
+    """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the rows' digest."""
+    found = find_slice(views, group)
+
+    def made() -> Any:
+        at = house.views(Position(found.upto))
+        return again(found, lambda: build(house.store, house.blobs, at, found.queried())).rows
+
+    return sent(house, found.dataset, made, accept, if_none_match)

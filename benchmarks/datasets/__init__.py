@@ -1,0 +1,1 @@
+"""Making datasets of token rows out of a log: how fast, and in how much memory."""

@@ -1,0 +1,1 @@
+"""What the gate decides on evaluations whose truth is known, and how fast."""

@@ -1,0 +1,17 @@
+"""Many blobs at once, out of any store that can be looked through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from .envelope import opened
+
+if TYPE_CHECKING:
+    from .contract import Blob, Inventory
+
+
+def fetched(blobs: Inventory, addresses: Iterable[str]) -> Iterator[tuple[str, Blob]]:
+    """Each address once with its blob, in order of address. Raises BlobMissing, BlobDamaged, BlobErased."""
+    for envelope in blobs.kept(addresses):
+        yield envelope.address, opened(envelope, blobs.keys)

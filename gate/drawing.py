@@ -1,0 +1,98 @@
+"""What the picture of a verdict shows, as numbers. Pure.
+
+Differences and means are in millionths, costs in micro-dollars. Only the null distribution is made here; every other
+number is the verdict's own, or one of the recorded differences it rests on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from random import Random
+
+from eventlog.events import BenchmarkFrozen, Verdict
+
+from .arms import Arm, PairedInstance, pairs
+from .eprocess import order
+from .errors import NothingToDraw
+from .stats import averaged
+from .strata import stratified
+
+DRAWS = 5_000
+"""How many sign flips the null distribution is drawn with: enough for the eye, whatever the test took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """One template: its instances by their difference, each difference with how many have it, and the mean."""
+
+    template: str
+    counts: tuple[tuple[int, int], ...]
+    mean: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One verdict to draw. `null` are the means that the sealed instances would have with signs flipped at random.
+
+    `missing` counts the run pairs that the champion alone lacks, and the challenger alone.
+    """
+
+    evaluation: str
+    verdict: Verdict
+    templates: tuple[Dots, ...]
+    observed: int
+    null: tuple[int, ...]
+    missing: tuple[int, int]
+
+
+def drawn(
+    evaluation: str,
+    verdict: Verdict,
+    champion: Arm,
+    challenger: Arm,
+    benchmark: BenchmarkFrozen,
+    null: Sequence[int] | None = None,
+) -> Drawing:
+    """The drawing of a verdict on these two arms. Raises NothingToDraw where they have no pair.
+
+    `null` are means to show in place of those that are drawn here, from the stream of the rules' own seed.
+    """
+    rules = verdict.rules
+    compared = pairs(champion, challenger, benchmark, order(benchmark, rules)[: verdict.looked_at])
+    if not compared.instances:
+        raise NothingToDraw(evaluation=evaluation, actual=verdict.decision)
+    means = flipped_means(compared.instances, DRAWS, rules.rng_seed, by_template=rules.test != "bootstrap")
+    return Drawing(
+        evaluation=evaluation,
+        verdict=verdict,
+        templates=tuple(map(_dots, _grouped(compared.instances))),
+        observed=0 if verdict.mean_delta is None else verdict.mean_delta,
+        null=tuple(means if null is None else null),
+        missing=(compared.champion_missing, compared.challenger_missing),
+    )
+
+
+def flipped_means(instances: Sequence[PairedInstance], draws: int, seed: int, *, by_template: bool) -> Iterator[int]:
+    """Means in millionths with the sign of each instance drawn at random; templates weigh the same, or instances do.
+
+    The stream is frozen: one bit an instance, the first one's lowest.
+    """
+    parts = stratified((each.template if by_template else "", each.deltas) for each in instances)
+    draw, total = Random(seed).getrandbits, sum(parts.flat)  # noqa: S311 - a frozen stream, not a secret
+    twice = [(1 << place, 2 * value) for place, value in enumerate(parts.flat) if value]
+    for _ in range(draws):
+        word = draw(len(parts.flat))
+        yield (total - sum(value for bit, value in twice if word & bit)) // parts.scale
+
+
+def _grouped(instances: Sequence[PairedInstance]) -> list[list[PairedInstance]]:
+    return [list(own) for _, own in groupby(instances, key=lambda instance: instance.template)]
+
+
+def _dots(own: Sequence[PairedInstance]) -> Dots:
+    deltas = averaged([instance.deltas for instance in own])
+    counts = Counter(value // deltas.scale for value in deltas.values)
+    return Dots(own[0].template, tuple(sorted(counts.items())), deltas.mean())

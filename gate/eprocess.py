@@ -1,0 +1,127 @@
+"""Early stopping: bets on the next instance, whose winnings are evidence at any time. Pure, in integers.
+
+A gambler bets a share of what it has that the challenger beats the champion on the next instance. Where the challenger
+is not better, what it has is a nonnegative supermartingale, so it ever reaches 1 / alpha with a chance of at most alpha
+(Ville's inequality), however often one looks. It plays fifteen fixed shares side by side and counts their mean, which
+is a mixture and so a supermartingale too (testing by betting: Waudby-Smith and Ramdas, Journal of the Royal Statistical
+Society B 86, 2024). What it has is rounded down after each bet, which can only take evidence away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+
+from eventlog.events import BenchmarkFrozen, BenchmarkTask, Rules
+
+from .alpha import Alpha
+from .arms import Arm, PairedInstance, Pairs, pairs
+from .stats import MICRO
+from .voids import gaps
+
+_SHARES, _PARTS = range(1, 16), 16
+"""A bet is `share / _PARTS` of what the gambler has."""
+
+_STAKE = 2**64
+"""What every share starts with, in the units of its fortune."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What an e-process reached over the first `looked_at` instances of the order."""
+
+    looked_at: int
+    e_value: Fraction
+    is_stopped: bool
+
+    @property
+    def p(self) -> Fraction:
+        """The p that goes with it."""
+        return min(Fraction(1), 1 / self.e_value) if self.e_value else Fraction(1)
+
+
+def order(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[BenchmarkTask, ...]:
+    """The sealed instances in the order they are played and looked at, from the frozen stream of `rules.rng_seed`.
+
+    Round after round, each template gives one instance: so every beginning has the templates about equally often.
+    """
+    draw = Random(rules.rng_seed)  # noqa: S311 - a frozen stream
+    queues: dict[str, list[BenchmarkTask]] = {}
+    tasks = (task for task in benchmark.tasks if task.is_sealed)
+    for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
+        queues.setdefault(task.template, []).append(task)
+    shuffled = [_shuffled(queue, draw) for queue in queues.values()]
+    longest = max(map(len, shuffled), default=0)
+    rounds = ([queue[place] for queue in shuffled if place < len(queue)] for place in range(longest))
+    return tuple(task for each in rounds for task in _shuffled(each, draw))
+
+
+def _shuffled(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTask]:
+    """Fisher and Yates' shuffle, spelled out because `Random.shuffle` may change between Python versions."""
+    found = list(tasks)
+    for last in range(len(found) - 1, 0, -1):
+        other = draw.getrandbits(last.bit_length())
+        while other > last:
+            other = draw.getrandbits(last.bit_length())
+        found[last], found[other] = found[other], found[last]
+    return found
+
+
+def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> int | None:
+    """After how many instances of `order` the e-process stops, as the arms stand; None: it goes on.
+
+    It stops where 1 / alpha is reached, and where it can't be reached any more even if all that is left is won; but not
+    where what was compared so far would be void, with fewer than `rules.min_pairs` instances or too much missing. An
+    instance without a pair is passed over: ask where every instance before the last one played has ended, with all its
+    repeats, in both arms.
+    """
+    found = evidence(champion, challenger, benchmark, rules, spent)
+    return found.looked_at if found.is_stopped else None
+
+
+def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Evidence:
+    """What the e-process has where it stops, else where the order ends."""
+    tasks = order(benchmark, rules)
+    fortunes = [_STAKE] * len(_SHARES)
+    compared = Pairs((), 0, 0)
+    for looked_at, task in enumerate(tasks, start=1):
+        found = pairs(champion, challenger, benchmark, [task])
+        compared = _together(compared, found)
+        for instance in found.instances:
+            fortunes = _after(fortunes, instance)
+        left = len(tasks) - looked_at
+        is_settled = _is_reached(fortunes, spent.alpha) or not _is_reachable(fortunes, left, spent.alpha)
+        if found.instances and is_settled and not any(gaps(compared, rules)):
+            return Evidence(looked_at, _mean(fortunes), is_stopped=True)
+    return Evidence(len(tasks), _mean(fortunes), is_stopped=False)
+
+
+def _together(before: Pairs, found: Pairs) -> Pairs:
+    return Pairs(
+        before.instances + found.instances,
+        before.planned + found.planned,
+        before.missing + found.missing,
+        before.champion_missing + found.champion_missing,
+        before.challenger_missing + found.challenger_missing,
+    )
+
+
+def _after(fortunes: Sequence[int], instance: PairedInstance) -> list[int]:
+    """What every share has after betting on one instance: it wins or loses its part of the mean difference."""
+    won, whole = sum(instance.deltas), _PARTS * MICRO * len(instance.deltas)
+    return [fortune * (whole + share * won) // whole for share, fortune in zip(_SHARES, fortunes, strict=True)]
+
+
+def _is_reached(fortunes: Sequence[int], alpha: int) -> bool:
+    return sum(fortunes) * alpha >= len(fortunes) * _STAKE * MICRO
+
+
+def _is_reachable(fortunes: Sequence[int], left: int, alpha: int) -> bool:
+    best: int = sum(fortune * (_PARTS + share) ** left for share, fortune in zip(_SHARES, fortunes, strict=True))
+    return best * alpha >= len(fortunes) * _STAKE * MICRO * int(_PARTS**left)
+
+
+def _mean(fortunes: Sequence[int]) -> Fraction:
+    return Fraction(sum(fortunes), len(fortunes) * _STAKE)

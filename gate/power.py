@@ -1,0 +1,77 @@
+"""How large a benchmark would have to be: the normal approximation of the sign-flip test's power. Pure, in integers.
+
+The normal distribution is summed in fixed point, because floating-point libraries differ in their last digit and a
+verdict is compared byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import isqrt
+
+from .stats import MICRO, ceiling
+
+UNIT = 10**18
+"""Fixed point: 1 is `UNIT`."""
+
+_PI = 3_141_592_653_589_793_238
+_FAR = 8 * UNIT
+_GUARD = 10**18
+_EIGHTY = 841_621_233_572_914_205
+"""The 80 % point of the normal distribution."""
+
+_MOST = 1_000_000
+
+
+def normal(z: int) -> int:
+    """The share of the normal distribution below z, both in `UNIT`; beyond 8 it is none or all. Good to 15 digits."""
+    if abs(z) >= _FAR:
+        return UNIT * (z > 0)
+    unit = UNIT * _GUARD
+    term = total = z * _GUARD
+    square, index = term * term // unit, 0
+    while term:
+        index += 1
+        term = -term * square // (2 * index * unit)
+        total += term // (2 * index + 1)
+    return UNIT // 2 + total // _GUARD * UNIT // isqrt(2 * _PI * UNIT)
+
+
+@cache
+def quantile(share: int) -> int:
+    """The point below which `share` millionths of the normal distribution lie, in `UNIT`; 0 < share < 1_000_000."""
+    low, high = -_FAR, _FAR
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if normal(middle) * MICRO < share * UNIT else (low, middle)
+    return high
+
+
+def power(values: Sequence[int], alpha: int) -> int | None:
+    """The chance in millionths that as many instances reach `alpha` (millionths), if they differ as much as these.
+
+    None where there is no difference at all, or no alpha.
+    """
+    if not 0 < alpha < MICRO or not any(values):
+        return None
+    return normal(_deviations(values) - quantile(MICRO - alpha)) * MICRO // UNIT
+
+
+def pairs_needed(values: Sequence[int], alpha: int) -> int | None:
+    """How many instances have a power of 0.8 at `alpha`, if they differ as much as these.
+
+    None where the mean difference is not above zero, or where that takes more than a million.
+    """
+    observed = _deviations(values) if any(values) else 0
+    if not 0 < alpha < MICRO or observed <= 0:
+        return None
+    needed = ceiling(len(values) * (quantile(MICRO - alpha) + _EIGHTY) ** 2, observed**2)
+    return needed if needed <= _MOST else None
+
+
+def _deviations(values: Sequence[int]) -> int:
+    """The sum of the values in standard deviations of their sum under random signs, in `UNIT`."""
+    total = sum(values)
+    size = isqrt(total * total * UNIT * UNIT // sum(value * value for value in values))
+    return size if total > 0 else -size

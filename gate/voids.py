@@ -1,0 +1,36 @@
+"""Why what was played can't be compared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from eventlog.events import Rules
+
+from .arms import Pairs
+from .counts import pico, sign_test
+from .figures import counted, decimal, probability
+from .stats import MICRO
+
+
+def missing_p(compared: Pairs) -> Fraction:
+    """The two-sided p that one arm lacks so many more pairs than the other by chance."""
+    return sign_test(compared.champion_missing, compared.challenger_missing)
+
+
+def gaps(compared: Pairs, rules: Rules) -> Iterator[str]:
+    """Every reason: too few instances, too many pairs missing, or missing pairs that differ between the arms."""
+    instances = len(compared.instances)
+    if instances < rules.min_pairs or not instances:
+        yield f"{counted(instances, 'sealed instance')} to compare, fewer than {max(1, rules.min_pairs)}"
+    if compared.missing * MICRO > rules.max_missing * compared.planned:
+        yield (
+            f"{compared.missing} of {compared.planned} sealed pairs are missing, "
+            f"more than a share of {decimal(rules.max_missing)}"
+        )
+    p = missing_p(compared)
+    if p * MICRO < rules.max_missing_p:
+        yield (
+            f"the champion lacks {compared.champion_missing} pairs and the challenger {compared.challenger_missing}: "
+            f"p {probability(pico(p))} is below {decimal(rules.max_missing_p)}"
+        )

@@ -1,0 +1,36 @@
+"""Group-relative advantages: how much better than its siblings a run did. Pure, in integers, and said here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from math import isqrt
+
+NANO = 10**9
+"""An advantage of 1, as it is kept."""
+
+_FINE = 10**12
+"""How many parts of a millionth a deviation is rounded down to."""
+
+
+def advantages(rewards: Sequence[int], ddof: int, eps: str) -> tuple[int, ...]:
+    """`(r - mean) / (std + eps)` of each reward, in thousand-millionths (NANO), rounded half to even.
+
+    Rewards are in millionths, `eps` is a decimal number in units of the reward. `std` divides by n - ddof. Raises
+    ValueError where there are too few rewards for that, or where std and eps are both 0.
+    """
+    n, total = len(rewards), sum(rewards)
+    if n <= ddof:
+        raise ValueError(f"{n} rewards have no deviation with ddof {ddof}; expected at least {ddof + 1}")
+    spread = n * sum(reward * reward for reward in rewards) - total * total
+    std = isqrt(spread * _FINE * _FINE // (n * (n - ddof)))
+    least = int(Decimal(eps) * 1_000_000 * _FINE)
+    if std + least == 0:
+        raise ValueError("the rewards do not differ and eps is 0; expected a spread or an eps above 0")
+    return tuple(_rounded((n * reward - total) * _FINE * NANO, n * (std + least)) for reward in rewards)
+
+
+def _rounded(numerator: int, denominator: int) -> int:
+    """A quotient, rounded half to even; the denominator is above 0."""
+    whole, rest = divmod(numerator, denominator)
+    return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))

@@ -1,0 +1,70 @@
+"""Alpha: what may be spent on each benchmark, and which evaluations spent it. The gate's ledger."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .projection import Fold, Row, State
+
+
+class Spending(State, frozen=True, kw_only=True):
+    """One evaluation that was opened: its number among the benchmark's, and the alpha it spent, in millionths."""
+
+    evaluation: str
+    challenge: int
+    alpha: int
+    since: int
+
+
+class AlphaState(State, frozen=True, kw_only=True):
+    """A benchmark's ledger: `alpha` in millionths over all `challengers`. What was spent is never refunded."""
+
+    benchmark: str = ""
+    alpha: int = 0
+    challengers: int = 0
+    spendings: tuple[Spending, ...] = ()
+
+    @property
+    def spent(self) -> int:
+        """What all evaluations spent, in millionths."""
+        return sum(spending.alpha for spending in self.spendings)
+
+    @property
+    def challenges(self) -> int:
+        """How many of the challengers were judged, or are being judged; those of before the ledger do not count."""
+        return max((spending.challenge for spending in self.spendings), default=0)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no further challenger may be judged."""
+        return self.challenges >= self.challengers
+
+
+def _fold(state: AlphaState, row: Row) -> AlphaState:
+    if row.type == "BenchmarkFrozen":
+        return replace(
+            state,
+            benchmark=row.text("benchmark"),
+            alpha=row.number("alpha"),
+            challengers=row.number("challengers"),
+        )
+    spending = Spending(
+        evaluation=row.text("evaluation"),
+        challenge=row.number("challenge"),
+        alpha=row.number("alpha"),
+        since=row.position,
+    )
+    return replace(state, benchmark=row.text("benchmark"), spendings=(*state.spendings, spending))
+
+
+ALPHA = Fold(
+    name="alpha",
+    version=1,
+    reads={
+        "BenchmarkFrozen": ("benchmark", "alpha", "challengers"),
+        "EvaluationOpened": ("benchmark", "evaluation", "challenge", "alpha"),
+    },
+    initial=AlphaState(),
+    key=lambda row: row.text("benchmark"),
+    fold=_fold,
+)

@@ -1,0 +1,199 @@
+"""Both kinds of challenger before one gate, on a real site and PostgreSQL: weights alone, and weights with memory.
+
+A checkpoint is stood in for by a digest and by the model that serves it: the base gives up, the checkpoint finds the
+phone number. Memory alone is judged in test_evaluate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.executors.by_weights import ByWeights
+from agents.executors.errors import NotServed
+from agents.executors.policy import PolicyExecutor
+from agents.learning.memory import forget_everything, remember
+from agents.rewards import DEFAULT_PRICES
+from api.artifacts import resolve
+from api.decide import Course, champion
+from api.errors import BadArtifactName, Unknown
+from api.evaluate import challenge, play_and_settle
+from api.house import House
+from eventlog.events import (
+    Anchor,
+    Artifact,
+    BenchmarkFrozen,
+    BenchmarkTemplate,
+    ChampionPointed,
+    ModelCalled,
+    ReplaceUrl,
+    RewriteProposed,
+    RewriteWon,
+    Rules,
+    RunStarted,
+    SeedsRule,
+)
+from eventlog.store import Append
+from gate.benchmark import freeze
+from gate.promote import back, freeze_into
+from projections.verdicts import VERDICTS
+from tests.golden.make import Quiet
+from tests.model_server import Asked, ModelServer, model_server
+from tests.recomputing import every_verdict_recomputes
+
+from .test_policy_rollouts import PHONE, action, model, rule
+
+CHECKPOINT = "3f9a1c22" + "0" * 56
+BASE = forget_everything("base")[0]
+SEEDS = list(islice((seed for seed in range(400) if family_of(seed) is CANONICAL), 10))
+RULES = Rules(min_pairs=10)
+COURSE = Course(max_parallel=2, rules=RULES)
+
+
+def answer(asked: Asked) -> str:
+    return rule(asked) if asked.body["model"] == "ck-3f9a1c22" else action("finish")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[ModelServer]:
+    with model_server(answer) as opened:
+        yield opened
+
+
+@contextmanager
+def policies(host: ModelServer) -> Iterator[ByWeights]:
+    with model(host, model="base") as weak, model(host, model="ck-3f9a1c22") as strong:
+        yield ByWeights({"base": PolicyExecutor(weak), CHECKPOINT: PolicyExecutor(strong)})
+
+
+def begun(house: House) -> BenchmarkFrozen:
+    """A log with prices, the base as champion, and a benchmark for one challenger on ten instances."""
+    genesis = ChampionPointed(artifact=BASE, by="genesis", reason="the bare weights", evaluation=None)
+    house.store.append([Append("prices", (DEFAULT_PRICES,), "test"), Append("champion", (genesis,), "test")])
+    house.blobs.put([forget_everything("base")[1]])
+    phone = BenchmarkTemplate(
+        template_id=PHONE.template_id,
+        cluster=PHONE.cluster,
+        oracle_task_id=PHONE.oracle_task_id,
+        instruction=PHONE.instruction,
+        max_steps=20,
+    )
+    frozen = freeze("phones", "marketplace", [phone], [], SEEDS, 1, challengers=1)
+    freeze_into(house.store, frozen, "test")
+    return frozen
+
+
+def learned(house: House) -> Artifact:
+    """The checkpoint with a memory that holds one promoted piece."""
+    anchor = Anchor(type="navigate", intent="open", content="0" * 64)
+    proposed = RewriteProposed(
+        rewrite="rw-1",
+        anchor=anchor,
+        change=ReplaceUrl(url="/boats"),
+        rule=SeedsRule(wins_to_promote=1),
+        run="r1",
+        source="page_links",
+        confidence=1,
+    )
+    won = RewriteWon(rewrite="rw-1", run="r2", control_runs=(), control_successes=0)
+    house.store.append([Append("rewrite/rw-1", (proposed, won), "test")])
+    artifact, blob = remember(house.views(), CHECKPOINT)
+    house.blobs.put([blob])
+    return artifact
+
+
+def judged(house: House, client: EnvClient, host: ModelServer, challenger: Artifact) -> None:
+    """The challenger plays against the base, promotes, and every run was played by the model of its own weights."""
+    frozen = begun(house)
+    with policies(host) as executor:
+        evaluation = challenge(house, frozen, challenger, RULES, executor)
+        said = play_and_settle(house, client, evaluation, COURSE, Quiet(), executor)
+    state = house.views().find(VERDICTS)[evaluation]
+    verdict = state.reached()
+    assert verdict is not None
+    assert said == f"{evaluation} was decided: promote", verdict.reasons
+    won = verdict.challenger.passed
+    assert (verdict.champion.passed, verdict.p_value) == (0, -(-(10**12) // 2**won))
+    assert champion(house.views()).pointed() == verdict.challenger.artifact == challenger
+    asked = dict(models_of_runs(house))
+    assert len(asked) == 2 * len(SEEDS)
+    assert set(asked.values()) == {("base", "base-served"), (CHECKPOINT, "ck-3f9a1c22-served")}
+    assert every_verdict_recomputes(house) == 1
+
+
+def models_of_runs(house: House) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each run with the weights it is pinned to and the model that was asked in it."""
+    weights: dict[str, str] = {}
+    for recorded in house.store.read(types=["RunStarted", "ModelCalled"]):
+        event: Any = recorded.event
+        if isinstance(event, RunStarted):
+            weights[event.run] = event.artifact.weights
+        elif isinstance(event, ModelCalled):
+            yield event.run, (weights[event.run], event.model)
+
+
+def test_a_checkpoint_with_the_champions_memory_goes_through_the_gate(
+    client: EnvClient, host: ModelServer, empty_house: House
+) -> None:
+    house = empty_house
+    challenger, blob = forget_everything(CHECKPOINT)
+    house.blobs.put([blob])
+    judged(house, client, host, challenger)
+    assert resolve(house, "ck-3f9a1c22@0")[0] == challenger
+    assert resolve(house, f"ck-{CHECKPOINT}@0")[0] == challenger
+
+
+def test_a_checkpoint_and_a_memory_go_through_the_gate_together_and_back(
+    client: EnvClient, host: ModelServer, empty_house: House
+) -> None:
+    house = empty_house
+    challenger = learned(house)
+    judged(house, client, host, challenger)
+    name = champion(house.views()).name
+    assert name == f"ck-3f9a1c22@{challenger.memory.upto}"
+    assert resolve(house, name)[0] == challenger
+    restored = back(house.store, house.views(), "a trial", "ann")
+    assert (restored.artifact, restored.quarantined) == (BASE, ("rw-1",))
+    assert every_verdict_recomputes(house) == 1
+
+
+def test_a_checkpoint_that_no_model_serves_is_refused_before_any_alpha_is_spent(
+    host: ModelServer, empty_house: House
+) -> None:
+    frozen = begun(empty_house)
+    head = empty_house.store.head()
+    with policies(host) as executor, pytest.raises(NotServed, match="No model serves the weights eeee"):
+        challenge(empty_house, frozen, forget_everything("e" * 64)[0], RULES, executor)
+    assert empty_house.store.head() == head
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("ck-3f9a1c22@0", pytest.raises(Unknown, match="Known are none")),
+        ("ck-aaaaaaaa@0", pytest.raises(Unknown, match="Give more of its digest")),
+        ("ck-aaaaaaaa0@0", nullcontext()),
+        ("ck-aaaaaaa@0", pytest.raises(BadArtifactName, match="ck-DIGEST@POSITION")),
+    ],
+)
+def test_a_checkpoint_is_named_by_the_beginning_of_its_digest(name: str, refused: Any, empty_house: House) -> None:
+    if "aaa" in name:
+        for weights in ("a" * 8 + "0" * 56, "a" * 8 + "1" * 56):
+            artifact = forget_everything(weights)[0]
+            pointed = ChampionPointed(artifact=artifact, by="operator", reason="a trial", evaluation=None)
+            empty_house.store.append([Append("champion", (pointed,), "test")])
+    with refused:
+        assert resolve(empty_house, name)[0].weights == "a" * 8 + "0" * 56

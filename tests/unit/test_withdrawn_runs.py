@@ -1,0 +1,120 @@
+"""After runs are withdrawn, what was learned reads as if they had never been played."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eventlog.events import AnyEvent, SftQuery
+from eventlog.store import Recorded
+from projections import ALL
+from projections.datasets import select_sft
+from projections.failures import FAILURES
+from projections.groups import GROUPS
+from projections.projection import AnyFold, living, replay
+from projections.rewards import REWARDS
+from projections.rewrites import REWRITES
+from projections.runs import RUNS
+from tests.golden.test_golden_samples import sample
+
+from .test_folds_samples import graded, started, told
+
+LEARNING = (REWRITES, GROUPS, FAILURES)
+NAMES = ("a", "b", "c", "d")
+RUNS_OF = st.sampled_from(NAMES)
+PIECES = st.sampled_from(["rw-1", "rw-2"])
+STARTS = st.sampled_from(["0" * 64, "1" * 64])
+GROUP_OF = {"a": "g1", "b": "g1", "c": "g1", "d": "g2"}
+
+
+def credited(kind: str, rewrite: str, run: str, controls: list[str]) -> AnyEvent:
+    return sample(kind, rewrite=rewrite, run=run, control_runs=controls)
+
+
+def about(run: str, start: str, *, passed: bool) -> st.SearchStrategy[AnyEvent]:
+    """What may happen in a run, in any order and more than once."""
+    group = GROUP_OF[run]
+    return st.sampled_from(
+        [
+            sample("InstanceReset", run=run, group=group, fingerprint=start),
+            sample("StepTaken", run=run, outcome="not_found"),
+            sample("RunFinished", run=run),
+            sample("RunMissing", run=run, group=group),
+            graded(run, group, passed=passed),
+        ]
+    )
+
+
+LEARNED = st.one_of(
+    st.builds(about, RUNS_OF, STARTS, passed=st.booleans()).flatmap(lambda events: events),
+    st.builds(lambda rewrite, run: sample("RewriteProposed", rewrite=rewrite, run=run), PIECES, RUNS_OF),
+    st.builds(credited, st.just("RewriteWon"), PIECES, RUNS_OF, st.lists(RUNS_OF, max_size=2)),
+    st.builds(credited, st.just("RewriteLost"), PIECES, RUNS_OF, st.lists(RUNS_OF, max_size=2)),
+    st.builds(lambda piece: sample("MemoryQuarantined", piece=piece), PIECES),
+    st.builds(lambda runs: sample("RunsWithdrawn", runs=runs), st.lists(RUNS_OF, min_size=1, max_size=2)),
+)
+STORIES = st.lists(LEARNED, min_size=4, max_size=24)
+
+
+def log_of(story: list[AnyEvent]) -> tuple[Recorded, ...]:
+    begun = [started(run, GROUP_OF[run], index) for index, run in enumerate(NAMES)]
+    return told(*begun, *story)
+
+
+def withdrawn_in(log: tuple[Recorded, ...]) -> set[str]:
+    events = (item.event for item in log)
+    return {run for event in events if event.type == "RunsWithdrawn" for run in event.runs}
+
+
+def never_played(log: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
+    """The log without the withdrawals and without every event that names a withdrawn run, at the same positions."""
+    withdrawn = withdrawn_in(log)
+    return tuple(
+        item
+        for item in log
+        if item.event.type != "RunsWithdrawn"
+        and withdrawn.isdisjoint({getattr(item.event, "run", None), *getattr(item.event, "control_runs", ())})
+    )
+
+
+def test_these_are_the_folds_that_learn() -> None:
+    assert {fold.name for fold in ALL if fold.rests_on is not None} == {fold.name for fold in LEARNING}
+
+
+@pytest.mark.parametrize("fold", LEARNING, ids=lambda fold: fold.name)
+@settings(max_examples=150, deadline=None)
+@given(story=STORIES)
+def test_what_was_learned_is_as_if_withdrawn_runs_had_never_been_played(fold: AnyFold, story: list[AnyEvent]) -> None:
+    log = log_of(story)
+    assert living(replay(fold, log)) == living(replay(fold, never_played(log)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(story=STORIES, best=st.booleans(), least=st.sampled_from([0, 1_000_000]))
+def test_a_dataset_selects_as_if_withdrawn_runs_had_never_been_played(
+    story: list[AnyEvent], best: bool, least: int
+) -> None:
+    """The runs keep their facts, so that it is the selection that leaves them out."""
+    log = log_of([*story, *(sample("RunFinished", run=run) for run in NAMES)])
+    withdrawn = withdrawn_in(log)
+
+    def selected(events: tuple[Recorded, ...], left_out: dict[str, str]) -> tuple[str, ...]:
+        runs, rewards, groups = (living(replay(fold, events)) for fold in (RUNS, REWARDS, GROUPS))
+        (template,) = {run.template for run in runs.values()} or {""}
+        query = SftQuery(environment="marketplace", min_score=least, best_of_group=best)
+        oracles = {template: frozenset({"an-oracle"})}
+        return select_sft(query, runs, rewards, frozenset(), oracles, groups, left_out).runs
+
+    left = selected(log, dict.fromkeys(withdrawn, "withdrawn"))
+    assert left == selected(never_played(log), {})
+    assert withdrawn.isdisjoint(left)
+
+
+def test_credit_that_comes_after_its_run_was_withdrawn_counts_for_nothing() -> None:
+    """Whoever gives credit need not know what was withdrawn meanwhile."""
+    proposed = sample("RewriteProposed", rewrite="rw-1", run="a")
+    taken_out = sample("RunsWithdrawn", runs=["b"])
+    late = [credited("RewriteWon", "rw-1", "b", []), credited("RewriteWon", "rw-1", "c", ["b"])]
+    found = living(replay(REWRITES, told(proposed, taken_out, *late, credited("RewriteWon", "rw-1", "c", []))))
+    assert found["rw-1"].wins == 1
