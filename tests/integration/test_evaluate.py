@@ -24,6 +24,7 @@ from eventlog.events import (
     RewriteProposed,
     Rules,
     RunStarted,
+    SeedsRule,
     SweepPlanned,
     VerdictReached,
 )
@@ -42,6 +43,7 @@ COURSE = Course(
     sealed_seeds=tuple(range(10_000, 10_005)),
     max_rounds=6,
     max_parallel=4,
+    rule=SeedsRule(),
     rules=Rules(test="bootstrap", min_pairs=1),
 )
 PRESENT = forget_everything("base")[0]
