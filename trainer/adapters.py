@@ -1,0 +1,81 @@
+"""Adapters on a base model: a fresh one, or one that goes on from its parent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import AdapterMismatch, LoraDiffers
+from .request import Lora
+
+if TYPE_CHECKING:
+    from peft import LoraConfig, PeftModel
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+ADAPTER = "default"
+
+
+def shape(asked: Lora | None, parent: Lora | None) -> Lora:
+    """The adapter's shape: what was asked for, else the parent's, else the default. Raises LoraDiffers."""
+    if parent is not None and asked not in {None, parent}:
+        raise LoraDiffers(actual=asked, expected=parent)
+    return parent or asked or Lora()
+
+
+def lora_config(lora: Lora) -> LoraConfig:
+    """PEFT's configuration of an adapter, without dropout."""
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=0.0,
+        target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
+        target_parameters=list(lora.experts) or None,
+        task_type="CAUSAL_LM",
+    )
+
+
+def fresh(model: PreTrainedModel, lora: Lora) -> PeftModel:
+    """A new adapter that changes nothing yet. Draws from torch's global random numbers. Raises AdapterMismatch."""
+    from peft import get_peft_model
+
+    try:
+        return get_peft_model(model, lora_config(lora))
+    except ValueError as error:
+        expected = "targets that name linear layers of the model"
+        raise AdapterMismatch(path="the request", actual=str(error).splitlines()[0], expected=expected) from error
+
+
+def restored(model: PreTrainedModel, lora: Lora, tensors: dict[str, Tensor], path: Path) -> PeftModel:
+    """The model with a saved adapter, ready to be trained. Raises AdapterMismatch."""
+    from peft import set_peft_model_state_dict
+
+    wrapped = fresh(model, lora)
+    held = adapter_tensors(wrapped)
+    theirs = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    ours = {name: tuple(tensor.shape) for name, tensor in held.items()}
+    if theirs != ours:
+        differing = sorted(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
+        name = differing[0]
+        raise AdapterMismatch(
+            path=path, actual=f"{name} is {theirs.get(name, 'missing')}", expected=ours.get(name, "no such tensor")
+        )
+    set_peft_model_state_dict(wrapped, tensors, adapter_name=ADAPTER)
+    return wrapped
+
+
+def adapter_tensors(model: Any) -> dict[str, Tensor]:
+    """The adapter's tensors in float32 on the CPU, by PEFT's names, in order of these."""
+    import torch
+    from peft import get_peft_model_state_dict
+
+    state = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
+    return {name: state[name].detach().to("cpu", torch.float32).contiguous() for name in sorted(state)}
+
+
+def targets(model: Any) -> tuple[str, ...]:
+    """The names of the layers that the adapter is on, in order, each without its place in the model."""
+    found = model.peft_config[ADAPTER].target_modules
+    return tuple(sorted({found} if isinstance(found, str) else found))

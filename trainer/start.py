@@ -1,0 +1,72 @@
+"""What every stage starts from, what it gives back, and the lines that it writes on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .adapters import fresh, lora_config, restored
+from .bases import Base, load_model
+from .checkpoint import Checkpoint, load_tensors
+from .devices import Device
+from .errors import TrainingDiverged
+from .request import Lora
+
+if TYPE_CHECKING:
+    from peft import LoraConfig, PeftModel
+
+Line = Mapping[str, object]
+"""One fact about the training, ready for JSON: its `kind`, and what belongs to it."""
+
+Emit = Callable[[Line], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A base model, the shape of the adapter, and the checkpoint to go on from, if any."""
+
+    base: Base
+    device: Device
+    lora: Lora
+    parent: Checkpoint | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model whose adapter was trained. Of several processes only the main one saves it."""
+
+    model: Any
+    is_main: bool = True
+
+
+def policy_model(start: Start) -> PeftModel:
+    """The model in training: the base with a fresh adapter, or with that of the parent."""
+    import torch
+
+    model = load_model(start.base, start.device.dtype)
+    torch.manual_seed(start.seed)
+    if start.parent is None:
+        return fresh(model, start.lora)
+    return restored(model, start.lora, load_tensors(start.parent), start.parent.path)
+
+
+def policy_for_trl(start: Start) -> tuple[Any, LoraConfig | None]:
+    """A model and the adapter that TRL is to put on it.
+
+    TRL takes as reference the base under an adapter that it made, and a copy of the adapter that it was given: so the
+    reference is the weights at the start in both cases.
+    """
+    if start.parent is None:
+        return load_model(start.base, start.device.dtype), lora_config(start.lora)
+    return policy_model(start), None
+
+
+def step_line(step: int, loss: float, **measures: float | None) -> Line:
+    """The line of one step. A measure that the algorithm does not have is None. Raises TrainingDiverged."""
+    if not math.isfinite(loss):
+        raise TrainingDiverged(step=step, actual=loss)
+    known: dict[str, float | None] = {"kl": None, "clip_fraction": None, "ratio": None, "reward": None}
+    return {"kind": "step", "step": step, "loss": loss, **known, **measures}
