@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventlog.chain import canonical
+
 from .errors import AdapterMismatch, LoraDiffers
 from .request import Lora
 
@@ -32,7 +34,6 @@ def lora_config(lora: Lora) -> LoraConfig:
         lora_alpha=lora.alpha,
         lora_dropout=0.0,
         target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
-        target_parameters=list(lora.experts) or None,
         task_type="CAUSAL_LM",
     )
 
@@ -76,6 +77,27 @@ def adapter_tensors(model: Any) -> dict[str, Tensor]:
 
 
 def targets(model: Any) -> tuple[str, ...]:
-    """The names of the layers that the adapter is on, in order, each without its place in the model."""
-    found = model.peft_config[ADAPTER].target_modules
-    return tuple(sorted({found} if isinstance(found, str) else found))
+    """The names of the layers and of the fused parameters that the adapter is on, in order, without their places."""
+    config = model.peft_config[ADAPTER]
+    return tuple(sorted({*config.target_modules, *(config.target_parameters or ())}))
+
+
+def description_bytes(model: Any, base: str) -> bytes:
+    """PEFT's adapter_config.json, always the same: PEFT's own differs from process to process and holds a path."""
+    config = model.peft_config[ADAPTER]
+    return canonical(
+        {
+            "peft_type": "LORA",
+            "task_type": "CAUSAL_LM",
+            "base_model_name_or_path": base,
+            "bias": "none",
+            "inference_mode": True,
+            "r": config.r,
+            "lora_alpha": config.lora_alpha,
+            "lora_dropout": 0,
+            "target_modules": sorted(config.target_modules),
+            "target_parameters": sorted(config.target_parameters or ()) or None,
+            "rank_pattern": dict(config.rank_pattern),
+            "alpha_pattern": dict(config.alpha_pattern),
+        }
+    )

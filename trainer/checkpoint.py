@@ -65,24 +65,6 @@ def manifest_bytes(manifest: Manifest) -> bytes:
     return canonical(manifest.model_dump(mode="json"))
 
 
-def description_bytes(lora: Lora, targets: tuple[str, ...], base: str) -> bytes:
-    """PEFT's adapter_config.json, always the same: PEFT's own differs from process to process and holds a path."""
-    return canonical(
-        {
-            "peft_type": "LORA",
-            "task_type": "CAUSAL_LM",
-            "base_model_name_or_path": base,
-            "bias": "none",
-            "inference_mode": True,
-            "r": lora.rank,
-            "lora_alpha": lora.alpha,
-            "lora_dropout": 0,
-            "target_modules": list(targets),
-            "target_parameters": list(lora.experts) or None,
-        }
-    )
-
-
 def write_adapter(folder: Path, tensors: Mapping[str, Tensor], description: bytes) -> dict[str, str]:
     """Write tensors and description into a folder: file to digest."""
     from safetensors.torch import save

@@ -98,6 +98,10 @@ class NotConvertible(FlywheelError):
     """The {what} of a {architecture} model cannot be written as GGUF: {actual}. Expected {expected}."""
 
 
+class OutTaken(FlywheelError):
+    """There is something at {path} already: expected a name that is free, because an export overwrites nothing."""
+
+
 class ExportMismatch(FlywheelError):
     """The file {path} does not hold what was written: the tensor {tensor} {actual}. Expected {expected}; write it again on a sound disk."""
 

@@ -38,15 +38,11 @@ Folder = Annotated[str, Field(min_length=1)]
 
 
 class Lora(FrozenModel):
-    """The shape of an adapter. `targets` are names of linear layers, or all of them.
-
-    `experts` names fused parameters of a mixture of experts, such as `mlp.experts.down_proj`.
-    """
+    """The shape of an adapter. `targets` are names of linear layers, or all of them, a mixture's experts included."""
 
     rank: Amount = 8
     alpha: Amount = 16
     targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
-    experts: tuple[str, ...] = ()
 
 
 class _Training(FrozenModel):

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .adapters import adapter_tensors, shape, targets
+from .adapters import adapter_tensors, description_bytes, shape, targets
 from .bases import Base, check_rows, read_base
 from .checkpoint import (
     Checkpoint,
     Manifest,
-    description_bytes,
     load_checkpoint,
     write_adapter,
     write_manifest,
@@ -83,8 +82,7 @@ def _save(request: Request, start: Start, rows: Rows, model: Any, lines: list[Li
     making = out / f".making-{hashlib.sha256(request.model_dump_json().encode()).hexdigest()[:16]}"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    layers = targets(model)
-    files = write_adapter(making, adapter_tensors(model), description_bytes(start.lora, layers, start.base.digest))
+    files = write_adapter(making, adapter_tensors(model), description_bytes(model, start.base.digest))
     manifest = Manifest(
         base=start.base.digest,
         parent=start.parent.digest if start.parent else None,
@@ -94,7 +92,7 @@ def _save(request: Request, start: Start, rows: Rows, model: Any, lines: list[Li
         tokenizer=start.base.tokenizer,
         chat_template=start.base.chat_template,
         lora=start.lora,
-        targets=layers,
+        targets=targets(model),
         config=request.config,
         runtime=runtime(start.device),
         files=files,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .bases import Base, folder_digest, read_base
+from .gguf_names import CUTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
@@ -26,12 +27,6 @@ TEMPLATE = (
     "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-
-_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-"""Where text is cut before merging. It is Qwen2's expression, which GGUF knows by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast
     from transformers import PreTrainedTokenizerFast
 
     bpe = Tokenizer(models.BPE())
-    cut = pre_tokenizers.Split(Regex(_WORDS), "isolated")
+    cut = pre_tokenizers.Split(Regex(CUTS["qwen2"]), "isolated")
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [cut, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
@@ -113,6 +108,7 @@ def _configuration(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrain
         "num_experts": shape.experts,
         "num_experts_per_tok": min(2, shape.experts),
         "moe_intermediate_size": shape.inner,
+        "norm_topk_prob": True,
     }
     return AutoConfig.for_model(
         shape.architecture,
