@@ -77,7 +77,7 @@ def adapter_tensors(model: Any) -> dict[str, Tensor]:
 
 
 def targets(model: Any) -> tuple[str, ...]:
-    """The names of the layers and of the fused parameters that the adapter is on, in order, without their places."""
+    """The layers, by their full names, and the fused parameters that the adapter is on, in order."""
     config = model.peft_config[ADAPTER]
     return tuple(sorted({*config.target_modules, *(config.target_parameters or ())}))
 

@@ -14,15 +14,19 @@ _LIBRARIES = ("torch", "transformers", "peft", "trl", "accelerate", "safetensors
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the tensors live on, and in which torch dtype the base model is held. Adapters are always float32."""
+    """What the tensors live on, and in which torch dtype the base model is held. Adapters are always float32.
+
+    Of several processes that train together only the main one says lines and saves.
+    """
 
     name: str
     dtype: Any
+    is_main: bool = True
 
     @property
     def is_cuda(self) -> bool:
-        """Whether there is a CUDA device to use."""
-        return self.name == "cuda"
+        """Whether it is a CUDA device."""
+        return self.name.startswith("cuda")
 
 
 def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: int) -> Device:
@@ -36,7 +40,20 @@ def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: i
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(mode=True, warn_only=is_cuda)
     torch.manual_seed(seed)
-    return Device("cuda", torch.bfloat16) if is_cuda else Device("cpu", torch.float32)
+    dtype = torch.bfloat16 if is_cuda else torch.float32
+    if not is_launched():
+        return Device("cuda" if is_cuda else "cpu", dtype)
+    from accelerate import PartialState
+
+    state = PartialState(cpu=not is_cuda)
+    return Device(str(state.device), dtype, state.is_main_process)
+
+
+def is_launched() -> bool:
+    """Whether a launcher started this process as one of several."""
+    import torch
+
+    return bool(torch.distributed.is_available() and torch.distributed.is_torchelastic_launched())
 
 
 def runtime(device: Device) -> dict[str, str]:

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 from .bases import load_tokenizer
 from .request import DpoConfig
 from .rows import Rows
-from .start import Emit, Start, Trained, policy_for_trl
+from .start import Emit, Start, policy_for_trl
 from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from torch import Tensor
     from trl import DPOTrainer
 
 _COLUMNS = ("prompt_ids", "chosen_ids", "chosen_mask", "rejected_ids", "rejected_mask")
 
 
-def train_dpo(start: Start, rows: Rows, config: DpoConfig, emit: Emit) -> Trained:
+def train_dpo(start: Start, rows: Rows, config: DpoConfig, emit: Emit) -> PeftModel:
     """Train on pairs; the reference is the weights at the start."""
     with tempfile.TemporaryDirectory() as folder:
         return run_trainer(make_trainer(start, rows, config, folder), emit, _measures)

@@ -21,9 +21,10 @@ from .grpo_loop import train_own
 from .grpo_trl import train_trl
 from .request import GrpoConfig
 from .rows import Rows
-from .start import Emit, Start, Trained, policy_model
+from .start import Emit, Start, policy_model
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from torch import Tensor
 
 
@@ -35,7 +36,7 @@ class Group:
     rows: tuple[int, ...]
 
 
-def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> Trained:
+def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> PeftModel:
     """Train on the groups that carry a signal. Raises NoSignal, StalePolicy, GroupsUneven, NotOffered."""
     groups, flat = signal_of(rows)
     emit({"kind": "groups", "groups": len(groups), "flat_groups_dropped": flat})

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from .batches import Policy, collate, pieces
+from .devices import is_launched
 from .errors import NotOffered
 from .objective import Loss, Objective, Scored, Whole, grpo_loss
 from .request import GrpoConfig
-from .start import Emit, Trained, step_line
+from .start import Emit, step_line
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from torch import Tensor
 
 
@@ -25,11 +27,11 @@ def train_own(
     reference: Mapping[int, Tensor],
     config: GrpoConfig,
     emit: Emit,
-) -> Trained:
+) -> PeftModel:
     """Train on batches of groups of rows. `reference` has the reference's log-probabilities of each of these rows."""
     import torch
 
-    if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
+    if is_launched():
         raise NotOffered(backend="own", actual="it was launched as several processes", expected="one process")
     weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=float(config.learning_rate), weight_decay=0.0)
@@ -42,7 +44,8 @@ def train_own(
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         emit(line)
-    return Trained(policy.model)
+    trained: PeftModel = policy.model
+    return trained
 
 
 def add_gradient(

@@ -15,16 +15,17 @@ from .bases import load_tokenizer
 from .errors import GroupsUneven, NotOffered
 from .request import GrpoConfig
 from .rows import Rows
-from .start import Emit, Start, Trained, policy_for_trl
+from .start import Emit, Start, policy_for_trl
 from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from trl import GRPOTrainer
 
 Batches = Sequence[Sequence[Sequence[int]]]
 
 
-def train_trl(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, emit: Emit) -> Trained:
+def train_trl(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, emit: Emit) -> PeftModel:
     """Train on batches of groups of rows, all of one size. Raises GroupsUneven, NotOffered."""
     with tempfile.TemporaryDirectory() as folder:
         return run_trainer(make_trainer(start, rows, batches, config, folder), emit, _measures)

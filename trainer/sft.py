@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from .bases import load_tokenizer
 from .request import SftConfig
 from .rows import Rows
-from .start import Emit, Start, Trained, policy_for_trl
+from .start import Emit, Start, policy_for_trl
 from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from trl import SFTTrainer
 
 _IGNORED = -100
 """The label of a token that is not learned from."""
 
 
-def train_sft(start: Start, rows: Rows, config: SftConfig, emit: Emit) -> Trained:
+def train_sft(start: Start, rows: Rows, config: SftConfig, emit: Emit) -> PeftModel:
     """Train on the tokens that the model said; those of prompts and of the environment are only read."""
     with tempfile.TemporaryDirectory() as folder:
         return run_trainer(make_trainer(start, rows, config, folder), emit, _measures)

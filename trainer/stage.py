@@ -31,9 +31,9 @@ from .grpo import train_grpo
 from .request import Request
 from .rows import Rows, read_rows
 from .sft import train_sft
-from .start import Emit, Line, Start, Trained
+from .start import Emit, Line, Start
 
-_STAGES: dict[str, Callable[[Start, Rows, Any, Emit], Trained]] = {
+_STAGES: dict[str, Callable[[Start, Rows, Any, Emit], Any]] = {
     "sft": train_sft,
     "dpo": train_dpo,
     "grpo": train_grpo,
@@ -59,11 +59,12 @@ def train(request: Request, emit: Emit) -> Checkpoint | None:
 
     def say(line: Line) -> None:
         lines.append(line)
-        emit(line)
+        if start.device.is_main:
+            emit(line)
 
     say({"kind": "started", "algorithm": config.algorithm, "rows": len(rows.frame), "steps": config.steps})
-    trained = _STAGES[config.algorithm](start, rows, config, say)
-    return _save(request, start, rows, trained.model, lines) if trained.is_main else None
+    model = _STAGES[config.algorithm](start, rows, config, say)
+    return _save(request, start, rows, model, lines) if start.device.is_main else None
 
 
 def _parent(request: Request, base: Base) -> Checkpoint | None:

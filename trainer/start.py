@@ -1,4 +1,4 @@
-"""What every stage starts from, what it gives back, and the lines that it writes on the way."""
+"""What every stage starts from, and the lines that it writes on the way. It gives back the model, trained."""
 
 from __future__ import annotations
 
@@ -32,14 +32,6 @@ class Start:
     lora: Lora
     parent: Checkpoint | None
     seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A model whose adapter was trained. Of several processes only the main one saves it."""
-
-    model: Any
-    is_main: bool = True
 
 
 def policy_model(start: Start) -> PeftModel:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .request import Config
-from .start import Emit, Start, Trained, step_line
+from .start import Emit, Start, step_line
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import Trainer
 
 Measures = Callable[[Mapping[str, float]], Mapping[str, float | None]]
@@ -42,18 +43,19 @@ def settings(start: Start, config: Config, folder: str) -> dict[str, Any]:
     }
 
 
-def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> Trained:
+def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> PeftModel:
     """Train, a line for each step. Raises TrainingDiverged."""
     from transformers import PrinterCallback, TrainerCallback
 
     class Lines(TrainerCallback):  # type: ignore[misc]
-        """Says what TRL logs for a step, from the main process alone."""
+        """Says what TRL logs for a step."""
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_rest: Any) -> None:
-            if state.is_world_process_zero and logs and "loss" in logs:
+            if logs and "loss" in logs:
                 emit(step_line(state.global_step, float(logs["loss"]), **measures(logs)))
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Lines())
     trainer.train()
-    return Trained(trainer.accelerator.unwrap_model(trainer.model), trainer.is_world_process_zero())
+    trained: PeftModel = trainer.accelerator.unwrap_model(trainer.model)
+    return trained

@@ -1,4 +1,4 @@
-"""Both backends of GRPO against a recomputation in float64 from the rows and the adapter on disk.
+"""The losses that are trained on, against a recomputation in float64 from the rows and the adapter.
 
 The recomputation shares no code with either: one row at a time, without padding, the formula in plain Python. The model
 is built again from disk, because TRL puts a closure over the original into what a deep copy would take along.
@@ -14,15 +14,17 @@ from typing import Any
 
 import pytest
 
-from tests.tiny import Row, make_base, sampled, write_rows
+from tests.tiny import Row, dpo_rows, make_base, sampled, sft_rows, write_rows
 from trainer.adapters import ADAPTER, adapter_tensors, restored
 from trainer.bases import Base, load_model
 from trainer.devices import Device
+from trainer.dpo import make_trainer as make_dpo_trainer
 from trainer.grpo import started
 from trainer.grpo_loop import add_gradient
 from trainer.grpo_trl import make_trainer
-from trainer.request import GrpoConfig, Lora
+from trainer.request import DpoConfig, GrpoConfig, Lora, SftConfig
 from trainer.rows import read_rows
+from trainer.sft import make_trainer as make_sft_trainer
 from trainer.start import Start, policy_model
 
 pytestmark = [
@@ -108,11 +110,16 @@ def trl_loss(folder: Path, base: Base, case: Case) -> float:
     return float(trainer.compute_loss(trainer.model, inputs).detach())
 
 
-def recomputed(base: Base, case: Case) -> tuple[float, float, float]:
-    """The loss, the mean KL and the share of tokens outside the clip, in float64."""
+def in_float64(base: Base, adapter: dict[str, Any]) -> Any:
+    """The base from disk with an adapter, in float64."""
     import torch
 
-    model = restored(load_model(base, torch.float64), LORA, case.adapter, Path("disk")).double().eval()
+    return restored(load_model(base, torch.float64), LORA, adapter, Path("disk")).double().eval()
+
+
+def recomputed(base: Base, case: Case) -> tuple[float, float, float]:
+    """The loss, the mean KL and the share of tokens outside the clip, in float64."""
+    model = in_float64(base, case.adapter)
     epsilon, beta = float(case.config.epsilon), float(case.config.beta)
     sums, sizes, kls, outside = [], [], [], 0
     for row in case.rows:
@@ -184,6 +191,43 @@ def test_nothing_is_silently_ignored(
     after, _, _ = recomputed(base, case)
     assert abs(after - before) > 1e-4
     assert loss_of(tmp_path, base, case) == pytest.approx(after, abs=1e-6)
+
+
+def test_sft_learns_the_tokens_of_the_model_alone(tmp_path: Path, base: Base, rows: list[dict[str, Any]]) -> None:
+    config = SftConfig(steps=1, learning_rate="0.001", rows_per_step=len(rows))
+    taken = read_rows(write_rows(tmp_path / "rows.parquet", "sft", sft_rows(rows)), "sft")
+    adapter = moved(base, 1)
+    trainer: Any = make_sft_trainer(start_of(base), taken, config, str(tmp_path))
+    put(trainer.model, adapter)
+    batch = trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
+    model = in_float64(base, adapter)
+    said = [value for row in rows for value, mask in zip(_logprobs(model, row), row["mask"], strict=True) if mask]
+    assert float(trainer.compute_loss(trainer.model, batch).detach()) == pytest.approx(-sum(said) / len(said), abs=1e-6)
+
+
+def test_dpo_weighs_the_tokens_of_the_model_alone(tmp_path: Path, base: Base, rows: list[dict[str, Any]]) -> None:
+    pairs = dpo_rows(rows)
+    config = DpoConfig(steps=1, learning_rate="0.001", pairs_per_step=len(pairs), beta="0.3")
+    taken = read_rows(write_rows(tmp_path / "rows.parquet", "dpo", pairs), "dpo")
+    adapter = moved(base, 1)
+    trainer: Any = make_dpo_trainer(start_of(base), taken, config, str(tmp_path))
+    put(trainer.model, adapter)
+    trainer.model.train()
+    batch = trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
+    model = in_float64(base, adapter)
+    by_run = {row["run"]: _gained(model, row) for row in rows}
+    margins = [0.3 * (by_run[pair["chosen_run"]] - by_run[pair["rejected_run"]]) for pair in pairs]
+    wanted = sum(math.log1p(math.exp(-margin)) for margin in margins) / len(margins)
+    assert abs(wanted - math.log(2)) > 1e-3
+    assert float(trainer.compute_loss(trainer.model, batch).detach()) == pytest.approx(wanted, abs=1e-6)
+
+
+def _gained(model: Any, row: Row) -> float:
+    """How much likelier the model's tokens of a row are than under the reference, in log-probability."""
+    now = _logprobs(model, row)
+    with model.disable_adapter():
+        held = _logprobs(model, row)
+    return math.fsum((after - before) * mask for after, before, mask in zip(now, held, row["mask"], strict=True))
 
 
 def _less_sure(row: Row) -> Row:

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import TEXTS, make_base
+from trainer.bases import load_model, load_tokenizer, read_base
+from trainer.tiny import Shape, make_tiny
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+def test_the_same_texts_shape_and_seed_make_the_same_folder(tmp_path: Path) -> None:
+    first, again = make_base(tmp_path / "a"), make_base(tmp_path / "b")
+    assert first.digest == again.digest == first.path.name
+    assert make_base(tmp_path / "a") == first
+    assert len(list((tmp_path / "a").iterdir())) == 1
+    others = {make_base(tmp_path / "a", seed=2).digest, make_base(tmp_path / "a", "llama").digest}
+    assert len(others | {first.digest}) == 3
+    assert read_base(first.path, first.digest) == first
+
+
+def test_any_text_can_be_written_and_read_again(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(make_base(tmp_path))
+    for text in ("price: 7 €", "  a\n\n\tb", "日本語 🙂", "\x00 control"):
+        assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
+    assert len(tokenizer.encode(TEXTS[3])) < len(TEXTS[3].encode()) / 2
+
+
+def test_a_turn_of_the_assistant_ends_with_its_end_token(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(make_base(tmp_path))
+    messages = [{"role": "user", "content": "open /boats/1"}, {"role": "assistant", "content": "done"}]
+    told = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    said = [token for token, mask in zip(told["input_ids"], told["assistant_masks"], strict=True) if mask]
+    assert tokenizer.decode(said) == "done<|im_end|>"
+    assert said[-1] == tokenizer.eos_token_id
+    asked = tokenizer.apply_chat_template(messages[:1], tokenize=True, return_dict=False, add_generation_prompt=True)
+    assert told["input_ids"][: len(asked)] == asked
+
+
+def test_by_default_it_has_about_three_million_parameters(tmp_path: Path) -> None:
+    import torch
+
+    model = load_model(make_tiny(tmp_path, TEXTS, Shape(), 1), torch.float32)
+    assert 2_500_000 < sum(weight.numel() for weight in model.parameters()) < 3_500_000
