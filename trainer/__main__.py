@@ -15,9 +15,10 @@ from typing import TextIO
 
 from eventlog.errors import FlywheelError
 
-from .request import read_request
+from .request import WarmupRequest, read_request
 from .stage import train
 from .start import Line
+from .warmup import warm_up
 
 USAGE = 64
 
@@ -37,13 +38,16 @@ def _run(file: Path, lines: TextIO) -> int:
         lines.flush()
 
     try:
-        saved = train(read_request(file), emit)
+        request = read_request(file)
+        if isinstance(request, WarmupRequest):
+            base = warm_up(request, emit)
+            emit({"kind": "saved", "base": base.digest, "path": str(base.path)})
+        elif saved := train(request, emit):
+            emit({"kind": "saved", "checkpoint": saved.digest, "path": str(saved.path)})
     except FlywheelError as error:
         emit({"kind": "failed", "error": type(error).__name__, "message": str(error)})
         sys.stderr.write(f"{error}\n")
         return 1
-    if saved is not None:
-        emit({"kind": "saved", "checkpoint": saved.digest, "path": str(saved.path)})
     return 0
 
 

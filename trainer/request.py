@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from eventlog.events.event import Count, Digest, FrozenModel
 
@@ -45,28 +45,37 @@ class Lora(FrozenModel):
     targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
 
 
-class _Training(FrozenModel):
-    """What every stage has. One step is one update of the weights.
-
-    `lora` may be left out: then it is that of the parent, or the default. `device` auto takes CUDA where there is some.
-    """
+class _Steps(FrozenModel):
+    """What every stage has. One step is one update of the weights. `device` auto takes CUDA where there is some."""
 
     steps: Amount
     learning_rate: Number
     seed: Count = 0
     threads: Amount = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class WarmupConfig(_Steps):
+    """Supervised, on every weight of a base model: how one that was made from configuration learns to speak."""
+
+    algorithm: Literal["warmup"] = "warmup"
+    rows_per_step: Amount = 32
+
+
+class _Adapting(_Steps):
+    """What every stage has that trains an adapter. `lora` may be left out: then it is the parent's, or the default."""
+
     lora: Lora | None = None
 
 
-class SftConfig(_Training):
+class SftConfig(_Adapting):
     """Supervised: the next token of what the selected runs said. `rows_per_step` rows make one step."""
 
     algorithm: Literal["sft"] = "sft"
     rows_per_step: Amount = 16
 
 
-class DpoConfig(_Training):
+class DpoConfig(_Adapting):
     """Preferences: chosen over rejected, held to the weights at the start by `beta`."""
 
     algorithm: Literal["dpo"] = "dpo"
@@ -74,7 +83,7 @@ class DpoConfig(_Training):
     beta: Number = "0.1"
 
 
-class GrpoConfig(_Training):
+class GrpoConfig(_Adapting):
     """Group-relative policy gradient from the log. `groups_per_step` groups make one batch, used for `passes` steps.
 
     `reference` is what the KL is taken against: the weights at the start, or the base. `staleness` bounds the mean
@@ -126,10 +135,32 @@ class Request(FrozenModel):
     config: Config
 
 
-def read_request(path: Path) -> Request:
+class WarmupRequest(FrozenModel):
+    """One warm-up. `out` is a folder of base models; the new one becomes `out/<digest>`."""
+
+    dataset: DatasetRef
+    base: Folder
+    base_digest: Digest | None = None
+    out: Folder
+    config: WarmupConfig
+
+
+class _Algorithm(BaseModel):
+    algorithm: object = None
+
+
+class _Asked(BaseModel):
+    """The one thing that says which request it is."""
+
+    config: _Algorithm = _Algorithm()
+
+
+def read_request(path: Path) -> Request | WarmupRequest:
     """Read a request. Raises RequestUnreadable."""
     try:
-        return Request.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
+        is_warmup = _Asked.model_validate_json(content).config.algorithm == "warmup"
+        return (WarmupRequest if is_warmup else Request).model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

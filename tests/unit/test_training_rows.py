@@ -10,7 +10,7 @@ import pytest
 
 from trainer.errors import BadRow, DatasetEmpty, RequestUnreadable, RowsUnreadable, TemperaturesMixed, WrongColumn
 from trainer.grpo import schedule, signal_of
-from trainer.request import GrpoConfig, Lora, SftConfig, read_request
+from trainer.request import GrpoConfig, Lora, Request, SftConfig, WarmupRequest, read_request
 from trainer.rows import COLUMNS, Kind, read_rows
 
 ROW: dict[str, Any] = {
@@ -176,7 +176,14 @@ def test_a_request_is_read(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps(WHOLE))
     request = read_request(file)
+    assert isinstance(request, Request)
     assert (request.config.algorithm, request.config.learning_rate, request.parent) == ("sft", "0.001", None)
+
+
+def test_a_warm_up_is_a_request_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(WHOLE | {"config": {**WHOLE["config"], "algorithm": "warmup"}}))
+    assert isinstance(read_request(file), WarmupRequest)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +192,7 @@ def test_a_request_is_read(tmp_path: Path) -> None:
         ({"base": ""}, "at base"),
         ({"dataset": {"path": "a", "digest": "x", "upto": 1}}, "at dataset.digest"),
         ({"config": {"algorithm": "ppo"}}, "at config"),
+        ({"config": 7}, "at config"),
         ({"config": {**WHOLE["config"], "learning_rate": "fast"}}, "no decimal number at config.sft.learning_rate"),
         ({"config": {**WHOLE["config"], "learning_rate": "-1"}}, "no finite number from 0 on"),
         ({"config": {**WHOLE["config"], "steps": 0}}, "at config.sft.steps"),
