@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .bases import load_tokenizer
 from .request import DpoConfig
 from .rows import Rows
-from .start import Emit, Start, policy_for_trl
+from .start import Emit, Start, policy_model
 from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DP
     import datasets
     from trl import DPOConfig as Arguments
 
-    model, adapter = policy_for_trl(start)
     tokenizer = load_tokenizer(start.base)
     pad = int(tokenizer.pad_token_id or 0)
     arguments = Arguments(
@@ -46,11 +45,10 @@ def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DP
         max_length=None,
     )
     return _trainer_class()(
-        model=model,
+        model=policy_model(start),
         args=arguments,
         train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),
         processing_class=tokenizer,
-        peft_config=adapter,
         data_collator=lambda pairs: collate(pairs, pad),
     )
 

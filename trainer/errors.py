@@ -104,7 +104,3 @@ class OutTaken(FlywheelError):
 
 class ExportMismatch(FlywheelError):
     """The file {path} does not hold what was written: the tensor {tensor} {actual}. Expected {expected}; write it again on a sound disk."""
-
-
-class TooManyProcesses(FlywheelError):
-    """The backend own runs in one process, {actual} were started: expected 1. Use the backend trl under `accelerate launch`."""

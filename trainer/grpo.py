@@ -46,7 +46,7 @@ def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> Peft
     at_start = policy.score(rows.frame, visited, config.rows_per_pass)
     emit({"kind": "staleness", **check_staleness(rows.frame, at_start, config)})
     if config.backend == "trl":
-        return train_trl(start, rows, batches, config, emit)
+        return train_trl(policy.model, start, rows, batches, config, emit)
     reference = at_start
     if config.reference == "base" and start.parent is not None:
         with policy.model.disable_adapter():

@@ -15,7 +15,7 @@ from .bases import load_tokenizer
 from .errors import GroupsUneven, NotOffered
 from .request import GrpoConfig
 from .rows import Rows
-from .start import Emit, Start, policy_for_trl
+from .start import Emit, Start
 from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 Batches = Sequence[Sequence[Sequence[int]]]
 
 
-def train_trl(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, emit: Emit) -> PeftModel:
+def train_trl(
+    model: PeftModel, start: Start, rows: Rows, batches: Batches, config: GrpoConfig, emit: Emit
+) -> PeftModel:
     """Train on batches of groups of rows, all of one size. Raises GroupsUneven, NotOffered."""
     with tempfile.TemporaryDirectory() as folder:
-        return run_trainer(make_trainer(start, rows, batches, config, folder), emit, _measures)
+        return run_trainer(make_trainer(model, start, rows, batches, config, folder), emit, _measures)
 
 
-def make_trainer(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOTrainer:
+def make_trainer(
+    model: PeftModel, start: Start, rows: Rows, batches: Batches, config: GrpoConfig, folder: str
+) -> GRPOTrainer:
     """TRL's trainer over the log. Raises GroupsUneven, NotOffered."""
     import datasets
     from trl import GRPOConfig
@@ -41,7 +45,6 @@ def make_trainer(start: Start, rows: Rows, batches: Batches, config: GrpoConfig,
         raise GroupsUneven(actual=", ".join(map(str, sizes)))
     if config.reference == "base" and start.parent is not None:
         raise NotOffered(backend="trl", actual="a reference other than its start", expected="the reference start")
-    model, adapter = policy_for_trl(start)
     groups = [group for batch in batches for group in batch]
     arguments = GRPOConfig(
         **settings(start, config, folder),
@@ -66,7 +69,6 @@ def make_trainer(start: Start, rows: Rows, batches: Batches, config: GrpoConfig,
         args=arguments,
         train_dataset=datasets.Dataset.from_dict({"prompt": [str(place) for place in range(len(groups))]}),
         processing_class=load_tokenizer(start.base),
-        peft_config=adapter,
         reward_funcs=_logged_reward,
         rollout_func=_Replay(rows.frame, groups),
     )

@@ -81,11 +81,6 @@ class Rows:
     frame: pl.DataFrame
     digest: str
 
-    @property
-    def position(self) -> int:
-        """The last log position that any row comes from."""
-        return int(self.frame["position"].to_numpy().max())
-
 
 def read_rows(path: Path, kind: Kind) -> Rows:
     """Read and check a dataset. Raises RowsUnreadable, WrongColumn, DatasetEmpty, BadRow, TemperaturesMixed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .bases import load_tokenizer
 from .request import SftConfig
 from .rows import Rows
-from .start import Emit, Start, policy_for_trl
+from .start import Emit, Start, policy_model
 from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def make_trainer(start: Start, rows: Rows, config: SftConfig, folder: str) -> SF
     from trl import SFTConfig as Arguments
     from trl import SFTTrainer
 
-    model, adapter = policy_for_trl(start)
     arguments = Arguments(
         **settings(start, config, folder),
         per_device_train_batch_size=config.rows_per_step,
@@ -41,11 +40,10 @@ def make_trainer(start: Start, rows: Rows, config: SftConfig, folder: str) -> SF
         dataset_kwargs={"skip_prepare_dataset": True},
     )
     return SFTTrainer(
-        model=model,
+        model=policy_model(start),
         args=arguments,
         train_dataset=datasets.Dataset.from_list([_example(row) for row in rows.frame.iter_rows(named=True)]),
         processing_class=load_tokenizer(start.base),
-        peft_config=adapter,
     )
 
 

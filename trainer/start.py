@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .adapters import fresh, lora_config, restored
+from .adapters import fresh, restored
 from .bases import Base, load_model
 from .checkpoint import Checkpoint, load_tensors
 from .devices import Device
@@ -15,7 +15,7 @@ from .errors import TrainingDiverged
 from .request import Lora
 
 if TYPE_CHECKING:
-    from peft import LoraConfig, PeftModel
+    from peft import PeftModel
 
 Line = Mapping[str, object]
 """One fact about the training, ready for JSON: its `kind`, and what belongs to it."""
@@ -35,7 +35,10 @@ class Start:
 
 
 def policy_model(start: Start) -> PeftModel:
-    """The model in training: the base with a fresh adapter, or with that of the parent."""
+    """The model in training: the base with a fresh adapter, or with that of the parent.
+
+    TRL takes a copy of the adapter that it is given as the reference, so there too it is the weights at the start.
+    """
     import torch
 
     model = load_model(start.base, start.device.dtype)
@@ -43,17 +46,6 @@ def policy_model(start: Start) -> PeftModel:
     if start.parent is None:
         return fresh(model, start.lora)
     return restored(model, start.lora, load_tensors(start.parent), start.parent.path)
-
-
-def policy_for_trl(start: Start) -> tuple[Any, LoraConfig | None]:
-    """A model and the adapter that TRL is to put on it.
-
-    TRL takes as reference the base under an adapter that it made, and a copy of the adapter that it was given: so the
-    reference is the weights at the start in both cases.
-    """
-    if start.parent is None:
-        return load_model(start.base, start.device.dtype), lora_config(start.lora)
-    return policy_model(start), None
 
 
 def step_line(step: int, loss: float, **measures: float | None) -> Line:

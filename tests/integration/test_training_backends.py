@@ -102,7 +102,7 @@ def own_loss(folder: Path, base: Base, case: Case) -> float:
 
 def trl_loss(folder: Path, base: Base, case: Case) -> float:
     rows = read_rows(write_rows(folder / "rows.parquet", "grpo", case.rows), "grpo")
-    trainer: Any = make_trainer(start_of(base), rows, [BATCH], case.config, str(folder))
+    trainer: Any = make_trainer(policy_model(start_of(base)), start_of(base), rows, [BATCH], case.config, str(folder))
     put(trainer.model, case.adapter)
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = 1
