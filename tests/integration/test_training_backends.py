@@ -28,6 +28,7 @@ from trainer.sft import make_trainer as make_sft_trainer
 from trainer.start import Start, policy_model
 
 pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore:You are using 'rollout_func':UserWarning"),
 ]

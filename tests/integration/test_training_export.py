@@ -20,6 +20,7 @@ from trainer.request import Lora, SftConfig
 from trainer.stage import train
 
 pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore:The following .* keys did not match any targeted module:RuntimeWarning"),
 ]

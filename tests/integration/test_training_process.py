@@ -19,7 +19,10 @@ from trainer.checkpoint import load_checkpoint
 from trainer.request import GrpoConfig, Lora, Request
 from trainer.stage import train
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 
 ROOT = Path(__file__).parents[2]
 STEPS = 60
@@ -54,7 +57,6 @@ def written(folder: Path, wanted: Request) -> Path:
     return file
 
 
-@pytest.mark.timeout(300)  # two processes import what training needs
 def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp_path: Path, base: Base) -> None:
     wanted = asked(tmp_path, base)
     file = written(tmp_path, wanted)

@@ -18,7 +18,10 @@ from trainer.request import GrpoConfig, Lora, ParentRef, Request
 from trainer.stage import train
 from trainer.start import Line
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 
 LORA = Lora(rank=4, alpha=8)
 GRPO = GrpoConfig(steps=3, learning_rate="0.01", groups_per_step=2, lora=LORA)

@@ -17,6 +17,7 @@ from trainer.stage import CURVES, LINES, train
 from trainer.start import Line
 
 pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore:You are using 'rollout_func':UserWarning"),
 ]

@@ -14,7 +14,10 @@ from trainer.start import Line
 from trainer.tiny import Shape, make_tiny
 from trainer.warmup import SOURCE, warm_up
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 
 
 def test_the_same_texts_shape_and_seed_make_the_same_folder(tmp_path: Path) -> None:
