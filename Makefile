@@ -25,13 +25,18 @@ help: ## list the targets
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/miniwob.txt
 	@touch $@
 
-setup: .venv/.dev ## virtual environment with everything the tests need
+# torch pins its own CUDA libraries: they are left to it, so that a CPU build of it brings none.
+.venv/.train: .venv/.dev requirements/train.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements/train.txt
+	@touch $@
+
+setup: .venv/.train ## virtual environment with everything the tests need
 
 run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once round the loop
 	@$(BIN)/flywheel db up
 	@$(BIN)/flywheel run --rule seeds
 
-test: .venv/.dev ## every test, on a seeded PostgreSQL of its own
+test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest
 
 check: .venv/.dev ## style, types, import contracts, dependencies
@@ -51,6 +56,7 @@ release-sample: .venv/.dev ## keep what a release writes, before its tag is set:
 lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --extra dev pyproject.toml -o requirements/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
+	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt --extra train pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > requirements/train.txt
 
 chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd, isqrt, lcm
-from random import Random
+
+import numpy as np
 
 from eventlog.events import Interval
 
 from .errors import NoSamples
+from .exact import Array, Octets, integers, octets
 from .stats import MICRO, Resampled, ceiling
 from .strata import Strata
 
@@ -19,11 +20,6 @@ _Z_UNIT = 10**12
 
 _BLOCK = 1_000
 _OCTET, _WORD = 256, 2**32
-_EVEN = int.from_bytes(b"\xff\x00" * 128, "little")
-"""Every other octet."""
-
-
-_Draw = Callable[[int], int]
 
 
 def resampled(strata: Strata, samples: int, seed: int) -> Resampled:
@@ -35,7 +31,7 @@ def resampled(strata: Strata, samples: int, seed: int) -> Resampled:
     """
     if samples < 1:
         raise NoSamples(actual=samples, expected=1)
-    draw = Random(seed).getrandbits  # noqa: S311 - a frozen stream, not a secret
+    draw = octets(seed)
     shared = lcm(*(len(stratum) - 1 for stratum in strata.values if len(stratum) > 1))
     totals = [0] * samples
     for stratum in strata.values:
@@ -49,57 +45,48 @@ def resampled(strata: Strata, samples: int, seed: int) -> Resampled:
     return Resampled(MICRO * sum(total > 0 for total in totals) // samples, Interval(low=low, high=high))
 
 
-def _sums(draw: _Draw, values: Sequence[int], size: int, samples: int) -> Iterator[int]:
+def _sums(draw: Octets, values: Sequence[int], size: int, samples: int) -> Iterator[int]:
     """Sums of `size` values drawn with replacement, one for each sample.
 
-    Of at most 256 values each byte is summed by itself: what is drawn stays bytes, and no number is made of a draw.
+    Few values on a grid of at most 256 points are drawn as those points, which are an octet each.
     """
     low = min(values)
     step = gcd(*(value - low for value in values)) or 1
-    grid = [(value - low) // step for value in values]
-    planes = [
-        bytes(grid[octet % len(grid)] >> shift & 255 for octet in range(_OCTET))
-        for shift in range(0, max(grid).bit_length(), 8)
-    ]
+    points = [(value - low) // step for value in values]
+    are_octets = len(values) <= _OCTET and max(points) < _OCTET
+    column = integers(values, size)
     for block in range(0, samples, _BLOCK):
-        drawn = size * min(_BLOCK, samples - block)
-        if len(values) > _OCTET:
-            words = _words(draw, len(values), drawn)
-            yield from (sum(map(values.__getitem__, words[at : at + size])) for at in range(0, drawn, size))
+        rows = min(_BLOCK, samples - block)
+        if are_octets:
+            drawn = _octets(draw, points, rows * size)[: rows * size].reshape(rows, size)
+            yield from (low * size + step * total for total in drawn.sum(axis=1, dtype=np.int64).tolist())
             continue
-        octets = _octets(draw, len(values), drawn)
-        layers = [octets.translate(plane) for plane in planes]
-        for at in range(0, drawn, size):
-            points = sum(_sum_of(layer[at : at + size]) << 8 * place for place, layer in enumerate(layers))
-            yield low * size + step * points
+        indexes = (_octets if len(values) <= _OCTET else _words)(draw, range(len(values)), rows * size)
+        yield from column[indexes[: rows * size]].reshape(rows, size).sum(axis=1).tolist()
 
 
-def _sum_of(octets: bytes) -> int:
-    """The sum of at most 255 octets: neighbours are added in lanes of 16 bits, and a rest adds the lanes."""
-    lanes = int.from_bytes(octets, "little")
-    return ((lanes & _EVEN) + (lanes >> 8 & _EVEN)) % 65_535
-
-
-def _octets(draw: _Draw, below: int, wanted: int) -> bytes:
-    """Octets whose rests by at most 256 are uniform indexes: those not above the last whole round of them."""
-    limit = _OCTET // below * below
+def _octets(draw: Octets, values: Sequence[int], wanted: int) -> Array:
+    """At least so many of at most 256 values below 256, each as likely: octets, but for those beyond the last round."""
+    limit = _OCTET // len(values) * len(values)
     beyond = bytes(range(limit, _OCTET))
+    table = bytes(values[octet % len(values)] for octet in range(_OCTET))
     kept = b""
     while len(kept) < wanted:
         missing = (wanted - len(kept)) * _OCTET // limit + 1
-        kept += draw(8 * missing).to_bytes(missing, "little").translate(None, beyond)
-    return kept
+        kept += draw(missing).translate(table, beyond)
+    return np.frombuffer(kept, dtype=np.uint8)
 
 
-def _words(draw: _Draw, below: int, wanted: int) -> list[int]:
-    """Uniform indexes below more than 256, by words of 32 bits."""
+def _words(draw: Octets, values: Sequence[int], wanted: int) -> Array:
+    """At least so many of the first whole numbers, each as likely: words of 32 bits, none beyond the last round."""
+    below = len(values)
     limit = _WORD // below * below
-    kept: list[int] = []
+    kept = np.empty(0, dtype=np.uint32)
     while len(kept) < wanted:
         missing = wanted - len(kept)
-        drawn = struct.unpack(f"<{missing}I", draw(32 * missing).to_bytes(4 * missing, "little"))
-        kept += [word % below for word in drawn if word < limit]
-    return kept
+        words = np.frombuffer(draw(4 * missing), dtype="<u4")
+        kept = np.concatenate([kept, words[words < limit]])
+    return kept % below
 
 
 def wilson(passed: int, runs: int) -> Interval:

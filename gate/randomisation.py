@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
-from operator import getitem
-from random import Random
+
+import numpy as np
+
+from .exact import Array, integers, octets
 
 _BYTE = 8
+_BLOCK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +59,20 @@ def _counted(magnitudes: Sequence[int], observed: int) -> Fraction:
 
 def _drawn(magnitudes: Sequence[int], observed: int, draws: int, seed: int) -> Fraction:
     """One bit a sign. The sums of eight values at a time are looked up by the byte that holds their signs."""
-    tables = [_signed_sums(magnitudes[start : start + _BYTE]) for start in range(0, len(magnitudes), _BYTE)]
-    draw, signs, octets = Random(seed).getrandbits, len(magnitudes), len(tables)  # noqa: S311 - a frozen stream
-    reached = 0
-    for _ in range(draws):
-        drawn = draw(signs).to_bytes(octets, "little")
-        reached += sum(map(getitem, tables, drawn)) >= observed
+    padded = [*magnitudes, *[0] * (-len(magnitudes) % _BYTE)]
+    tables = _signed_sums(integers(padded, len(padded)).reshape(-1, _BYTE))
+    draw, columns, reached = octets(seed), len(tables), 0
+    for block in range(0, draws, _BLOCK):
+        rows = min(_BLOCK, draws - block)
+        drawn = np.frombuffer(draw(rows * columns), dtype=np.uint8).reshape(rows, columns)
+        reached += int((tables[np.arange(columns), drawn].sum(axis=1) >= observed).sum())
     return Fraction(1 + reached, 1 + draws)
 
 
-def _signed_sums(values: Sequence[int]) -> list[int]:
-    """The sum for every choice of signs: bit i of the index says whether the i-th value is added or taken away."""
-    sums = [0]
-    for value in values:
-        sums = [total - value for total in sums] + [total + value for total in sums]
+def _signed_sums(eights: Array) -> Array:
+    """A row for each eight values, a column for every choice of signs: bit i says if the i-th is added or taken."""
+    sums = np.zeros_like(eights[:, :1])
+    for place in range(_BYTE):
+        value = eights[:, place : place + 1]
+        sums = np.concatenate([sums - value, sums + value], axis=1)
     return sums

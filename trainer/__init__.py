@@ -1,1 +1,1 @@
-"""The place of what learns weights: frozen dataset in, checkpoint out. Its data contract is projections.datasets."""
+"""What learns weights: frozen dataset in, checkpoint out. docs/training.md says what it does and what it refuses."""

@@ -1,0 +1,97 @@
+"""A training run as a process of its own: lines on standard output, a checkpoint at the end, nothing in between."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tiny import make_base, request, sampled
+from trainer.bases import Base
+from trainer.checkpoint import load_checkpoint
+from trainer.request import GrpoConfig, Lora, Request
+from trainer.stage import train
+
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+ROOT = Path(__file__).parents[2]
+STEPS = 60
+SMALLEST_PIPE = 4096
+"""Holds fewer lines than there are steps: a process whose lines are not read does not come to its end."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return make_base(tmp_path_factory.mktemp("bases"))
+
+
+def asked(folder: Path, base: Base) -> Request:
+    config = GrpoConfig(steps=STEPS, learning_rate="0.001", groups_per_step=2, lora=Lora(rank=2, alpha=4))
+    return request(folder, base, "grpo", sampled(base, [2, 3]), config)
+
+
+def begun(file: Path, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "trainer", str(file)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def written(folder: Path, wanted: Request) -> Path:
+    file = folder / "request.json"
+    file.write_text(wanted.model_dump_json())
+    return file
+
+
+def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp_path: Path, base: Base) -> None:
+    wanted = asked(tmp_path, base)
+    file = written(tmp_path, wanted)
+    with begun(file, PYTHONHASHSEED="1") as process:
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, SMALLEST_PIPE)
+        assert any(json.loads(line)["kind"] == "step" for line in process.stdout)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not Path(wanted.out).exists()
+
+    with begun(file, PYTHONHASHSEED="2") as process:
+        said, _ = process.communicate()
+    lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
+    assert [line["kind"] for line in lines] == ["started", "groups", "staleness", *["step"] * STEPS, "saved"]
+    last = lines[-1]
+    assert load_checkpoint(Path(last["path"])).digest == last["checkpoint"]
+    assert list(Path(wanted.out).iterdir()) == [Path(last["path"])]
+
+    here = train(asked(tmp_path / "here", base), lambda _line: None)
+    assert here is not None
+    assert here.digest == last["checkpoint"]
+
+
+def test_a_run_that_is_refused_says_why_and_writes_nothing(tmp_path: Path, base: Base) -> None:
+    wanted = asked(tmp_path, base).model_copy(update={"base": str(tmp_path / "nowhere")})
+    with begun(written(tmp_path, wanted)) as process:
+        said, complained = process.communicate()
+    (line,) = [json.loads(line) for line in said.splitlines()]
+    assert (process.returncode, line["kind"], line["error"]) == (1, "failed", "BaseMissing")
+    assert line["message"] in complained
+    assert not Path(wanted.out).exists()
+
+
+def test_without_a_request_it_says_what_it_wants() -> None:
+    process = subprocess.run([sys.executable, "-m", "trainer"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (64, "")
+    assert "REQUEST.json" in process.stderr

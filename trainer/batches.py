@@ -1,0 +1,111 @@
+"""Rows as padded tensors, and the log-probability of each of their tokens.
+
+Prompts are padded on the left and completions on the right, so that completions stand in one block of columns and only
+their logits are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows as tensors.
+
+    `ids`, `attention` and `places` are (rows, prompt + completion), `logged` and `mask` are (rows, completion),
+    `advantage` is (rows,).
+    """
+
+    ids: Tensor
+    attention: Tensor
+    places: Tensor
+    logged: Tensor
+    mask: Tensor
+    advantage: Tensor
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the completions."""
+        return int(self.mask.shape[1])
+
+
+def collate(frame: pl.DataFrame, pad: int, device: str) -> Batch:
+    """The rows of a GRPO frame as tensors on a device."""
+    import torch
+
+    rows = frame.select("prompt_ids", "completion_ids", "logprobs", "mask", "advantage").to_dict(as_series=False)
+    before = max(len(ids) for ids in rows["prompt_ids"])
+    after = max(len(ids) for ids in rows["completion_ids"])
+
+    def right(lists: Sequence[Sequence[float]], fill: float) -> list[list[float]]:
+        return [[*one, *[fill] * (after - len(one))] for one in lists]
+
+    def left(lists: Sequence[Sequence[float]], fill: float) -> list[list[float]]:
+        return [[*[fill] * (before - len(one)), *one] for one in lists]
+
+    def beside(first: list[list[float]], second: list[list[float]]) -> Tensor:
+        return torch.tensor([a + b for a, b in zip(first, second, strict=True)], device=device)
+
+    ones = {name: [[1] * len(ids) for ids in rows[name]] for name in ("prompt_ids", "completion_ids")}
+    attention = beside(left(ones["prompt_ids"], 0), right(ones["completion_ids"], 0))
+    mask = torch.tensor(right(rows["mask"], 0), device=device, dtype=torch.float32)
+    return Batch(
+        ids=beside(left(rows["prompt_ids"], pad), right(rows["completion_ids"], pad)),
+        attention=attention,
+        places=(attention.cumsum(-1) - 1).clamp(min=0),
+        logged=torch.tensor(right(rows["logprobs"], 0.0), device=device, dtype=torch.float32),
+        mask=mask,
+        advantage=torch.tensor(rows["advantage"], device=device, dtype=torch.float32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A model that rows are scored with, at the temperature that they were sampled at."""
+
+    model: Any
+    pad: int
+    device: str
+    temperature: float
+
+    def logprobs(self, batch: Batch) -> Tensor:
+        """The log-probability of each completion token, (rows, completion). Padding gives any number."""
+        import torch
+
+        logits = self.model(
+            input_ids=batch.ids,
+            attention_mask=batch.attention,
+            position_ids=batch.places,
+            logits_to_keep=batch.width + 1,
+            use_cache=False,
+        ).logits[:, :-1]
+        exact = logits if logits.dtype == torch.float64 else logits.float()
+        chosen = batch.ids[:, -batch.width :, None]
+        return torch.log_softmax(exact / self.temperature, -1).gather(-1, chosen)[..., 0]
+
+    def score(self, frame: pl.DataFrame, rows: Sequence[int], rows_per_pass: int) -> dict[int, Tensor]:
+        """The log-probabilities of the completion tokens of some rows, without gradients, on the CPU."""
+        import torch
+
+        found = {}
+        with torch.no_grad():
+            for taken in pieces(rows, rows_per_pass):
+                part = frame[list(taken)]
+                scored = self.logprobs(collate(part, self.pad, self.device)).cpu()
+                for row, values, length in zip(taken, scored, part["completion_ids"].list.len(), strict=True):
+                    found[row] = values[:length].clone()
+        return found
+
+
+def pieces(rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """The rows in pieces of at most `size`."""
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]

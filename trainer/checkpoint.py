@@ -1,0 +1,108 @@
+"""A checkpoint: a folder with an adapter, and a manifest that says what it came from.
+
+The digest of a checkpoint is the SHA-256 over its canonical manifest, which holds the digest of every file that counts:
+the tensors, and PEFT's own description of them. So the digest is over the weights and everything that made them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from eventlog.chain import canonical
+from eventlog.events.event import Count, Digest, FrozenModel
+
+from .bases import file_digest
+from .errors import CheckpointAltered, CheckpointMissing, CheckpointUnreadable
+from .request import Config, Lora
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MANIFEST = "manifest.json"
+TENSORS = "adapter_model.safetensors"
+DESCRIPTION = "adapter_config.json"
+
+
+class Manifest(FrozenModel):
+    """What a checkpoint is and what it came from. Nothing in it depends on where files lie or when it was made.
+
+    `upto` is the log position of the dataset, `rows` the digest of the content that was trained on. `targets` are the
+    layers that the adapter is on. `runtime` is what its bytes depend on beside all this.
+    """
+
+    format: Literal[1] = 1
+    base: Digest
+    parent: Digest | None
+    dataset: Digest
+    upto: Count
+    rows: Digest
+    tokenizer: Digest
+    chat_template: Digest
+    lora: Lora
+    targets: tuple[str, ...]
+    config: Config
+    runtime: dict[str, str]
+    files: dict[str, Digest]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint on disk whose bytes are what its manifest says."""
+
+    path: Path
+    digest: str
+    manifest: Manifest
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """The one byte string of a manifest."""
+    return canonical(manifest.model_dump(mode="json"))
+
+
+def write_adapter(folder: Path, tensors: Mapping[str, Tensor], description: bytes) -> dict[str, str]:
+    """Write tensors and description into a folder: file to digest."""
+    from safetensors.torch import save
+
+    (folder / TENSORS).write_bytes(save(dict(tensors), metadata={"format": "pt"}))
+    (folder / DESCRIPTION).write_bytes(description)
+    return {name: file_digest(folder / name) for name in (DESCRIPTION, TENSORS)}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> str:
+    """Write the manifest, which makes the folder a checkpoint: its digest."""
+    content = manifest_bytes(manifest)
+    (folder / MANIFEST).write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def load_checkpoint(path: Path, expected: str | None = None) -> Checkpoint:
+    """Look at a checkpoint and hash its files. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
+    if not (path / MANIFEST).is_file():
+        raise CheckpointMissing(path=path, actual=f"there is no {MANIFEST}")
+    content = (path / MANIFEST).read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if expected is not None and digest != expected:
+        raise CheckpointAltered(path=path, what=MANIFEST, actual=digest, expected=expected)
+    try:
+        manifest = Manifest.model_validate_json(content)
+    except ValidationError as error:
+        raise CheckpointUnreadable(path=path, actual=error.errors()[0]["msg"]) from error
+    for name, wanted in manifest.files.items():
+        if not (path / name).is_file():
+            raise CheckpointMissing(path=path, actual=f"there is no {name}")
+        if (actual := file_digest(path / name)) != wanted:
+            raise CheckpointAltered(path=path, what=name, actual=actual, expected=wanted)
+    return Checkpoint(path, digest, manifest)
+
+
+def load_tensors(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The adapter's tensors, by PEFT's names."""
+    from safetensors.torch import load_file
+
+    return dict(load_file(checkpoint.path / TENSORS))

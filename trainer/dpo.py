@@ -1,0 +1,88 @@
+"""DPO: what was chosen over what was rejected, on TRL's trainer. Token ids go in; no text is tokenised again.
+
+TRL's own way from text adds an end token to what has one already, and counts the environment's tokens as the model's.
+Both are left out here: the rows go in as they are, with the masks of the log.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .bases import load_tokenizer
+from .request import DpoConfig
+from .rows import Rows
+from .start import Emit, Start, policy_model
+from .trl_settings import run_trainer, settings
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from torch import Tensor
+    from trl import DPOTrainer
+
+_COLUMNS = ("prompt_ids", "chosen_ids", "chosen_mask", "rejected_ids", "rejected_mask")
+
+
+def train_dpo(start: Start, rows: Rows, config: DpoConfig, emit: Emit) -> PeftModel:
+    """Train on pairs; the reference is the weights at the start."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_trainer(make_trainer(start, rows, config, folder), emit, _measures)
+
+
+def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DPOTrainer:
+    """TRL's trainer over the rows as they are."""
+    import datasets
+    from trl import DPOConfig as Arguments
+
+    tokenizer = load_tokenizer(start.base)
+    pad = int(tokenizer.pad_token_id or 0)
+    arguments = Arguments(
+        **settings(start, config, folder),
+        per_device_train_batch_size=config.pairs_per_step,
+        beta=float(config.beta),
+        loss_type="sigmoid",
+        max_length=None,
+    )
+    return _trainer_class()(
+        model=policy_model(start),
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),
+        processing_class=tokenizer,
+        data_collator=lambda pairs: collate(pairs, pad),
+    )
+
+
+def collate(pairs: Sequence[Mapping[str, list[int]]], pad: int) -> dict[str, Tensor]:
+    """Pairs as tensors: all chosen rows, then all rejected ones, padded on the right."""
+    import torch
+
+    sides = [(pair, side) for side in ("chosen", "rejected") for pair in pairs]
+    ids = [pair["prompt_ids"] + pair[f"{side}_ids"] for pair, side in sides]
+    masks = [[0] * len(pair["prompt_ids"]) + pair[f"{side}_mask"] for pair, side in sides]
+    width = max(map(len, ids))
+
+    def padded(lists: Sequence[list[int]], fill: int) -> Tensor:
+        return torch.tensor([one + [fill] * (width - len(one)) for one in lists])
+
+    return {
+        "input_ids": padded(ids, pad),
+        "attention_mask": padded([[1] * len(one) for one in ids], 0),
+        "completion_mask": padded(masks, 0),
+    }
+
+
+def _trainer_class() -> type[DPOTrainer]:
+    from trl import DPOTrainer
+
+    class TokenDPOTrainer(DPOTrainer):  # type: ignore[misc]
+        """DPO over rows that are token ids already."""
+
+        def _prepare_dataset(self, dataset: Any, *_rest: Any, **_more: Any) -> Any:
+            return dataset
+
+    return TokenDPOTrainer
+
+
+def _measures(logs: Mapping[str, float]) -> Mapping[str, float | None]:
+    return {"reward": logs.get("rewards/margins")}

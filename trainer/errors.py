@@ -1,0 +1,106 @@
+"""What training refuses: the docstring is the message. All of it is said before the first step."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class RequestUnreadable(FlywheelError):
+    """The request {path} cannot be read: {actual}. Expected a JSON object with dataset, base, out and config, as docs/training.md shows."""
+
+
+class RowsUnreadable(FlywheelError):
+    """The dataset {path} cannot be read: {actual}. Expected a Parquet file as `flywheel dataset export` writes it."""
+
+
+class DatasetEmpty(FlywheelError):
+    """The dataset {path} has no rows: expected at least one. Widen its query, or run more rollouts."""
+
+
+class WrongColumn(FlywheelError):
+    """The dataset {path} is no {kind} dataset: its column {column!r} is {actual}, expected {expected}. Build it with a {kind} query."""
+
+
+class BadRow(FlywheelError):
+    """Row {row} of the dataset {path} cannot be trained on: {actual}; expected {expected}."""
+
+
+class TemperaturesMixed(FlywheelError):
+    """The dataset {path} was sampled at {actual} temperatures: expected one, because the ratio is taken at the temperature of the log."""
+
+
+class NoSignal(FlywheelError):
+    """All {actual} groups of the dataset {path} are flat: expected one in which an advantage is not 0. Sample the instances again, or harder ones."""
+
+
+class BaseMissing(FlywheelError):
+    """The base model {path} cannot be used: {actual}. Expected a folder with config.json, tokenizer.json and safetensors."""
+
+
+class BaseDiffers(FlywheelError):
+    """The base model {path} has the digest {actual}: expected {expected}. Name the folder that the request or its parent was made with."""
+
+
+class OtherTokenizer(FlywheelError):
+    """The dataset {path} was made with the tokenizer {actual}, the base model has {expected}. Build it from runs of this base."""
+
+
+class OtherTemplate(FlywheelError):
+    """The dataset {path} was made with the chat template {actual}, the base model has {expected}. Build it from runs of this base."""
+
+
+class IdOutsideVocabulary(FlywheelError):
+    """Row {row} of the dataset {path} holds the token id {actual} in {column}: expected ids from 0 to {expected}."""
+
+
+class RowTooLong(FlywheelError):
+    """Row {row} of the dataset {path} has {actual} tokens: the base model takes {expected}. Leave such runs out of the query."""
+
+
+class StalePolicy(FlywheelError):
+    """The log and the weights that training starts from differ by {actual} in log-probability, on average over {tokens} tokens: the
+    bound is {expected}. Train from the policy that sampled these runs, or sample again with this one."""
+
+
+class GroupsUneven(FlywheelError):
+    """The backend trl needs groups of one size: these have {actual} rows. Use the backend own, which takes any."""
+
+
+class NotOffered(FlywheelError):
+    """The backend {backend} cannot do this: {actual}; expected {expected}. Use the backend own."""
+
+
+class LoraDiffers(FlywheelError):
+    """The request asks for the adapter {actual}, its parent is {expected}: an adapter keeps its shape. Leave `lora` out to go on with it."""
+
+
+class CheckpointMissing(FlywheelError):
+    """There is no checkpoint in {path}: {actual}. Expected manifest.json and the files that it names."""
+
+
+class CheckpointUnreadable(FlywheelError):
+    """The manifest of the checkpoint {path} cannot be read: {actual}. Expected canonical JSON; fetch the checkpoint again."""
+
+
+class CheckpointAltered(FlywheelError):
+    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch it again."""
+
+
+class AdapterMismatch(FlywheelError):
+    """The adapter of {path} does not fit the base model: {actual}. Expected {expected}."""
+
+
+class TrainingDiverged(FlywheelError):
+    """The loss at step {step} is {actual}: expected a finite number. Lower the learning rate; nothing was saved."""
+
+
+class NotConvertible(FlywheelError):
+    """The {what} of a {architecture} model cannot be written as GGUF: {actual}. Expected {expected}."""
+
+
+class OutTaken(FlywheelError):
+    """There is something at {path} already: expected a name that is free, because an export overwrites nothing."""
+
+
+class ExportMismatch(FlywheelError):
+    """The file {path} does not hold what was written: the tensor {tensor} {actual}. Expected {expected}; write it again on a sound disk."""

@@ -1,0 +1,92 @@
+"""A checkpoint in the forms that servers take: a PEFT folder, a GGUF adapter, or a merged GGUF in F16 or Q8_0.
+
+An architecture whose adapter cannot be written by itself is served merged: the adapter is added into the base, the
+whole is converted, and quantised where asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from .adapters import restored
+from .bases import Base, load_model
+from .checkpoint import DESCRIPTION, MANIFEST, TENSORS, Checkpoint, load_tensors
+from .errors import BaseDiffers, OutTaken
+from .gguf_file import Precision, encode, write_adapter, write_model
+from .gguf_names import ADAPTERS, adapter_tensors, architecture_of, model_tensors, read_vocabulary, settings_of
+
+Form = Literal["peft", "gguf-adapter", "gguf-f16", "gguf-q8_0"]
+
+
+def is_adapter_convertible(base: Base) -> bool:
+    """Whether adapters on this base can be written as GGUF by themselves. If not, a merged form is what is served."""
+    return base.architecture in ADAPTERS
+
+
+def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:
+    """Write a checkpoint to `out`: a folder for peft, else a file.
+
+    Raises OutTaken, BaseDiffers, NotConvertible, ExportMismatch.
+    """
+    if out.exists():
+        raise OutTaken(path=out)
+    if checkpoint.manifest.base != base.digest:
+        raise BaseDiffers(path=base.path, actual=base.digest, expected=checkpoint.manifest.base)
+    match form:
+        case "peft":
+            return _export_peft(checkpoint, out)
+        case "gguf-adapter":
+            return _export_adapter(checkpoint, base, out)
+        case "gguf-f16":
+            return _export_merged(checkpoint, base, "f16", out)
+        case "gguf-q8_0":
+            return _export_merged(checkpoint, base, "q8_0", out)
+
+
+def _export_peft(checkpoint: Checkpoint, out: Path) -> Path:
+    making = out.with_name(f".making-{out.name}")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    for name in (DESCRIPTION, TENSORS, MANIFEST):
+        shutil.copyfile(checkpoint.path / name, making / name)
+    os.replace(making, out)  # noqa: PTH105 atomic
+    return out
+
+
+def _export_adapter(checkpoint: Checkpoint, base: Base, out: Path) -> Path:
+    config = _config(base)
+    architecture = architecture_of(config, "adapter")
+    state = {name: tensor.numpy() for name, tensor in load_tensors(checkpoint).items()}
+    tensors = {name: encode(name, tensor, "f32") for name, tensor in adapter_tensors(config, state).items()}
+    write_adapter(out, architecture, checkpoint.manifest.lora.alpha, tensors)
+    return out
+
+
+def _export_merged(checkpoint: Checkpoint, base: Base, precision: Precision, out: Path) -> Path:
+    config = _config(base)
+    architecture = architecture_of(config, "model")
+    vocabulary = read_vocabulary(base.path, config)
+    state = model_tensors(config, merged(checkpoint, base))
+    tensors = {name: encode(name, tensor, precision) for name, tensor in state.items()}
+    write_model(out, architecture, checkpoint.digest[:12], settings_of(config), vocabulary, tensors, precision)
+    return out
+
+
+def merged(checkpoint: Checkpoint, base: Base) -> dict[str, Any]:
+    """The weights of the base with the adapter added into them, in float32, by Transformers' names."""
+    import torch
+
+    tensors = load_tensors(checkpoint)
+    model = restored(load_model(base, torch.float32), checkpoint.manifest.lora, tensors, checkpoint.path)
+    whole = model.merge_and_unload()
+    return {name: tensor.numpy() for name, tensor in whole.state_dict().items()}
+
+
+def _config(base: Base) -> Mapping[str, Any]:
+    config: Mapping[str, Any] = json.loads((base.path / "config.json").read_bytes())
+    return config

@@ -1,0 +1,100 @@
+"""GRPO from the log: the ratio is taken against the log-probabilities that were logged when the runs were sampled.
+
+One stage, two backends. Our own loop (`grpo_loop.py`) takes groups of any and uneven size. TRL's (`grpo_trl.py`) takes
+equal groups and runs on several GPUs. Both train on the same batches in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from .bases import load_tokenizer
+from .batches import Policy
+from .errors import NoSignal, StalePolicy
+from .grpo_loop import train_own
+from .grpo_trl import train_trl
+from .request import GrpoConfig
+from .rows import Rows
+from .start import Emit, Start, policy_model
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Siblings of one instance: the numbers of their rows."""
+
+    name: str
+    rows: tuple[int, ...]
+
+
+def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> PeftModel:
+    """Train on the groups that carry a signal. Raises NoSignal, StalePolicy, GroupsUneven, NotOffered."""
+    groups, flat = signal_of(rows)
+    emit({"kind": "groups", "groups": len(groups), "flat_groups_dropped": flat})
+    batches = [[group.rows for group in batch] for batch in schedule(groups, config)]
+    visited = sorted({row for batch in batches for group in batch for row in group})
+    policy = started(start, rows)
+    at_start = policy.score(rows.frame, visited, config.rows_per_pass)
+    emit({"kind": "staleness", **check_staleness(rows.frame, at_start, config)})
+    if config.backend == "trl":
+        return train_trl(policy.model, start, rows, batches, config, emit)
+    reference = at_start
+    if config.reference == "base" and start.parent is not None:
+        with policy.model.disable_adapter():
+            reference = policy.score(rows.frame, visited, config.rows_per_pass)
+    return train_own(policy, rows.frame, batches, reference, config, emit)
+
+
+def started(start: Start, rows: Rows) -> Policy:
+    """The policy at the start, on its device."""
+    model = policy_model(start)
+    pad = load_tokenizer(start.base).pad_token_id
+    return Policy(model.to(start.device.name), int(pad or 0), start.device.name, float(rows.frame["temperature"][0]))
+
+
+def signal_of(rows: Rows) -> tuple[tuple[Group, ...], int]:
+    """The groups in which an advantage is not 0, in order of their names, and how many were flat. Raises NoSignal."""
+    numbered = rows.frame.with_row_index("row").group_by("group").agg("row", (pl.col("advantage") != 0).any())
+    found = [Group(name, tuple(taken)) for name, taken, has_signal in numbered.sort("group").rows() if has_signal]
+    if not found:
+        raise NoSignal(path=rows.path, actual=len(numbered))
+    return tuple(found), len(numbered) - len(found)
+
+
+def schedule(groups: Sequence[Group], config: GrpoConfig) -> tuple[tuple[Group, ...], ...]:
+    """The batches of the whole training. Each round takes every group at most once, in an order that the seed gives."""
+    size = min(config.groups_per_step, len(groups))
+    batches = -(-config.steps // config.passes)
+    return tuple(islice(_rounds(groups, size, config.seed), batches))
+
+
+def _rounds(groups: Sequence[Group], size: int, seed: int) -> Iterator[tuple[Group, ...]]:
+    for turn in count():
+        mixed = sorted(groups, key=lambda group: sha256(f"{seed}:{turn}:{group.name}".encode()).digest())
+        for first in range(0, len(mixed) - size + 1, size):
+            yield tuple(mixed[first : first + size])
+
+
+def check_staleness(frame: pl.DataFrame, scored: Mapping[int, Tensor], config: GrpoConfig) -> dict[str, float | int]:
+    """The mean and the largest distance in log-probability between the log and the start. Raises StalePolicy."""
+    import torch
+
+    apart = []
+    for row, values in scored.items():
+        mask = torch.tensor(frame["mask"][row].to_list(), dtype=torch.bool)
+        logged = torch.tensor(frame["logprobs"][row].to_list(), dtype=torch.float64)
+        apart.append((values.double() - logged)[mask].abs())
+    distances = torch.cat(apart)
+    mean = float(distances.mean())
+    if not mean <= float(config.staleness):
+        raise StalePolicy(actual=f"{mean:.4g}", tokens=len(distances), expected=config.staleness)
+    return {"mean": mean, "largest": float(distances.max()), "tokens": len(distances)}

@@ -1,0 +1,79 @@
+"""Our own loop for GRPO: one update a step, over as many forward passes as memory asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from .batches import Policy, collate, pieces
+from .devices import is_launched
+from .errors import NotOffered
+from .objective import Loss, Objective, Scored, Whole, grpo_loss
+from .request import GrpoConfig
+from .start import Emit, step_line
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from torch import Tensor
+
+
+def train_own(
+    policy: Policy,
+    frame: pl.DataFrame,
+    batches: Sequence[Sequence[Sequence[int]]],
+    reference: Mapping[int, Tensor],
+    config: GrpoConfig,
+    emit: Emit,
+) -> PeftModel:
+    """Train on batches of groups of rows. `reference` has the reference's log-probabilities of each of these rows."""
+    import torch
+
+    if is_launched():
+        raise NotOffered(backend="own", actual="it was launched as several processes", expected="one process")
+    weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=float(config.learning_rate), weight_decay=0.0)
+    policy.model.train()
+    steps = (batch for batch in batches for _ in range(config.passes))
+    for step, batch in enumerate(islice(steps, config.steps), start=1):
+        rows = [row for group in batch for row in group]
+        optimizer.zero_grad()
+        line = step_line(step, **add_gradient(policy, frame, rows, reference, config))
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        emit(line)
+    trained: PeftModel = policy.model
+    return trained
+
+
+def add_gradient(
+    policy: Policy, frame: pl.DataFrame, rows: Sequence[int], reference: Mapping[int, Tensor], config: GrpoConfig
+) -> dict[str, float]:
+    """Add the gradient of one step's loss to the weights: the loss, and the means over the step's tokens and rows."""
+    taken = frame[list(rows)]
+    whole = Whole(rows=len(rows), tokens=int(taken["mask"].list.sum().sum()))
+    objective = Objective(float(config.epsilon), float(config.beta), config.aggregation, config.max_tokens)
+    value, losses = 0.0, []
+    for piece in pieces(rows, config.rows_per_pass):
+        loss = _loss(policy, frame[list(piece)], [reference[row] for row in piece], objective, whole)
+        loss.value.backward()
+        value += float(loss.value.detach())
+        losses.append(loss)
+    return {
+        "loss": value,
+        "kl": sum(loss.kl for loss in losses) / whole.tokens,
+        "clip_fraction": sum(loss.clipped for loss in losses) / whole.tokens,
+        "ratio": sum(loss.ratio for loss in losses) / whole.tokens,
+        "reward": float(taken["reward"].cast(pl.Float64).to_numpy().mean()) / 1e6,
+    }
+
+
+def _loss(policy: Policy, frame: pl.DataFrame, reference: Sequence[Tensor], objective: Objective, whole: Whole) -> Loss:
+    from torch.nn.utils.rnn import pad_sequence
+
+    batch = collate(frame, policy.pad, policy.device)
+    held = pad_sequence(list(reference), batch_first=True).to(policy.device)
+    theta = policy.logprobs(batch)
+    return grpo_loss(Scored(theta, batch.logged, held, batch.mask, batch.advantage), objective, whole)

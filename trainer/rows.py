@@ -1,0 +1,169 @@
+"""The rows that training consumes: token ids in, never text. This is the one place that says which columns there are.
+
+Three kinds of dataset, each a Parquet file. Columns that are not named here (TRL's `prompt`, `completion`, ...) may be
+there too and are not read. Every list of one row has one entry for each token of the part that it belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from .errors import BadRow, DatasetEmpty, RowsUnreadable, TemperaturesMixed, WrongColumn
+
+Kind = Literal["sft", "dpo", "grpo"]
+
+_IDS = pl.List(pl.Int64())
+_MASK = pl.List(pl.Int8())
+
+_FROM: Mapping[str, pl.DataType] = {
+    "group": pl.String(),  # siblings of one instance
+    "position": pl.Int64(),  # where the log says that the run finished
+    "tokenizer": pl.String(),  # SHA-256 of the base's tokenizer.json
+    "chat_template": pl.String(),  # SHA-256 of the base's chat_template.jinja
+}
+
+COLUMNS: Mapping[Kind, Mapping[str, pl.DataType]] = {
+    "sft": {
+        "prompt_ids": _IDS,
+        "completion_ids": _IDS,  # with the end-of-turn token
+        "mask": _MASK,  # 1: the model said it; 0: the environment did
+        "run": pl.String(),
+        **_FROM,
+    },
+    "dpo": {
+        "prompt_ids": _IDS,
+        "chosen_ids": _IDS,
+        "chosen_mask": _MASK,
+        "rejected_ids": _IDS,
+        "rejected_mask": _MASK,
+        "chosen_run": pl.String(),
+        "rejected_run": pl.String(),
+        **_FROM,
+    },
+    "grpo": {
+        "prompt_ids": _IDS,
+        "completion_ids": _IDS,
+        "logprobs": pl.List(pl.Float64()),  # of the policy that sampled; 0.0 where the mask is 0
+        "mask": _MASK,
+        "advantage": pl.Float64(),  # relative to the group; computed when the dataset was built
+        "reward": pl.Int64(),  # in millionths
+        "temperature": pl.Float64(),  # of the sampling; one for the whole dataset
+        "run": pl.String(),
+        **_FROM,
+    },
+}
+"""The columns of each kind of dataset. None of them may be null."""
+
+PARTS: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
+    "sft": {"completion_ids": ("mask",)},
+    "dpo": {"chosen_ids": ("chosen_mask",), "rejected_ids": ("rejected_mask",)},
+    "grpo": {"completion_ids": ("logprobs", "mask")},
+}
+"""What is trained on: the column of ids, and the columns that must have its length. The last one is the mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A dataset that can be trained on: `frame` holds exactly the columns of its kind, in the order of the file.
+
+    `digest` is over the content of these columns, not over the bytes of the file.
+    """
+
+    kind: Kind
+    path: str
+    frame: pl.DataFrame
+    digest: str
+
+
+def read_rows(path: Path, kind: Kind) -> Rows:
+    """Read and check a dataset. Raises RowsUnreadable, WrongColumn, DatasetEmpty, BadRow, TemperaturesMixed."""
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RowsUnreadable(path=path, actual=str(error).splitlines()[0]) from error
+    taken = pl.DataFrame([_column(path, kind, frame, name) for name in COLUMNS[kind]])
+    if taken.is_empty():
+        raise DatasetEmpty(path=path)
+    for part, beside in PARTS[kind].items():
+        _check_part(path, taken, part, beside)
+    if kind == "grpo":
+        _check_grpo(path, taken)
+    return Rows(kind, str(path), taken, rows_digest(taken))
+
+
+def rows_digest(frame: pl.DataFrame) -> str:
+    """SHA-256 over the columns in order: name, lengths of lists, values as little-endian 64-bit words or UTF-8."""
+    content = hashlib.sha256()
+    for column in frame.get_columns():
+        content.update(f"{column.name}\n{len(column)}\n".encode())
+        if isinstance(column.dtype, pl.List):
+            content.update(column.list.len().cast(pl.Int64).to_numpy().tobytes())
+            content.update(_words(column.explode(empty_as_null=False)))
+        elif column.dtype == pl.String:
+            for text in column:
+                content.update(struct.pack("<q", len(text.encode())) + text.encode())
+        else:
+            content.update(_words(column))
+    return content.hexdigest()
+
+
+def _words(values: pl.Series) -> bytes:
+    wide = pl.Float64 if values.dtype == pl.Float64 else pl.Int64
+    return values.cast(wide).to_numpy().astype("<f8" if wide == pl.Float64 else "<i8").tobytes()
+
+
+def _column(path: Path, kind: Kind, frame: pl.DataFrame, name: str) -> pl.Series:
+    """A column in the type that COLUMNS names: narrower integers are widened, nothing else is converted."""
+    expected = COLUMNS[kind][name]
+    if name not in frame.columns:
+        raise WrongColumn(path=path, kind=kind, column=name, actual="missing", expected=expected)
+    column = frame[name]
+    inner = column.dtype.inner if isinstance(column.dtype, pl.List) else column.dtype
+    wanted = expected.inner if isinstance(expected, pl.List) else expected
+    alike = inner.is_integer() if wanted.is_integer() else inner.is_float() if wanted.is_float() else inner == wanted
+    if isinstance(column.dtype, pl.List) != isinstance(expected, pl.List) or not (alike or column.is_empty()):
+        raise WrongColumn(path=path, kind=kind, column=name, actual=column.dtype, expected=expected)
+    try:
+        column = column.cast(expected)
+    except pl.exceptions.PolarsError as error:
+        raise WrongColumn(path=path, kind=kind, column=name, actual="out of range", expected=expected) from error
+    missing = column.is_null()
+    if isinstance(expected, pl.List):
+        missing = missing | column.list.eval(pl.element().is_null()).list.any().fill_null(value=False)
+    _refuse(path, missing, f"{name} is not known", "a value: None is never 0")
+    return column
+
+
+def _check_part(path: Path, frame: pl.DataFrame, part: str, beside: tuple[str, ...]) -> None:
+    """A part is as long as what stands beside it, and the model said at least one of its tokens."""
+    length = frame[part].list.len()
+    for name in beside:
+        _refuse(path, frame[name].list.len() != length, f"{name} and {part} differ in length", "one entry a token")
+    mask = frame[beside[-1]]
+    outside = mask.list.eval(~pl.element().is_in([0, 1])).list.any().fill_null(value=False)
+    _refuse(path, outside, f"{beside[-1]} holds another number than 0 and 1", "1 for a token of the model")
+    _refuse(path, mask.list.sum() < 1, f"{beside[-1]} marks no token", "at least one token of the model")
+    _refuse(path, frame["prompt_ids"].list.len() < 1, "its prompt is empty", "at least one token before the completion")
+
+
+def _check_grpo(path: Path, frame: pl.DataFrame) -> None:
+    infinite = ~frame["logprobs"].list.eval(pl.element().is_finite()).list.all()
+    _refuse(path, infinite, "a log-probability is not finite", "those of the policy that sampled")
+    _refuse(path, ~frame["advantage"].is_finite(), "its advantage is not finite", "a number")
+    _refuse(path, ~(frame["temperature"] > 0), "its temperature is not above 0", "the one it was sampled at")
+    temperatures = frame["temperature"].unique().sort().to_list()
+    if len(temperatures) > 1:
+        raise TemperaturesMixed(path=path, actual=len(temperatures))
+
+
+def _refuse(path: Path, broken: pl.Series, actual: str, expected: str) -> None:
+    """Raise BadRow for the first row that is broken."""
+    if broken.any():
+        raise BadRow(path=path, row=broken.arg_true()[0], actual=actual, expected=expected)

@@ -1,0 +1,59 @@
+"""SFT: the next token of what the selected runs said, on TRL's trainer. Token ids go in; no text is tokenised again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from .bases import load_tokenizer
+from .request import SftConfig
+from .rows import Rows
+from .start import Emit, Start, policy_model
+from .trl_settings import run_trainer, settings
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from trl import SFTTrainer
+
+_IGNORED = -100
+"""The label of a token that is not learned from."""
+
+
+def train_sft(start: Start, rows: Rows, config: SftConfig, emit: Emit) -> PeftModel:
+    """Train on the tokens that the model said; those of prompts and of the environment are only read."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_trainer(make_trainer(start, rows, config, folder), emit, _measures)
+
+
+def make_trainer(start: Start, rows: Rows, config: SftConfig, folder: str) -> SFTTrainer:
+    """TRL's trainer over the rows as they are."""
+    import datasets
+    from trl import SFTConfig as Arguments
+    from trl import SFTTrainer
+
+    arguments = Arguments(
+        **settings(start, config, folder),
+        per_device_train_batch_size=config.rows_per_step,
+        max_length=None,
+        packing=False,
+        dataset_kwargs={"skip_prepare_dataset": True},
+    )
+    return SFTTrainer(
+        model=policy_model(start),
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list([_example(row) for row in rows.frame.iter_rows(named=True)]),
+        processing_class=load_tokenizer(start.base),
+    )
+
+
+def _example(row: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    said = [token if mask else _IGNORED for token, mask in zip(row["completion_ids"], row["mask"], strict=True)]
+    return {
+        "input_ids": row["prompt_ids"] + row["completion_ids"],
+        "labels": [_IGNORED] * len(row["prompt_ids"]) + said,
+    }
+
+
+def _measures(_logs: Mapping[str, float]) -> Mapping[str, float | None]:
+    return {}

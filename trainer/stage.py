@@ -1,0 +1,109 @@
+"""One training run: a request in, lines on the way, a checkpoint at the end. No database, no clock.
+
+Everything that can be wrong with the request is looked for before the first step. Nothing appears under its final name
+before it is whole: a run that was killed is begun again from its beginning, and gives the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .adapters import adapter_tensors, description_bytes, shape, targets
+from .bases import Base, check_rows, read_base
+from .checkpoint import (
+    Checkpoint,
+    Manifest,
+    load_checkpoint,
+    write_adapter,
+    write_manifest,
+)
+from .curves import draw_curves
+from .devices import prepare_device, runtime
+from .dpo import train_dpo
+from .errors import BaseDiffers
+from .grpo import train_grpo
+from .request import Request
+from .rows import Rows, read_rows
+from .sft import train_sft
+from .start import Emit, Line, Start
+
+_STAGES: dict[str, Callable[[Start, Rows, Any, Emit], Any]] = {
+    "sft": train_sft,
+    "dpo": train_dpo,
+    "grpo": train_grpo,
+}
+
+LINES = "lines.jsonl"
+CURVES = "curves.png"
+
+
+def train(request: Request, emit: Emit) -> Checkpoint | None:
+    """Run the stage that a request asks for; None in a process that is not the main one.
+
+    Raises any error of trainer/errors.py: all but TrainingDiverged before the first step.
+    """
+    config = request.config
+    rows = read_rows(Path(request.dataset.path), config.algorithm)
+    base = read_base(Path(request.base), request.base_digest)
+    check_rows(rows, base)
+    parent = _parent(request, base)
+    lora = shape(config.lora, parent.manifest.lora if parent else None)
+    start = Start(base, prepare_device(config.device, config.threads, config.seed), lora, parent, config.seed)
+    lines: list[Line] = []
+
+    def say(line: Line) -> None:
+        lines.append(line)
+        if start.device.is_main:
+            emit(line)
+
+    say({"kind": "started", "algorithm": config.algorithm, "rows": len(rows.frame), "steps": config.steps})
+    model = _STAGES[config.algorithm](start, rows, config, say)
+    return _save(request, start, rows, model, lines) if start.device.is_main else None
+
+
+def _parent(request: Request, base: Base) -> Checkpoint | None:
+    """The checkpoint to go on from, of the same base. Raises CheckpointMissing and its like, BaseDiffers."""
+    if request.parent is None:
+        return None
+    parent = load_checkpoint(Path(request.parent.path), request.parent.digest)
+    if parent.manifest.base != base.digest:
+        raise BaseDiffers(path=base.path, actual=base.digest, expected=parent.manifest.base)
+    return parent
+
+
+def _save(request: Request, start: Start, rows: Rows, model: Any, lines: list[Line]) -> Checkpoint:
+    """Write the checkpoint beside its place and move it there whole. One that is there already stays as it is."""
+    out = Path(request.out)
+    making = out / f".making-{hashlib.sha256(request.model_dump_json().encode()).hexdigest()[:16]}"
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    files = write_adapter(making, adapter_tensors(model), description_bytes(model, start.base.digest))
+    manifest = Manifest(
+        base=start.base.digest,
+        parent=start.parent.digest if start.parent else None,
+        dataset=request.dataset.digest,
+        upto=request.dataset.upto,
+        rows=rows.digest,
+        tokenizer=start.base.tokenizer,
+        chat_template=start.base.chat_template,
+        lora=start.lora,
+        targets=targets(model),
+        config=request.config,
+        runtime=runtime(start.device),
+        files=files,
+    )
+    digest = write_manifest(making, manifest)
+    (making / LINES).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    draw_curves(lines, making / CURVES, f"{request.config.algorithm} {digest[:12]}")
+    place = out / digest
+    if place.exists():
+        shutil.rmtree(making)
+    else:
+        os.replace(making, place)  # noqa: PTH105 atomic
+    return load_checkpoint(place, digest)

@@ -1,0 +1,56 @@
+"""What every stage starts from, and the lines that it writes on the way. It gives back the model, trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .adapters import fresh, restored
+from .bases import Base, load_model
+from .checkpoint import Checkpoint, load_tensors
+from .devices import Device
+from .errors import TrainingDiverged
+from .request import Lora
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+Line = Mapping[str, object]
+"""One fact about the training, ready for JSON: its `kind`, and what belongs to it."""
+
+Emit = Callable[[Line], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A base model, the shape of the adapter, and the checkpoint to go on from, if any."""
+
+    base: Base
+    device: Device
+    lora: Lora
+    parent: Checkpoint | None
+    seed: int
+
+
+def policy_model(start: Start) -> PeftModel:
+    """The model in training: the base with a fresh adapter, or with that of the parent.
+
+    TRL takes a copy of the adapter that it is given as the reference, so there too it is the weights at the start.
+    """
+    import torch
+
+    model = load_model(start.base, start.device.dtype)
+    torch.manual_seed(start.seed)
+    if start.parent is None:
+        return fresh(model, start.lora)
+    return restored(model, start.lora, load_tensors(start.parent), start.parent.path)
+
+
+def step_line(step: int, loss: float, **measures: float | None) -> Line:
+    """The line of one step. A measure that the algorithm does not have is None. Raises TrainingDiverged."""
+    if not math.isfinite(loss):
+        raise TrainingDiverged(step=step, actual=loss)
+    known: dict[str, float | None] = {"kl": None, "clip_fraction": None, "ratio": None, "reward": None}
+    return {"kind": "step", "step": step, "loss": loss, **known, **measures}

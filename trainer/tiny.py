@@ -1,0 +1,129 @@
+"""A small base model made from configuration: weights from a seed, a byte-level BPE tokenizer from given texts.
+
+The same texts, shape and seed give the same folder, to the byte, on one CPU type and one set of versions.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from .bases import Base, folder_digest, read_base
+from .gguf_names import CUTS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerFast
+
+END, START, PAD = "<|im_end|>", "<|im_start|>", "<|endoftext|>"
+
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}"
+    "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a small model; the defaults have about 3 million parameters. `experts` above 0: a mixture of them."""
+
+    architecture: Literal["llama", "qwen2", "qwen3", "qwen3_moe"] = "qwen2"
+    vocabulary: int = 512
+    hidden: int = 256
+    layers: int = 4
+    heads: int = 4
+    key_heads: int = 2
+    inner: int = 640
+    longest: int = 1024
+    experts: int = 0
+
+
+def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int) -> Base:
+    """Make the model and put it into `out/<digest>`. A folder that is there already is left as it is."""
+    out.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".making-", dir=out))
+    try:
+        tokenizer = _tokenizer(texts, shape.vocabulary)
+        _save_model(made, shape, tokenizer, seed)
+        tokenizer.save_pretrained(made)
+        place = out / folder_digest(made)
+        if not place.exists():
+            made.chmod(0o755)
+            os.replace(made, place)  # noqa: PTH105 atomic
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return read_base(place)
+
+
+def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """Byte-level BPE over the texts: any text can be written, the frequent pieces of these in one token each."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    bpe = Tokenizer(models.BPE())
+    cut = pre_tokenizers.Split(Regex(CUTS["qwen2"]), "isolated")
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [cut, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    merging = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[PAD, START, END],
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, merging)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        eos_token=END,
+        pad_token=PAD,
+        additional_special_tokens=[START],
+        padding_side="left",
+        chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _save_model(folder: Path, shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(_configuration(shape, tokenizer), dtype=torch.float32)
+    model.save_pretrained(folder)
+
+
+def _configuration(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedConfig:
+    from transformers import AutoConfig
+
+    own_heads = {} if shape.architecture in {"llama", "qwen2"} else {"head_dim": shape.hidden // shape.heads}
+    mixture = {
+        "num_experts": shape.experts,
+        "num_experts_per_tok": min(2, shape.experts),
+        "moe_intermediate_size": shape.inner,
+        "norm_topk_prob": True,
+    }
+    return AutoConfig.for_model(
+        shape.architecture,
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_heads,
+        intermediate_size=shape.inner,
+        max_position_embeddings=shape.longest,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        attention_dropout=0.0,
+        **own_heads,
+        **(mixture if shape.experts else {}),
+    )

@@ -1,0 +1,61 @@
+"""What all trainers of TRL are told here, and how their measures become our lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .request import Config
+from .start import Emit, Start, step_line
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import Trainer
+
+Measures = Callable[[Mapping[str, float]], Mapping[str, float | None]]
+"""What of TRL's log of a step is ours, by our names."""
+
+
+def settings(start: Start, config: Config, folder: str) -> dict[str, Any]:
+    """Arguments for every trainer. Several of TRL's defaults are others than what is wanted, so all are said.
+
+    Nothing is saved by TRL: the folder is only where it would.
+    """
+    return {
+        "output_dir": folder,
+        "use_cpu": not start.device.is_cuda,
+        "bf16": start.device.is_cuda,
+        "gradient_checkpointing": False,
+        "seed": config.seed,
+        "data_seed": config.seed,
+        "max_steps": config.steps,
+        "learning_rate": float(config.learning_rate),
+        "lr_scheduler_type": "constant",
+        "weight_decay": 0.0,
+        "max_grad_norm": 1.0,
+        "dataloader_num_workers": 0,
+        "remove_unused_columns": False,
+        "report_to": [],
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "disable_tqdm": True,
+    }
+
+
+def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> PeftModel:
+    """Train, a line for each step. Raises TrainingDiverged."""
+    from transformers import PrinterCallback, TrainerCallback
+
+    class Lines(TrainerCallback):  # type: ignore[misc]
+        """Says what TRL logs for a step."""
+
+        def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_rest: Any) -> None:
+            if logs and "loss" in logs:
+                emit(step_line(state.global_step, float(logs["loss"]), **measures(logs)))
+
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Lines())
+    trainer.train()
+    trained: PeftModel = trainer.accelerator.unwrap_model(trainer.model)
+    return trained

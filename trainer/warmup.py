@@ -1,0 +1,122 @@
+"""The warm-up: a base model made from nothing learns all its weights from demonstrations, and is a base model again.
+
+An adapter cannot teach a random model to speak, because it leaves the embeddings as they are. So this stage alone
+trains every weight, and gives a folder like the one that `tiny.py` makes, with what it came from in `warmup.json`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from eventlog.chain import canonical
+
+from .bases import Base, check_rows, folder_digest, load_model, load_tokenizer, read_base
+from .devices import is_launched, prepare_device, runtime
+from .errors import NotOffered
+from .request import WarmupConfig, WarmupRequest
+from .rows import Rows, read_rows
+from .start import Emit, step_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SOURCE = "warmup.json"
+_IGNORED = -100
+
+
+def warm_up(request: WarmupRequest, emit: Emit) -> Base:
+    """Train all weights of a base model on supervised rows: the new base model, in `out/<digest>`.
+
+    Raises any error of trainer/errors.py: all but TrainingDiverged before the first step.
+    """
+    config = request.config
+    rows = read_rows(Path(request.dataset.path), "sft")
+    base = read_base(Path(request.base), request.base_digest)
+    check_rows(rows, base)
+    if is_launched():
+        raise NotOffered(backend="warmup", actual="it was launched as several processes", expected="one process")
+    device = prepare_device(config.device, config.threads, config.seed)
+    emit({"kind": "started", "algorithm": "warmup", "rows": len(rows.frame), "steps": config.steps})
+    model = _trained(base, rows, config, device.name, emit)
+    source = {
+        "base": base.digest,
+        "dataset": request.dataset.digest,
+        "upto": request.dataset.upto,
+        "rows": rows.digest,
+        "config": config.model_dump(mode="json"),
+        "runtime": runtime(device),
+    }
+    return _save(Path(request.out), base, model, canonical(source))
+
+
+def _trained(base: Base, rows: Rows, config: WarmupConfig, device: str, emit: Emit) -> Any:
+    import torch
+
+    model: Any = load_model(base, torch.float32).to(device).train()
+    pad = int(load_tokenizer(base).pad_token_id or 0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=float(config.learning_rate), weight_decay=0.01)
+    batches = islice(_batches(len(rows.frame), config), config.steps)
+    for step, taken in enumerate(batches, start=1):
+        batch = collate(rows.frame[list(taken)], pad, device)
+        optimizer.zero_grad()
+        loss = model(**batch, use_cache=False).loss
+        line = step_line(step, float(loss.detach()))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        emit(line)
+    return model.to("cpu")
+
+
+def _batches(rows: int, config: WarmupConfig) -> Iterator[Sequence[int]]:
+    """Each round takes every row at most once, in an order that the seed gives."""
+    size = min(config.rows_per_step, rows)
+    for turn in count():
+        mixed = sorted(range(rows), key=lambda row: sha256(f"{config.seed}:{turn}:{row}".encode()).digest())
+        for first in range(0, rows - size + 1, size):
+            yield mixed[first : first + size]
+
+
+def collate(frame: pl.DataFrame, pad: int, device: str) -> dict[str, Tensor]:
+    """Supervised rows as tensors, padded on the right; only the tokens that the model said are labels."""
+    import torch
+
+    rows = frame.select("prompt_ids", "completion_ids", "mask").rows()
+    ids = [[*prompt, *completion] for prompt, completion, _ in rows]
+    labels = [
+        [_IGNORED] * len(prompt) + [token if said else _IGNORED for token, said in zip(completion, mask, strict=True)]
+        for prompt, completion, mask in rows
+    ]
+    width = max(map(len, ids))
+
+    def padded(lists: Sequence[Sequence[int]], fill: int) -> Tensor:
+        return torch.tensor([[*one, *[fill] * (width - len(one))] for one in lists], device=device)
+
+    attention = padded([[1] * len(one) for one in ids], 0)
+    return {"input_ids": padded(ids, pad), "attention_mask": attention, "labels": padded(labels, _IGNORED)}
+
+
+def _save(out: Path, base: Base, model: Any, source: bytes) -> Base:
+    """Write the base model beside its place and move it there whole. All but the weights is the old one's."""
+    making = out / f".making-{sha256(source).hexdigest()[:16]}"
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    model.save_pretrained(making)
+    for file in base.path.iterdir():
+        if file.is_file() and file.suffix != ".safetensors" and not file.name.startswith("."):
+            shutil.copyfile(file, making / file.name)
+    (making / SOURCE).write_bytes(source)
+    place = out / folder_digest(making)
+    if place.exists():
+        shutil.rmtree(making)
+    else:
+        os.replace(making, place)  # noqa: PTH105 atomic
+    return read_base(place)
