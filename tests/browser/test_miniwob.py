@@ -221,7 +221,13 @@ def test_an_agent_has_sight_mouse_and_keyboard_and_nothing_else(tabs: Tabs) -> N
     with MiniWob("click-button", tabs) as env:
         instance = env.reset(1)
         hands = surface(tabs, instance)
-        assert {name for name in dir(hands) if not name.startswith("_")} == {"act", "look", "screenshot", "text", "view"}
+        assert {name for name in dir(hands) if not name.startswith("_")} == {
+            "act",
+            "look",
+            "screenshot",
+            "text",
+            "view",
+        }
         said = hands.text().lower()
         assert not [word for word in ("reward", "episode", "time left") if word in said]
         picture = hands.screenshot()
