@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from projections.alpha import AlphaState
 
-from .errors import BenchmarkExhausted
+from .errors import BenchmarkExhausted, NotOpened
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,9 @@ def next_alpha(ledger: AlphaState) -> Alpha:
 
 
 def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:
-    """What an evaluation that was opened may spend. Raises StopIteration where the ledger does not hold it."""
-    found = next(spending for spending in ledger.spendings if spending.evaluation == evaluation)
+    """What an evaluation that was opened may spend. Raises NotOpened where the ledger does not hold it."""
+    found = next((spending for spending in ledger.spendings if spending.evaluation == evaluation), None)
+    if found is None:
+        raise NotOpened(evaluation=evaluation)
     before = sum(spending.alpha for spending in ledger.spendings if spending.since <= found.since)
     return Alpha(found.challenge, found.alpha, before)

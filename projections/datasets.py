@@ -280,11 +280,6 @@ def step_digest(row: SftRow) -> bytes:
     return hashlib.sha256(canonical(asdict(row))).digest()
 
 
-def digest_rows(rows: Iterable[SftRow]) -> str:
-    """The digest of a dataset: over the canonical content of its rows in order, never over an encoding of them."""
-    return hashlib.sha256(b"".join(map(step_digest, rows))).hexdigest()
-
-
 def to_frame(rows: Iterable[SftRow]) -> pl.DataFrame:
     """Rows as a frame with the columns of SCHEMA, also where there are none."""
     return pl.DataFrame([asdict(row) for row in rows], schema=dict(SCHEMA), orient="row")

@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 
 from api import embedded
 from api.embedded.record import ADMIN, read_passwords, read_setup, url
@@ -123,6 +124,16 @@ def run_sql(server: Database) -> Iterator[Callable[[str], None]]:
     engine.dispose()
 
 
+def _dropped(run_sql: Callable[[str], None], name: str) -> None:
+    """Drop a database. PostgreSQL waits five seconds for sessions that are ending; a busy machine is asked again."""
+    for _ in range(5):
+        try:
+            return run_sql(f'DROP DATABASE IF EXISTS "{name}"')
+        except OperationalError:
+            continue
+    return run_sql(f'DROP DATABASE IF EXISTS "{name}"')
+
+
 @pytest.fixture(scope="session")
 def templates(server: Database, run_sql: Callable[[str], None]) -> Iterator[dict[str, str]]:
     """Template databases of this run: `empty` is migrated, `seeded` holds the golden log besides."""
@@ -160,7 +171,7 @@ def clone(
 
     yield make
     for name in made:
-        run_sql(f'DROP DATABASE IF EXISTS "{name}"')
+        _dropped(run_sql, name)
 
 
 @pytest.fixture

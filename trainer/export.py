@@ -18,14 +18,9 @@ from .bases import Base, load_model
 from .checkpoint import DESCRIPTION, MANIFEST, TENSORS, Checkpoint, load_tensors
 from .errors import BaseDiffers, OutTaken
 from .gguf_file import Precision, encode, write_adapter, write_model
-from .gguf_names import ADAPTERS, adapter_tensors, architecture_of, model_tensors, read_vocabulary, settings_of
+from .gguf_names import adapter_tensors, architecture_of, model_tensors, read_vocabulary, settings_of
 
 Form = Literal["peft", "gguf-adapter", "gguf-f16", "gguf-q8_0"]
-
-
-def is_adapter_convertible(base: Base) -> bool:
-    """Whether adapters on this base can be written as GGUF by themselves. If not, a merged form is what is served."""
-    return base.architecture in ADAPTERS
 
 
 def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:

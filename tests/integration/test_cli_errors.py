@@ -35,7 +35,6 @@ NAMES = [
     (("run", "--site", "nope"), "nope"),
     (("token", "issue", ""), "token is ''"),
     (("token", "issue", "x" * 300), "token is"),
-    (("dataset", "build", "--environment", ""), "environment is ''"),
     (("log", "export", "/nonexistent/log.gz"), "/nonexistent/log.gz"),
     (("log", "export", "/"), "is a folder"),
 ]
@@ -66,6 +65,7 @@ USAGE = [
     ("run", "--url", "http://localhost:1"),
     ("log", "import", "no-such-file"),
     ("dataset", "build", "--min-score", "2"),
+    ("dataset", "build", "--environment", ""),
     ("dataset", "export", "00ff00ff", "/nonexistent/rows.parquet"),
     ("log", "tail", "--type", "Nope"),
 ]
