@@ -83,6 +83,7 @@ class Worker:
         except WorkerLost as error:
             self.raised.append(error)
         finally:
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())  # its threads hold connections
             self._loop.close()
 
     def start(self) -> Thread:
