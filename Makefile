@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -76,6 +76,12 @@ bench-gate: .venv/.dev ## what the gate decides where the truth is known, and ho
 
 bench-data: .venv/.dev ## a GRPO dataset out of the log against a plain loop, and its memory (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.datasets $(ARGS)
+
+bench-train: .venv/.train ## tokens per CPU-second of both GRPO backends beside TRL as it comes (ARGS=--quick for a minute of it)
+	@$(BIN)/python -m benchmarks.train $(ARGS)
+
+bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
+	@$(BIN)/python -m benchmarks.train --device cuda --steps 20 --groups 16 $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

@@ -45,12 +45,12 @@ def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> Peft
     policy = started(start, rows)
     at_start = policy.score(rows.frame, visited, config.rows_per_pass)
     emit({"kind": "staleness", **check_staleness(rows.frame, at_start, config)})
-    if config.backend == "trl":
-        return train_trl(policy.model, start, rows, batches, config, emit)
     reference = at_start
     if config.reference == "base" and start.parent is not None:
         with policy.model.disable_adapter():
             reference = policy.score(rows.frame, visited, config.rows_per_pass)
+    if config.backend == "trl":
+        return train_trl(policy, start, rows, batches, reference, config, emit)
     return train_own(policy, rows.frame, batches, reference, config, emit)
 
 

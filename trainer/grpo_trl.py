@@ -1,6 +1,7 @@
 """TRL's GRPOTrainer on a log: a thin subclass that puts the logged log-probabilities and advantages in place.
 
-Left alone, TRL takes the ratio against what it recomputes with the current weights, and ignores what was logged.
+Left alone, TRL takes the ratio against what it recomputes with the current weights, and ignores what was logged. It
+would also score the reference again, which the stage has done already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from .bases import load_tokenizer
-from .errors import GroupsUneven, NotOffered
+from .batches import Policy
+from .errors import GroupsUneven
 from .request import GrpoConfig
 from .rows import Rows
 from .start import Emit, Start
@@ -20,33 +22,63 @@ from .trl_settings import run_trainer, settings
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from trl import GRPOTrainer
+    from torch import Tensor
+    from trl import GRPOConfig, GRPOTrainer
 
 Batches = Sequence[Sequence[Sequence[int]]]
 
+_FAR = -1e4
+"""The reference's log-probability of padding: what the KL makes of it is finite, whatever the policy thinks of it."""
+
 
 def train_trl(
-    model: PeftModel, start: Start, rows: Rows, batches: Batches, config: GrpoConfig, emit: Emit
+    policy: Policy,
+    start: Start,
+    rows: Rows,
+    batches: Batches,
+    reference: Mapping[int, Tensor],
+    config: GrpoConfig,
+    emit: Emit,
 ) -> PeftModel:
-    """Train on batches of groups of rows, all of one size. Raises GroupsUneven, NotOffered."""
+    """Train on batches of groups of rows, all of one size. Raises GroupsUneven.
+
+    `reference` has the reference's log-probabilities of each of these rows.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        return run_trainer(make_trainer(model, start, rows, batches, config, folder), emit, _measures)
+        trainer = make_trainer(policy.model, start, rows, batches, reference, config, folder)
+        return run_trainer(trainer, emit, _measures)
 
 
 def make_trainer(
-    model: PeftModel, start: Start, rows: Rows, batches: Batches, config: GrpoConfig, folder: str
+    model: PeftModel,
+    start: Start,
+    rows: Rows,
+    batches: Batches,
+    reference: Mapping[int, Tensor],
+    config: GrpoConfig,
+    folder: str,
 ) -> GRPOTrainer:
-    """TRL's trainer over the log. Raises GroupsUneven, NotOffered."""
+    """TRL's trainer over the log. Raises GroupsUneven."""
     import datasets
+
+    return _trainer_class(reference)(
+        model=model,
+        args=arguments(start, rows, batches, config, folder),
+        train_dataset=datasets.Dataset.from_dict(prompts(batches)),
+        processing_class=load_tokenizer(start.base),
+        reward_funcs=logged_reward,
+        rollout_func=Replay(rows.frame, batches),
+    )
+
+
+def arguments(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOConfig:
+    """What TRL is told: batches of whole groups, in their order. Raises GroupsUneven."""
     from trl import GRPOConfig
 
     sizes = sorted({len(group) for batch in batches for group in batch})
     if len(sizes) > 1 or sizes[0] == 1:
         raise GroupsUneven(actual=", ".join(map(str, sizes)))
-    if config.reference == "base" and start.parent is not None:
-        raise NotOffered(backend="trl", actual="a reference other than its start", expected="the reference start")
-    groups = [group for batch in batches for group in batch]
-    arguments = GRPOConfig(
+    return GRPOConfig(
         **settings(start, config, folder),
         per_device_train_batch_size=len(batches[0]) * sizes[0],
         gradient_accumulation_steps=1,
@@ -64,26 +96,24 @@ def make_trainer(
         scale_rewards="group",
         use_vllm=False,
     )
-    return _trainer_class()(
-        model=model,
-        args=arguments,
-        train_dataset=datasets.Dataset.from_dict({"prompt": [str(place) for place in range(len(groups))]}),
-        processing_class=load_tokenizer(start.base),
-        reward_funcs=_logged_reward,
-        rollout_func=_Replay(rows.frame, groups),
-    )
 
 
-class _Replay:
-    """Answers TRL's wish for rollouts from the log. A prompt is the place of its group in the training."""
+def prompts(batches: Batches) -> dict[str, list[str]]:
+    """The dataset that TRL walks through: a prompt is the place of its group in the training."""
+    return {"prompt": [str(place) for place in range(sum(map(len, batches)))]}
 
-    def __init__(self, frame: pl.DataFrame, groups: Sequence[Sequence[int]]) -> None:
+
+class Replay:
+    """Answers TRL's wish for rollouts from the log."""
+
+    def __init__(self, frame: pl.DataFrame, batches: Batches) -> None:
         self._frame = frame
-        self._groups = groups
+        self._groups = [group for batch in batches for group in batch]
 
     def __call__(self, prompts: Sequence[str], _trainer: object) -> dict[str, Any]:
         """The rows of each prompt's group, one for each time that the prompt was repeated."""
-        taken = self._frame[list(self._rows(prompts))].to_dict(as_series=False)
+        rows = list(self._rows(prompts))
+        taken = self._frame[rows].to_dict(as_series=False)
         return {
             "prompt_ids": taken["prompt_ids"],
             "completion_ids": taken["completion_ids"],
@@ -91,6 +121,7 @@ class _Replay:
             "env_mask": taken["mask"],
             "logged_reward": [reward / 1e6 for reward in taken["reward"]],
             "logged_advantage": taken["advantage"],
+            "row": rows,
         }
 
     def _rows(self, prompts: Sequence[str]) -> Iterator[int]:
@@ -99,24 +130,39 @@ class _Replay:
             yield next(left.setdefault(prompt, iter(self._groups[int(prompt)])))
 
 
-def _logged_reward(*, logged_reward: list[float], **_rest: object) -> list[float]:
+def logged_reward(*, logged_reward: list[float], **_rest: object) -> list[float]:
+    """The reward that was logged with each rollout."""
     return logged_reward
 
 
-def _trainer_class() -> type[GRPOTrainer]:
+def _trainer_class(reference: Mapping[int, Tensor]) -> type[GRPOTrainer]:
     import torch
+    from torch.nn.utils.rnn import pad_sequence
     from trl import GRPOTrainer
 
     class LoggedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-        """GRPO whose ratio and advantages are those of the log."""
+        """GRPO whose ratio and advantages are those of the log, and whose reference was scored before."""
 
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
             out: dict[str, Any] = super()._generate_and_score_completions(inputs)
             mask = (out["completion_mask"] * out["tool_mask"]).bool()
             out["old_per_token_logps"] = out["sampling_per_token_logps"].masked_fill(~mask, 0.0)
+            held = [reference[one["row"]] for one in inputs]
+            out["ref_per_token_logps"] = pad_sequence(held, batch_first=True, padding_value=_FAR).to(mask.device)
             advantages = [one["logged_advantage"] for one in inputs]
-            out["advantages"] = torch.tensor(advantages, device=out["advantages"].device, dtype=torch.float32)
+            out["advantages"] = torch.tensor(advantages, device=mask.device, dtype=torch.float32)
             return out
+
+        def _get_per_token_logps_and_entropies(
+            self, model: Any, ids: Tensor, attention: Tensor, width: int, **rest: Any
+        ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+            """Without a gradient TRL wants the old and the reference's log-probabilities, which are both known."""
+            if not torch.is_grad_enabled():
+                return torch.zeros(len(ids), width, device=ids.device), None, None
+            found: tuple[Tensor, Tensor | None, Tensor | None] = super()._get_per_token_logps_and_entropies(
+                model, ids, attention, width, **rest
+            )
+            return found
 
     return LoggedGRPOTrainer
 

@@ -9,7 +9,8 @@ import hashlib
 import json
 import multiprocessing
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -57,6 +58,25 @@ _TOKENIZER, _TEMPLATE = _sha("tokenizer"), _sha("template")
 _SYSTEM = "You operate a web site one step at a time. Answer with one action as a JSON object. " * 3
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one call drew, with the logprobs it was drawn at, and the tokens of the page after it."""
+
+    ids: Sequence[int]
+    logprobs: Sequence[float]
+    seen: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """All that a run's calls saw and drew, and the digests of what wrote them."""
+
+    prompt: Sequence[int]
+    turns: Sequence[Turn]
+    tokenizer: str = _TOKENIZER
+    chat_template: str = _TEMPLATE
+
+
 def fill(url: str, project: str, runs: int) -> None:
     """Add runs until the project's log holds so many of them."""
     engine = open_engine(url, project)
@@ -75,7 +95,9 @@ def _append(job: tuple[str, str, int, int]) -> int:
     url, project, first, end = job
     engine = open_engine(url, project)
     blobs: list[Blob] = []
-    requests = [_run(group, index, blobs) for group in range(first, end) for index in range(SIBLINGS)]
+    requests = [
+        run_of(group, index, _made(group, index), blobs) for group in range(first, end) for index in range(SIBLINGS)
+    ]
     PostgresBlobs(engine, waits=False).put(blobs)
     outcomes = PostgresStore(engine).append_encoded(requests)
     engine.dispose()
@@ -84,24 +106,31 @@ def _append(job: tuple[str, str, int, int]) -> int:
     return end - first
 
 
-def _run(group: int, index: int, blobs: list[Blob]) -> EncodedAppend:
+def run_of(group: int, index: int, tokens: Tokens, blobs: list[Blob]) -> EncodedAppend:
     """The append of one run; its blobs are added to those given."""
     name = f"made__marketplace.task__seed{group}"
-    run, shared, own = f"{name}__s{index}", random.Random(group), random.Random(f"{group}/{index}")  # noqa: S311 seeded
+    run, own = f"{name}__s{index}", random.Random(f"{group}/{index}")  # noqa: S311 seeded
     events = [*_begun(run, name, group, index)]
-    prompt = _ids(shared, PROMPT)
+    prompt = [*tokens.prompt]
     said = [_SYSTEM, f"The task of {name}: find the cheapest boat. " * 6]
-    for number in range(2):
-        ids = _ids(own, DRAWN)
+    for number, turn in enumerate(tokens.turns):
         answer = f'{{"why": "run {own.random()}", "action": "click", "target": "link {number}", "value": ""}}'
-        events.append(_call(run, number, said, prompt, ids, answer, own, blobs))
+        completion = _completion(tokens, prompt, turn, answer)
+        blobs.append(completion)
+        events.append(_call(run, number, said, completion.digest, blobs, (len(prompt), len(turn.ids))))
         events.append(_step(run, number))
         said = [*said, answer, f"ok, status 200\n<page>\npage {own.random()} of {name}\n" + "a boat for sale\n" * 12]
-        prompt = [*prompt, *ids, *_ids(own, SEEN)]
+        prompt = [*prompt, *turn.ids, *turn.seen]
     events += _ended(run, name, index)
     rows = tuple(_encoded(kind, payload) for kind, payload in events)
     stream = f"run/{run}"
     return EncodedAppend(stream, 0, f"made:{run}", content_digest(stream, rows), _ACTOR, None, rows)
+
+
+def _made(group: int, index: int) -> Tokens:
+    shared, own = random.Random(group), random.Random(f"{group}/{index}/tokens")  # noqa: S311 seeded
+    turns = [Turn(_ids(own, DRAWN), [-own.expovariate(2.0) for _ in range(DRAWN)], _ids(own, SEEN)) for _ in range(2)]
+    return Tokens(_ids(shared, PROMPT), turns)
 
 
 def _ids(drawing: random.Random, number: int) -> list[int]:
@@ -127,32 +156,28 @@ def _begun(run: str, group: str, seed: int, index: int) -> Iterator[tuple[str, P
     yield "InstanceReset", {"run": run, "group": group, "seed": seed, "fingerprint": _sha(group)}
 
 
+def _completion(tokens: Tokens, prompt: list[int], turn: Turn, answer: str) -> Blob:
+    sample = {
+        "text": answer,
+        "finish": "stop",
+        "tokens": [f"t{token}" for token in turn.ids],
+        "logprobs": turn.logprobs,
+        "token_ids": turn.ids,
+    }
+    drawn_by = {"tokenizer": tokens.tokenizer, "chat_template": tokens.chat_template}
+    told = {"model": "m1", "prompt_token_ids": prompt, **drawn_by, "samples": [sample]}
+    return Blob("application/json", json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+
+
 def _call(
-    run: str,
-    number: int,
-    said: list[str],
-    prompt: list[int],
-    ids: list[int],
-    answer: str,
-    own: random.Random,
-    blobs: list[Blob],
+    run: str, number: int, said: list[str], completion: str, blobs: list[Blob], lengths: tuple[int, int]
 ) -> tuple[str, Payload]:
     roles = ("system", "user", "assistant", "user")
     messages: list[dict[str, Any]] = [
         {"role": roles[place], "parts": [{"text": text}]} for place, text in enumerate(said)
     ]
     nodes = list(linked(messages, lambda blob: blob.digest))
-    sample = {
-        "text": answer,
-        "finish": "stop",
-        "tokens": [f"t{token}" for token in ids],
-        "logprobs": [-own.expovariate(2.0) for _ in ids],
-        "token_ids": ids,
-    }
-    told = {"model": "m1", "prompt_token_ids": prompt, "tokenizer": _TOKENIZER, "chat_template": _TEMPLATE}
-    body = json.dumps({**told, "samples": [sample]}, sort_keys=True, separators=(",", ":")).encode()
-    completion = Blob("application/json", body)
-    blobs += [*nodes, completion]
+    blobs += nodes
     return (
         "ModelCalled",
         {
@@ -164,10 +189,10 @@ def _call(
             "sampling": _SAMPLING,
             "messages": nodes[-1].digest,
             "images": [],
-            "completion": completion.digest,
+            "completion": completion,
             "has_logprobs": True,
-            "input_tokens": len(prompt),
-            "output_tokens": len(ids),
+            "input_tokens": lengths[0],
+            "output_tokens": lengths[1],
         },
     )
 

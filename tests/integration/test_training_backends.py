@@ -103,7 +103,9 @@ def own_loss(folder: Path, base: Base, case: Case) -> float:
 
 def trl_loss(folder: Path, base: Base, case: Case) -> float:
     rows = read_rows(write_rows(folder / "rows.parquet", "grpo", case.rows), "grpo")
-    trainer: Any = make_trainer(policy_model(start_of(base)), start_of(base), rows, [BATCH], case.config, str(folder))
+    policy = started(start_of(base), rows)
+    reference = policy.score(rows.frame, [row for group in BATCH for row in group], 5)
+    trainer: Any = make_trainer(policy.model, start_of(base), rows, [BATCH], reference, case.config, str(folder))
     put(trainer.model, case.adapter)
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = 1

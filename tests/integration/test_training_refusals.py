@@ -87,13 +87,6 @@ def test_uneven_groups_are_for_the_own_backend_alone(tmp_path: Path, base: Base,
     refused(tmp_path, request(tmp_path, base, "grpo", even[1:], config), errors.GroupsUneven)
 
 
-def test_another_reference_than_the_start_is_for_the_own_backend_alone(
-    tmp_path: Path, base: Base, even: Rows, parent: ParentRef
-) -> None:
-    config = GRPO.model_copy(update={"backend": "trl", "reference": "base", "staleness": "9"})
-    refused(tmp_path, request(tmp_path, base, "grpo", even, config, parent), errors.NotOffered)
-
-
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"])
 def test_half_a_base_is_refused(tmp_path: Path, base: Base, even: Rows, missing: str) -> None:
     asked = request(tmp_path, base, "grpo", even, GRPO)
