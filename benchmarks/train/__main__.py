@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
+from benchmarks.datasets.workload import SIBLINGS
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, report
 from eventlog.errors import FlywheelError
@@ -23,7 +24,7 @@ from trainer.rows import read_rows
 from trainer.start import Start
 
 from .arms import BACKENDS, PLAIN, Work, rates
-from .workload import SEED, SIBLINGS, freeze, make_base
+from .workload import SEED, freeze, make_base
 
 DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 PAGES = {"cpu": DOCS / "train.md", "cuda": DOCS / "train-gpu.md"}

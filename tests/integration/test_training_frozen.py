@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,13 @@ def house(empty_house: House, base: Base, drawn: Sequence[Row]) -> House:
 
 def run_of(row: Row, base: Base, index: int) -> PolicyRun:
     prompt, ids, logprobs = row["prompt_ids"], row["completion_ids"], row["logprobs"]
-    digests = {"tokenizer": base.tokenizer, "template": base.chat_template}
-    first = PolicyCall(prompt, ids[:2], logprobs[:2], **digests)
+    first = PolicyCall(prompt, ids[:2], logprobs[:2], tokenizer=base.tokenizer, template=base.chat_template)
     said = ("the task", "an answer", "a page")
-    then = PolicyCall([*prompt, *ids[:4]], ids[4:], logprobs[4:], f"answer {index}", said, **digests)
-    scores = {"score": row["reward"], "value": row["reward"], "shaped": row["reward"]}
-    return PolicyRun(row["run"], group=row["group"], index=index, calls=(first, then), **scores)
+    then = replace(
+        first, prompt=[*prompt, *ids[:4]], ids=ids[4:], logprobs=logprobs[4:], text=f"no. {index}", said=said
+    )
+    reward = row["reward"]
+    return PolicyRun(row["run"], reward, row["group"], index, (first, then), value=reward, shaped=reward)
 
 
 def written(house: House, kind: Kind, folder: Path) -> DatasetRef:
