@@ -35,6 +35,9 @@ class Settings(BaseSettings):
     blobs: str | None = Field(
         default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
     )
+    models: Path | None = Field(
+        default=None, description="where weights are unpacked, a folder for each digest; unset: `models` in the home"
+    )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
@@ -85,6 +88,11 @@ class Settings(BaseSettings):
     def archive_folder(self) -> Path:
         """Where archived positions of all projects are kept."""
         return self.home / "archive" if self.archive is None else self.archive
+
+    @property
+    def model_folder(self) -> Path:
+        """Where weights of all projects are unpacked."""
+        return self.home / "models" if self.models is None else self.models
 
     @property
     def key_folder(self) -> Path:

@@ -76,6 +76,22 @@ from .runs import (
     Trials,
     Usage,
 )
+from .training import (
+    CheckpointFile,
+    CheckpointPublished,
+    CheckpointSaved,
+    DpoConfig,
+    Form,
+    GrpoConfig,
+    Metrics,
+    SftConfig,
+    StageConfig,
+    TrainingFailed,
+    TrainingProgressed,
+    TrainingStarted,
+    WarmupConfig,
+    stage_config_of,
+)
 
 AnyEvent = (
     EnvironmentProbed
@@ -97,6 +113,11 @@ AnyEvent = (
     | PieceTried
     | DatasetFrozen
     | SliceRegistered
+    | TrainingStarted
+    | TrainingProgressed
+    | TrainingFailed
+    | CheckpointSaved
+    | CheckpointPublished
     | BenchmarkFrozen
     | EvaluationOpened
     | VerdictReached
@@ -126,9 +147,13 @@ __all__ = [
     "ChampionPointed",
     "Change",
     "CheckName",
+    "CheckpointFile",
+    "CheckpointPublished",
+    "CheckpointSaved",
     "Confirmation",
     "DatasetFrozen",
     "Decision",
+    "DpoConfig",
     "DpoQuery",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
@@ -136,13 +161,16 @@ __all__ = [
     "Event",
     "Floor",
     "FollowLink",
+    "Form",
     "FrozenModel",
+    "GrpoConfig",
     "GrpoQuery",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
     "Memory",
     "MemoryQuarantined",
+    "Metrics",
     "MissingCause",
     "ModelCalled",
     "ModelRole",
@@ -172,10 +200,12 @@ __all__ = [
     "Said",
     "Sampling",
     "SeedsRule",
+    "SftConfig",
     "SftQuery",
     "Share",
     "SliceRegistered",
     "Spec",
+    "StageConfig",
     "StartFingerprint",
     "Step",
     "StepOutcome",
@@ -190,10 +220,15 @@ __all__ = [
     "Template",
     "TokenIssued",
     "TokenRevoked",
+    "TrainingFailed",
+    "TrainingProgressed",
+    "TrainingStarted",
     "Trials",
     "Usage",
     "Verdict",
     "VerdictReached",
     "Visible",
+    "WarmupConfig",
     "query_of",
+    "stage_config_of",
 ]
