@@ -18,6 +18,7 @@ from .datasets import (
     RewardName,
     SftQuery,
     SliceRegistered,
+    Tokens,
     query_of,
 )
 from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
@@ -190,6 +191,7 @@ __all__ = [
     "Template",
     "TokenIssued",
     "TokenRevoked",
+    "Tokens",
     "Trials",
     "Usage",
     "Verdict",
