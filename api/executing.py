@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
+from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
 from agents.executors.miniwob import MiniWobScript, on_miniwob
 from agents.executors.policy import PolicyExecutor, over_http
@@ -25,6 +26,7 @@ class Way(StrEnum):
     PLAN = "plan"
     BROWSER = "browser"
     POLICY = "policy"
+    DEMONSTRATION = "demonstration"
     MINIWOB_SCRIPT = "miniwob-script"
 
 
@@ -48,7 +50,10 @@ def executor_of(
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
             with agent_model(settings, model) as asked:
-                yield PolicyExecutor(asked, opening=over_http if tabs is None else on_miniwob(tabs))
+                opening = over_http if tabs is None else on_miniwob(tabs)
+                yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
+        case Way.DEMONSTRATION:
+            yield Demonstrator(wording=settings.policy_wording)
         case Way.MINIWOB_SCRIPT if tabs is not None:
             yield MiniWobScript(tabs)
 

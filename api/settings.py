@@ -82,6 +82,10 @@ class Settings(BaseSettings):
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
     )
 
+    policy_wording: Literal["full", "brief"] = Field(
+        default="full", description="how much a policy and a demonstration are told; brief is for small models"
+    )
+
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 
     @property
