@@ -7,20 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eventlog.chain import canonical, digest
-from eventlog.events import Anchor, Applied, Change, FollowLink, ReplaceUrl, Step
+from eventlog.events import (
+    Anchor,
+    Applied,
+    Change,
+    EditStep,
+    FollowLink,
+    InsertSteps,
+    PieceKind,
+    PreferTarget,
+    ReplaceUrl,
+    Step,
+)
 
 Plan = tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A rewrite as memory holds it; `wins` and `confidence` (micro) decide between two of one step."""
+    """A piece of memory at the step that it changes; `wins` and `confidence` (micro) decide between two of one step."""
 
     piece: str
     anchor: Anchor
     change: Change
     wins: int
     confidence: int
+    kind: PieceKind = "rewrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,12 @@ def changed(step: Step, change: Change) -> Plan:
                 Step(type="navigate", intent=f"open {change.page}, to {step.intent}", url=change.page),
                 Step(type="click", intent=step.intent, label=change.label),
             )
+        case EditStep():
+            return (change.step,)
+        case InsertSteps():
+            return (*change.steps, step) if change.where == "before" else (step, *change.steps)
+        case PreferTarget():
+            return (step.model_copy(update={"label": change.label}),)
 
 
 def apply_overlay(plan: Plan, pieces: Sequence[Piece], *, forced: Piece | None = None) -> Overlaid:
@@ -87,6 +105,6 @@ def apply_overlay(plan: Plan, pieces: Sequence[Piece], *, forced: Piece | None =
     for index, step in enumerate(plan):
         fitting = [piece for piece in ranked if piece.anchor == anchor_of(step)]
         steps += changed(step, fitting[0].change) if fitting else (step,)
-        applied += [Applied(piece=piece.piece, kind="rewrite", step=index) for piece in fitting[:1]]
+        applied += [Applied(piece=piece.piece, kind=piece.kind, step=index) for piece in fitting[:1]]
         conflicts += [Conflict(index, fitting[0].piece, piece.piece) for piece in fitting[1:]]
     return Overlaid(tuple(steps), tuple(applied), tuple(conflicts))

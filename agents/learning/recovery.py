@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eventlog.events import Anchor, Change, FollowLink, PromotionRule, ReplaceUrl, RewriteProposed, RewriteSource, Step
+from eventlog.events import Anchor, FollowLink, PromotionRule, ReplaceUrl, RewriteProposed, RewriteSource, Step
 
 from ..envs.pages import Absent, Link, Page
 from ..envs.session import Session
@@ -29,7 +29,7 @@ class Proposal:
     """A change of one step, where it came from, and how likely it looked before it was tried (micro)."""
 
     anchor: Anchor
-    change: Change
+    change: ReplaceUrl | FollowLink
     source: RewriteSource
     confidence: int
 
@@ -104,7 +104,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower())) - _FILLERS
 
 
-def _works(change: Change, following: Step | None, session: Session) -> bool:
+def _works(change: ReplaceUrl | FollowLink, following: Step | None, session: Session) -> bool:
     try:
         page = _opened(change, session)
         return page.status < 400 and (following is None or is_possible(following, page))  # noqa: PLR2004 HTTP errors
@@ -112,7 +112,7 @@ def _works(change: Change, following: Step | None, session: Session) -> bool:
         return False
 
 
-def _opened(change: Change, session: Session) -> Page:
+def _opened(change: ReplaceUrl | FollowLink, session: Session) -> Page:
     match change:
         case ReplaceUrl():
             return session.open(change.url)

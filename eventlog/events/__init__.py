@@ -38,7 +38,19 @@ from .gate import (
     VerdictReached,
     Visible,
 )
-from .memory import Artifact, Memory, MemoryQuarantined, PieceKind, PieceTried
+from .memory import (
+    Artifact,
+    ExemplarCaptured,
+    HintRecorded,
+    Memory,
+    MemoryQuarantined,
+    Occasion,
+    PieceKind,
+    PieceSource,
+    PieceTried,
+    RecipeImported,
+    SnippetLearned,
+)
 from .models import CheckName, ModelRole, Said, Sampling
 from .plans import Spec, Step, StepType, TaskSpec, Template
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
@@ -46,8 +58,11 @@ from .rewards import JudgeOpined, RewardGraded, RewardTerms
 from .rewrites import (
     Anchor,
     Change,
+    EditStep,
     FollowLink,
+    InsertSteps,
     PairedRule,
+    PreferTarget,
     PromotionRule,
     ReplaceUrl,
     RewriteLost,
@@ -93,6 +108,10 @@ AnyEvent = (
     | RewriteProposed
     | RewriteWon
     | RewriteLost
+    | HintRecorded
+    | ExemplarCaptured
+    | SnippetLearned
+    | RecipeImported
     | MemoryQuarantined
     | PieceTried
     | DatasetFrozen
@@ -130,14 +149,18 @@ __all__ = [
     "DatasetFrozen",
     "Decision",
     "DpoQuery",
+    "EditStep",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
+    "ExemplarCaptured",
     "Floor",
     "FollowLink",
     "FrozenModel",
     "GrpoQuery",
+    "HintRecorded",
+    "InsertSteps",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
@@ -146,14 +169,18 @@ __all__ = [
     "MissingCause",
     "ModelCalled",
     "ModelRole",
+    "Occasion",
     "PairedRule",
     "PieceKind",
+    "PieceSource",
     "PieceTried",
+    "PreferTarget",
     "PriceBookSet",
     "ProbeOutcome",
     "ProbeResult",
     "PromotionRule",
     "Query",
+    "RecipeImported",
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
@@ -175,6 +202,7 @@ __all__ = [
     "SftQuery",
     "Share",
     "SliceRegistered",
+    "SnippetLearned",
     "Spec",
     "StartFingerprint",
     "Step",
