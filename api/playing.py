@@ -20,7 +20,8 @@ from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.blobs.postgres import unhurried
 from eventlog.events import Artifact, Spec, SweepPlanned
-from projections.rewrites import REWRITES, may_return
+from projections.candidacy import may_return
+from projections.rewrites import REWRITES
 from projections.runs import PLANLESS
 from projections.views import Views
 

@@ -21,11 +21,13 @@ from agents.rollouts.trials import Tryable
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
+from projections.candidacy import cold_ones
 from projections.contamination import contaminated_runs
 from projections.evidence import Paired
 from projections.failures import FAILURES
+from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.rewrites import REWRITES, RewriteState, cold_ones
+from projections.rewrites import REWRITES, RewriteState
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
@@ -175,8 +177,8 @@ def plan(
 
 
 def cold_now(views: Views) -> frozenset[str]:
-    """The rewrites that were idle for too long, as of now: they stay out of memory until they are promoted again."""
-    return cold_ones(views.find(REWRITES), datetime.now(UTC))
+    """The pieces that were idle for too long, as of now: they stay out of memory until they are promoted again."""
+    return cold_ones(candidacies(views), datetime.now(UTC))
 
 
 def siblings_for_trials(views: Views, at_least: int) -> int:
