@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from eventlog.events import Anchor, Spec, Template, Trials
 
-from ..plans import Piece, anchor_of, apply_overlay
+from ..learning.lessons import Held, Lesson
+from ..learning.retrieval import overlaid, retrieved
+from ..plans import Piece, anchor_of
 
 _WHOLE: Final = 1_000_000
 
@@ -19,7 +21,7 @@ _WHOLE: Final = 1_000_000
 class Tryable:
     """A piece that a sibling may try, and how many untreated siblings its rule compares that one with."""
 
-    piece: Piece
+    piece: Held
     controls: int
 
 
@@ -30,24 +32,30 @@ def treat(
     promoted: Collection[Tryable],
     trials: Trials,
     rng_seed: int,
+    environment: str = "",
 ) -> tuple[Spec, ...]:
     """Have the last sibling of some groups try exactly one piece; all others play the artifact as it is.
 
     A share of the groups is treated with a candidate, another does without a promoted piece. Only a piece that changes
     the group's plan is drawn, and only where the group has as many other siblings as its rule asks.
     """
-    plans = {template.template_id: template.plan_steps for template in templates}
     memory = [each.piece for each in promoted]
-    applied = {name: {item.piece for item in apply_overlay(plan, memory).applied} for name, plan in plans.items()}
-    belonging: dict[Anchor, list[Tryable]] = {}
-    for each in candidates:
-        belonging.setdefault(each.piece.anchor, []).append(each)
-    anchors = {name: {anchor_of(step) for step in plan} for name, plan in plans.items()}
+    belonging, applied = dict[str, list[Tryable]](), dict[str, set[str]]()
+    by_anchor = _by_anchor(candidates)
+    lessons = [each for each in candidates if isinstance(each.piece, Lesson)]
+    for each in templates:
+        name, plan, instruction = each.template_id, each.plan_steps, each.instruction
+        applied[name] = {item.piece for item in overlaid(plan, instruction, environment, memory).applied}
+        anchors = {anchor_of(step) for step in plan}
+        belonging[name] = [
+            *(tryable for anchor in anchors for tryable in by_anchor.get(anchor, ())),
+            *(one for one in lessons if retrieved(plan, instruction, environment, _lessons_in(one))),
+        ]
 
     def drawn(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
         if place < trials.treated_micro:
-            kind, fitting = "candidate", [each for anchor in anchors[template] for each in belonging.get(anchor, ())]
+            kind, fitting = "candidate", belonging[template]
         elif place < trials.treated_micro + trials.withheld_micro:
             kind, fitting = "withheld", [each for each in promoted if each.piece.piece in applied[template]]
         else:
@@ -56,6 +64,18 @@ def treat(
         return {kind: _one(names, rng_seed, group)} if names else {}
 
     return _given(specs, drawn)
+
+
+def _by_anchor(candidates: Iterable[Tryable]) -> Mapping[Anchor, Sequence[Tryable]]:
+    found: dict[Anchor, list[Tryable]] = {}
+    for each in candidates:
+        if isinstance(each.piece, Piece):
+            found.setdefault(each.piece.anchor, []).append(each)
+    return found
+
+
+def _lessons_in(tryable: Tryable) -> tuple[Lesson, ...]:
+    return (tryable.piece,) if isinstance(tryable.piece, Lesson) else ()
 
 
 def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
