@@ -38,9 +38,15 @@ def overlaid(
     The candidate is placed as if nothing else were remembered, so that what it tries does not hang on the others.
     """
     forced = _placed(plan, instruction, environment, candidate)
-    lessons = [each for each in held if isinstance(each, Lesson) and each.piece != (forced and forced.piece)]
-    pieces = [each for each in held if isinstance(each, Piece)]
-    return apply_overlay(plan, [*pieces, *retrieved(plan, instruction, environment, lessons)], forced=forced)
+    others = [each for each in held if forced is None or each.piece != forced.piece]
+    return apply_overlay(plan, anchored(plan, instruction, environment, others), forced=forced)
+
+
+def anchored(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
+    """What memory holds, each at the step of the plan that it belongs to; lessons that fit none are left out."""
+    pieces = (each for each in held if isinstance(each, Piece))
+    lessons = [each for each in held if isinstance(each, Lesson)]
+    return (*pieces, *retrieved(plan, instruction, environment, lessons))
 
 
 def _placed(plan: Plan, instruction: str, environment: str, candidate: Held | None) -> Piece | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import Anchor, Spec, Template, Trials
+from eventlog.events import Spec, Template, Trials
 
-from ..learning.lessons import Held, Lesson
+from ..learning.lessons import Held
 from ..learning.retrieval import overlaid, retrieved
-from ..plans import Piece, anchor_of
+from ..plans import Piece, place_of
 
 _WHOLE: Final = 1_000_000
 
@@ -41,16 +41,10 @@ def treat(
     """
     memory = [each.piece for each in promoted]
     belonging, applied = dict[str, list[Tryable]](), dict[str, set[str]]()
-    by_anchor = _by_anchor(candidates)
-    lessons = [each for each in candidates if isinstance(each.piece, Lesson)]
     for each in templates:
         name, plan, instruction = each.template_id, each.plan_steps, each.instruction
         applied[name] = {item.piece for item in overlaid(plan, instruction, environment, memory).applied}
-        anchors = {anchor_of(step) for step in plan}
-        belonging[name] = [
-            *(tryable for anchor in anchors for tryable in by_anchor.get(anchor, ())),
-            *(one for one in lessons if retrieved(plan, instruction, environment, _lessons_in(one))),
-        ]
+        belonging[name] = [one for one in candidates if _belongs(one.piece, each, environment)]
 
     def drawn(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
@@ -66,16 +60,11 @@ def treat(
     return _given(specs, drawn)
 
 
-def _by_anchor(candidates: Iterable[Tryable]) -> Mapping[Anchor, Sequence[Tryable]]:
-    found: dict[Anchor, list[Tryable]] = {}
-    for each in candidates:
-        if isinstance(each.piece, Piece):
-            found.setdefault(each.piece.anchor, []).append(each)
-    return found
-
-
-def _lessons_in(tryable: Tryable) -> tuple[Lesson, ...]:
-    return (tryable.piece,) if isinstance(tryable.piece, Lesson) else ()
+def _belongs(piece: Held, template: Template, environment: str) -> bool:
+    """Whether a piece would change a template's plan."""
+    if isinstance(piece, Piece):
+        return place_of(template.plan_steps, piece.anchor) is not None
+    return retrieved(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 
 def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
