@@ -15,6 +15,7 @@ from eventlog.events import (
     AnyEvent,
     ArmRun,
     Artifact,
+    HintRecorded,
     InstanceReset,
     MissingCause,
     PromotionRule,
@@ -28,35 +29,41 @@ from eventlog.events import (
     Usage,
 )
 from projections.costs import PriceBook
+from projections.runs import PLANLESS
 
 from ..envs.addresses import shown_in, without_instances
-from ..envs.contract import Graded, Instance, Mutation
+from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
-from ..envs.session import Session
 from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from ..executors.plan import PlanExecutor
-from ..learning.recovery import propose
+from ..executors.surroundings import HttpSurroundings
+from ..learning.lessons import Held
+from ..learning.recovery.budgets import BUDGETS, Budgets
+from ..learning.recovery.failing import failing
+from ..learning.retrieval import anchored, overlaid
+from ..learning.surroundings import Surroundings
 from ..models.errors import ModelFailure
-from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
+from ..plans import Overlaid, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
+from .recovering import NOTHING, Recovery, recovered
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Everything one run needs to know. `learns` says whether recovery may propose.
 
-    `pieces` are what the run has of its artifact's memory. `returning` are rewrites that a new proposal brings back.
+    `pieces` are what the run has of its artifact's memory. `returning` are pieces that a new proposal brings back.
     """
 
     spec: Spec
     template: Template
     environment: str
     artifact: Artifact
-    pieces: tuple[Piece, ...]
-    candidate: Piece | None
+    pieces: tuple[Held, ...]
+    candidate: Held | None
     arm: ArmRun | None
     learns: bool
     returning: frozenset[str] = frozenset()
@@ -68,7 +75,8 @@ class Job:
 
     def overlaid(self) -> Overlaid:
         """The template's plan with memory applied, and the candidate on trial."""
-        return apply_overlay(self.template.plan_steps, self.pieces, forced=self.candidate)
+        template = self.template
+        return overlaid(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
@@ -99,7 +107,8 @@ TRIES = 3
 class Means:
     """What a run is played with: an environment, the executor, who looks at its steps, prices, the rule of proposals.
 
-    `watching` makes the watch of one instance; `stopwatch` gives monotonic microseconds.
+    `watching` makes the watch of one instance, `surroundings` what recovery looks around in afterwards, with the index
+    of the run's noise; `stopwatch` gives monotonic microseconds.
     """
 
     environment: Environment
@@ -109,6 +118,8 @@ class Means:
     executor: Executor = PLAN
     watching: Callable[[Instance], Watch] = lambda _instance: unwatched
     tries: int = TRIES
+    surroundings: Callable[[Environment, Instance, int], Surroundings] = HttpSurroundings
+    budgets: Budgets = BUDGETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +131,15 @@ class Played:
 
     events: tuple[AnyEvent, ...]
     blobs: tuple[Blob, ...]
-    proposals: tuple[RewriteProposed, ...]
+    proposals: tuple[RewriteProposed | HintRecorded, ...]
     profile: bytes | None = None
     stands: bool = True
 
 
 def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
     """The first event of a run and the blob of the plan that it will execute."""
-    overlaid = job.overlaid()
-    blob = Blob(JSON_TYPE, plan_bytes(overlaid.plan))
+    executed = job.overlaid()
+    blob = Blob(JSON_TYPE, plan_bytes(executed.plan))
     task_spec = TaskSpec(
         task_spec_id=f"{job.template.template_id}.{blob.digest[:8]}",
         instruction=job.template.instruction,
@@ -144,8 +155,9 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
         artifact=job.artifact,
         executor=executor,
         plan=blob.digest,
-        applied=overlaid.applied,
+        applied=executed.applied,
         arm=job.arm,
+        conflicts=executed.conflicts,
     )
     return event, blob
 
@@ -183,7 +195,7 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, r
     wall = means.stopwatch() - began
     finish, end_state = _finished(job, environment, instance, execution, wall)
     judged = environment.oracle(instance, job.template.oracle_task_id)
-    proposals = _proposals(job, execution, judged, means.rule, instance, environment.page_headers)
+    recovery = _recovered(job, means, execution, instance, passed=judged.passed)
     reward = graded(
         job.run,
         job.spec.group_id,
@@ -195,12 +207,17 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, r
         conduct=conduct_of(
             [taken.outcome for taken in execution.taken],
             finish.usage,
-            planned=steps_planned(means.executor.name, len(assignment.plan), assignment.max_steps),
+            planned=steps_planned(means.executor.name, assignment.plan, assignment.max_steps),
             max_steps=assignment.max_steps,
         ),
     )
     facts = facts_of(job.run, execution)
-    return Played((reset, *facts.events, finish, reward), (*facts.blobs, end_state), proposals, execution.profile)
+    return Played(
+        (reset, *facts.events, finish, reward, *recovery.decided),
+        (*facts.blobs, end_state, *recovery.contents),
+        recovery.proposals,
+        execution.profile,
+    )
 
 
 def _finished(
@@ -230,27 +247,17 @@ def _total(tokens: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _proposals(
-    job: Job,
-    execution: Execution,
-    judged: Graded,
-    rule: PromotionRule,
-    instance: Instance,
-    page_headers: Mapping[str, str],
-) -> tuple[RewriteProposed, ...]:
-    failed = execution.failed
-    if not job.learns or job.arm is not None or judged.passed or failed is None or not job.spec.is_plain:
-        return ()
-    if failed.step not in job.template.plan_steps:
-        return ()
-    place = job.template.plan_steps.index(failed.step)
-    following = job.template.plan_steps[place + 1] if place + 1 < len(job.template.plan_steps) else None
-    try:
-        with Session(instance.url, headers=page_headers) as session:
-            found = propose(failed.step, following, session)
-    except EnvironmentFailure:
-        return ()  # the run is played and graded: what recovery meets afterwards takes nothing from it
-    return tuple(proposal.event(job.run, rule) for proposal in found)
+def _recovered(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
+    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything."""
+    may_teach = job.learns and job.arm is None and job.spec.is_plain
+    if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
+        return NOTHING
+    at = None if execution.failed is None else execution.failed.index
+    template = job.template
+    pieces = anchored(template.plan_steps, template.instruction, job.environment, job.pieces)
+    run = failing(job.environment, template.plan_steps, pieces, at, template.max_steps)
+    surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
+    return recovered(job.run, run, surroundings, means.budgets, means.rule)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

@@ -39,16 +39,32 @@ from .gate import (
     VerdictReached,
     Visible,
 )
-from .memory import Artifact, Memory, MemoryQuarantined, PieceKind, PieceTried
+from .memory import (
+    Artifact,
+    ExemplarCaptured,
+    HintRecorded,
+    Memory,
+    MemoryQuarantined,
+    Occasion,
+    PieceKind,
+    PieceSource,
+    PieceTried,
+    RecipeImported,
+    SnippetLearned,
+)
 from .models import CheckName, ModelRole, Said, Sampling
-from .plans import Spec, Step, StepType, TaskSpec, Template
+from .plans import Spec, Step, StepType, TaskSpec, Template, places, unrolled
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
+from .recovery import RecoveryDecided, RecoveryMode, RecoveryReason
 from .rewards import JudgeOpined, RewardGraded, RewardTerms
 from .rewrites import (
     Anchor,
     Change,
+    EditStep,
     FollowLink,
+    InsertSteps,
     PairedRule,
+    PreferTarget,
     PromotionRule,
     ReplaceUrl,
     RewriteLost,
@@ -62,6 +78,7 @@ from .runs import (
     ArmName,
     ArmRun,
     Bias,
+    Conflict,
     InstanceReset,
     MissingCause,
     ModelCalled,
@@ -107,9 +124,14 @@ AnyEvent = (
     | RunMissing
     | RewardGraded
     | JudgeOpined
+    | RecoveryDecided
     | RewriteProposed
     | RewriteWon
     | RewriteLost
+    | HintRecorded
+    | ExemplarCaptured
+    | SnippetLearned
+    | RecipeImported
     | MemoryQuarantined
     | PieceTried
     | DatasetFrozen
@@ -152,20 +174,25 @@ __all__ = [
     "CheckpointPublished",
     "CheckpointSaved",
     "Confirmation",
+    "Conflict",
     "DatasetFrozen",
     "Decision",
     "DpoConfig",
     "DpoQuery",
+    "EditStep",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
     "EvaluationOpened",
     "Event",
+    "ExemplarCaptured",
     "Floor",
     "FollowLink",
     "Form",
     "FrozenModel",
     "GrpoConfig",
     "GrpoQuery",
+    "HintRecorded",
+    "InsertSteps",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
@@ -175,14 +202,21 @@ __all__ = [
     "MissingCause",
     "ModelCalled",
     "ModelRole",
+    "Occasion",
     "PairedRule",
     "PieceKind",
+    "PieceSource",
     "PieceTried",
+    "PreferTarget",
     "PriceBookSet",
     "ProbeOutcome",
     "ProbeResult",
     "PromotionRule",
     "Query",
+    "RecipeImported",
+    "RecoveryDecided",
+    "RecoveryMode",
+    "RecoveryReason",
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
@@ -205,6 +239,7 @@ __all__ = [
     "SftQuery",
     "Share",
     "SliceRegistered",
+    "SnippetLearned",
     "Spec",
     "StageConfig",
     "StartFingerprint",
@@ -231,6 +266,8 @@ __all__ = [
     "VerdictReached",
     "Visible",
     "WarmupConfig",
+    "places",
     "query_of",
     "stage_config_of",
+    "unrolled",
 ]

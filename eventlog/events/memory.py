@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .event import BlobAddress, Count, Event, FrozenModel, Name
+from .event import BlobAddress, Count, Event, FrozenModel, Name, ScoreMicro, Whole
+from .plans import StepType
+from .rewrites import PromotionRule
 
 PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
 
@@ -35,6 +37,82 @@ class Artifact(FrozenModel):
     def __str__(self) -> str:
         """See artifact_name."""
         return artifact_name(self.weights, self.memory.upto)
+
+
+class Occasion(FrozenModel):
+    """When a piece may help: at a step of this type and intent, on pages whose address is like `page`.
+
+    In `page` numbers and other names that a seed makes are `*`. An empty intent or page is any.
+    """
+
+    environment: Name
+    type: StepType
+    intent: str
+    page: str
+
+
+PieceSource = Literal["recovery", "good_run", "authored", "imported"]
+"""recovery: a failed run found it. good_run: a run that passed did it. authored: it came with a site. imported: from a
+file that a person may have edited."""
+
+
+class HintRecorded(Event):
+    """Where something was seen that a step needs. `content` is a blob: the words of it, and the change that it makes.
+
+    The rule that decides it rides along. A further event of the same hint brings it back, as with RewriteProposed.
+    """
+
+    type: Literal["HintRecorded"] = "HintRecorded"
+    hint: Name
+    occasion: Occasion
+    content: BlobAddress
+    rule: PromotionRule
+    run: Name | None
+    source: PieceSource
+    confidence: ScoreMicro
+
+
+class ExemplarCaptured(Event):
+    """What a good run did at a step, with the reward of that run.
+
+    `nudge` makes a like step act as that one did; `inject` takes its steps before a like step.
+    """
+
+    type: Literal["ExemplarCaptured"] = "ExemplarCaptured"
+    exemplar: Name
+    form: Literal["nudge", "inject"]
+    occasion: Occasion
+    content: BlobAddress
+    reward: Whole
+    rule: PromotionRule
+    run: Name | None
+    source: PieceSource
+
+
+class SnippetLearned(Event):
+    """A few steps that do one thing, learned from good runs or authored: they stand in for a step of the same topic."""
+
+    type: Literal["SnippetLearned"] = "SnippetLearned"
+    snippet: Name
+    occasion: Occasion
+    title: str
+    content: BlobAddress
+    rule: PromotionRule
+    run: Name | None
+    source: PieceSource
+
+
+class RecipeImported(Event):
+    """A named piece of plan that can be used again; a person may edit it as a file and bring it in anew."""
+
+    type: Literal["RecipeImported"] = "RecipeImported"
+    recipe: Name
+    occasion: Occasion
+    title: str
+    content: BlobAddress
+    rule: PromotionRule
+    run: Name | None
+    source: PieceSource
 
 
 class MemoryQuarantined(Event):

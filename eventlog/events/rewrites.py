@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from .event import Count, Digest, Event, FrozenModel, Name, ScoreMicro
-from .plans import StepType
+from .plans import Step, StepType
 
 
 class Anchor(FrozenModel):
@@ -33,9 +33,35 @@ class FollowLink(FrozenModel):
     label: str
 
 
-Change = Annotated[ReplaceUrl | FollowLink, Field(discriminator="kind")]
+class EditStep(FrozenModel):
+    """Take another step in place of it."""
 
-RewriteSource = Literal["pattern_transform", "page_links"]
+    kind: Literal["edit_step"] = "edit_step"
+    step: Step
+
+
+class InsertSteps(FrozenModel):
+    """Take these steps too, before the step or after it."""
+
+    kind: Literal["insert_steps"] = "insert_steps"
+    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    where: Literal["before", "after"] = "before"
+
+
+class PreferTarget(FrozenModel):
+    """Act on what is called `label` on the page, in place of what the step names: what a hint says.
+
+    `then` are the texts of links to follow from there, in order. A change without any is written as it was before.
+    """
+
+    kind: Literal["prefer_target"] = "prefer_target"
+    label: str
+    then: Annotated[tuple[str, ...], Field(exclude_if=lambda then: not then)] = ()
+
+
+Change = Annotated[ReplaceUrl | FollowLink | EditStep | InsertSteps | PreferTarget, Field(discriminator="kind")]
+
+RewriteSource = Literal["pattern_transform", "page_links", "page_controls", "model"]
 
 
 class SeedsRule(FrozenModel):
