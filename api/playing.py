@@ -21,7 +21,7 @@ from agents.rollouts.state_keys import State
 from eventlog.blobs.postgres import unhurried
 from eventlog.events import Artifact, Spec, SweepPlanned
 from projections.rewrites import REWRITES, may_return
-from projections.runs import PLANLESS
+from projections.runs import DEMONSTRATION, PLANLESS
 from projections.views import Views
 
 from .decide import Course, known, prices
@@ -70,8 +70,8 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
 
 
 def refuse_session_not_kept(state_key: str | None, executor: Executor) -> None:
-    """Who walks no plan keeps nothing of its browser for the next run: it plays no sessions. Raises SessionNotKept."""
-    if state_key is not None and executor.name in PLANLESS:
+    """Who holds a conversation keeps nothing of its browser, so it plays no sessions. Raises SessionNotKept."""
+    if state_key is not None and executor.name in {*PLANLESS, DEMONSTRATION}:
         raise SessionNotKept(actual=state_key, executor=executor.name)
 
 

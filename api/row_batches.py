@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -19,6 +19,7 @@ from projections.conversations import Nodes, message_of, told
 from projections.curation import (
     ROW_READS,
     Knowledge,
+    Reading,
     RunFacts,
     Taken,
     judged_by_log,
@@ -33,9 +34,12 @@ from projections.reader import columns_of, rows_in_streams
 from projections.rewards import REWARDS
 from projections.rows import Row, row_of
 from projections.runs import RUNS
+from projections.sampled import CallFact, demonstrated, drawn
 from projections.taint import left_out
 from projections.token_rows import SCHEMAS, frame_of, token_rows
 from projections.views import Views, paged
+
+from .demonstrations import tokenise_with
 
 GROUPS_AT_ONCE = 64
 """How many groups are read, judged and made rows of together."""
@@ -115,10 +119,11 @@ def _of_policies(
 ) -> Iterator[Batch]:
     known = knowledge(store, views)
     yield Batch(frame_of(query.kind, ()), (), (), 0, _withdrawn(query, views, known))
+    readings = _readings(blobs, query)
     for page in _pages(views, query, groups_at_once):
         groups = [group for group in page if looked_at(query, group)]
         if groups:
-            yield _batch(store, blobs, views, query, groups, known)
+            yield _batch(store, blobs, views, query, groups, known, readings)
 
 
 def _pages(views: Views, query: Query, size: int) -> Iterator[Iterable[GroupState]]:
@@ -148,6 +153,7 @@ def _batch(
     query: SftQuery | DpoQuery | GrpoQuery,
     groups: Sequence[GroupState],
     known: Knowledge,
+    readings: Callable[[Iterable[CallFact]], Reading],
 ) -> Batch:
     """The rows of some groups: one read of their runs' streams, one of completions, and one a level of messages."""
     refused: Counter[str] = Counter()
@@ -157,14 +163,15 @@ def _batch(
         siblings, reasons = judged_by_log(query, group, facts, known)
         refused.update(reasons.values())
         fit.append((group, siblings))
-    wanted = {call.completion for _, own in fit for sibling in own for call in facts[sibling.run].calls}
-    bodies = {address: blob.body for address, blob in fetched(blobs, wanted)}
+    calls = [call for _, own in fit for sibling in own for call in facts[sibling.run].calls]
+    bodies = {address: blob.body for address, blob in fetched(blobs, {call.completion for call in calls})}
+    read = readings(calls)
     taken: list[tuple[GroupState, tuple[Taken, ...]]] = []
     for group, siblings in fit:
-        kept, reasons = judged_by_tokens(query, group, siblings, facts, bodies)
+        kept, reasons = judged_by_tokens(query, group, siblings, facts, bodies, read)
         refused.update(reasons.values())
         taken.append((group, kept))
-    said = partial(told, _nodes(blobs, [each for _, kept in taken for each in kept]))
+    said = partial(told, _nodes(blobs, [call.fact for _, kept in taken for each in kept for call in each.calls]))
     rows: list[Content] = []
     giving = 0
     for group, kept in taken:
@@ -190,10 +197,28 @@ def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[Row
     return [row_of(event, ROW_READS[event.event.type]) for event in found if event.event.type in ROW_READS]
 
 
-def _nodes(blobs: Inventory, taken: Iterable[Taken]) -> Nodes:
+def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], Reading]:
+    """How calls are read: of a demonstration their words are tokenised, of all others the tokens stand in the log."""
+    tokens = query.tokens if isinstance(query, SftQuery) else None
+    if tokens is None:
+        return lambda _calls: drawn
+    tokenise = tokenise_with(blobs, tokens)
+
+    def reading(calls: Iterable[CallFact]) -> Reading:
+        nodes = _nodes(blobs, calls)
+
+        def said(address: str) -> list[Message]:
+            return [message for _, message in told(nodes, address)]
+
+        return partial(demonstrated, said=said, tokenise=tokenise, tokens=tokens)
+
+    return reading
+
+
+def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
     """Every message of every call, a level of parents at a time."""
     found: dict[str, tuple[Message, str | None]] = {}
-    wanted = {call.fact.messages for each in taken for call in each.calls}
+    wanted = {call.messages for call in calls}
     while wanted:
         found.update((address, message_of(address, blob)) for address, blob in fetched(blobs, wanted))
         wanted = {parent for address in wanted if (parent := found[address][1]) is not None} - found.keys()

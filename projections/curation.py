@@ -5,7 +5,7 @@ A group is judged by itself, first on what the log says, then on what was drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import msgspec
@@ -24,6 +24,10 @@ ROW_READS: Mapping[str, tuple[str, ...]] = {
     "RunFinished": ("run", "status"),
 }
 """What is read of a run's stream."""
+
+
+Reading = Callable[[CallFact, bytes], Drawn | str]
+"""Makes a call with its tokens of its completion's blob, or says why there are none."""
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -194,13 +198,14 @@ def judged_by_tokens(
     siblings: Sequence[Sibling],
     facts: Mapping[str, RunFacts],
     bodies: Mapping[str, bytes],
+    read: Reading = drawn,
 ) -> tuple[tuple[Taken, ...], dict[str, str]]:
     """The siblings whose tokens are whole, and of the others why they are refused. `bodies` are completions' blobs."""
     taken: list[Taken] = []
     refused: dict[str, str] = {}
     for sibling in siblings:
         own = facts[sibling.run]
-        found = calls_of(own, bodies, for_ratio=isinstance(query, GrpoQuery))
+        found = calls_of(own, bodies, for_ratio=isinstance(query, GrpoQuery), read=read)
         if isinstance(found, str):
             refused[sibling.run] = found
         else:
@@ -211,11 +216,13 @@ def judged_by_tokens(
     return (), refused | dict.fromkeys((each.sibling.run for each in taken), reason)
 
 
-def calls_of(facts: RunFacts, bodies: Mapping[str, bytes], *, for_ratio: bool) -> tuple[Drawn, ...] | str:
+def calls_of(
+    facts: RunFacts, bodies: Mapping[str, bytes], *, for_ratio: bool, read: Reading = drawn
+) -> tuple[Drawn, ...] | str:
     """The calls of a run with their tokens, or why they cannot be used: the first reason met."""
     calls: list[Drawn] = []
     for fact in facts.calls:
-        found = drawn(fact, bodies[fact.completion])
+        found = read(fact, bodies[fact.completion])
         if isinstance(found, str):
             return found
         reason = unfit_for_ratio(found) if for_ratio else None

@@ -22,7 +22,7 @@ from eventlog.store import Position, Recorded
 from .benchmarks import Instance
 from .groups import GroupState
 from .rewards import RewardState
-from .runs import PLANLESS, RunState
+from .runs import DEMONSTRATION, PLANLESS, RunState
 
 SYSTEM = (
     "You operate a web site one step at a time. Answer with the next step alone, as one JSON object: type is navigate, "
@@ -162,7 +162,7 @@ def _unfit(query: SftQuery, run: RunState, reward: RewardState | None, group: Gr
         return "missing"
     if group is not None and run.run in group.contaminated:
         return "contaminated"
-    if run.executor in PLANLESS:  # no row of plan steps can be made of it
+    if run.executor in PLANLESS or run.executor == DEMONSTRATION:  # no row of plan steps can be made of it
         return "no_plan"
     if reward is None:
         return "ungraded"

@@ -12,7 +12,8 @@ REFUSALS: Mapping[str, str] = {
     "missing": "the platform could not play it; play the spec again",
     "treated": "it was played with one piece more or less than its siblings, so it is no draw of their policy",
     "contaminated": "it began from another state than its siblings; look at the environment's isolation",
-    "no_plan": "it is a policy's run, and no row of plan steps can be made of it; ask for --runs policy",
+    "no_plan": "it is a policy's run, and no row of plan steps can be made of it; ask for --runs policy, or for"
+    " --runs demonstration",
     "no_model_calls": "no model chose its actions; ask for --runs plan, or play with --executor policy",
     "ungraded": "nobody graded it yet; grade it with `flywheel runs grade`",
     "reward_unknown": "the reward asked for is not known of it; grade it again, or ask for another reward",
@@ -23,6 +24,7 @@ REFUSALS: Mapping[str, str] = {
     "flat": "its siblings earned too much alike; play more siblings with `flywheel rollout sweep --variance-seek`",
     "mixed_shaping": "its siblings' shaped returns come from two formulas; grade them again with one",
     "unreadable": "what the model answered is not kept as a completion; record it as docs/datasets.md says",
+    "sampled": "its tokens are in the log, so they are not made of its words; ask for --runs policy",
     "no_token_ids": "its endpoint gave no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true",
     "no_tokenizer": "no one said which tokenizer and chat template were served; set FLYWHEEL_MODEL_TOKENIZER and"
     " FLYWHEEL_MODEL_CHAT_TEMPLATE",

@@ -17,6 +17,9 @@ OUTSIDE: Final = "ext-"
 PLANLESS: Final = frozenset({"policy", "miniwob-script"})
 """Executors whose steps are not those of the recorded plan."""
 
+DEMONSTRATION: Final = "demonstration"
+"""The executor that walks a plan as a policy's conversation. Its last step says that it is done, and is in no plan."""
+
 
 class RunState(State, frozen=True, kw_only=True):
     """A run. `status` is started, completed, halted, out_of_budget or missing. None is unknown."""

@@ -1,18 +1,22 @@
 """What a policy drew in a run, token by token, and the rows of tokens that its calls make. Pure.
 
 Calls are joined by their tokens alone: where a prompt begins with prompt and completion of the call before it, the rest
-is an observation. Nothing is ever tokenised again.
+is an observation. Nothing is ever tokenised again. A demonstration has words alone: those are tokenised once, here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, cast
 
 import msgspec
+
+from eventlog.events import Tokens
+
+from .datasets import Message
 
 _MICRO: Final = 1_000_000
 
@@ -118,6 +122,27 @@ def drawn(fact: CallFact, body: bytes) -> Drawn | str:
         found.chat_template,
         is_plain or found.processed_logprobs,
     )
+
+
+Tokenise = Callable[[Sequence[Message], str], tuple[list[int], list[int]]]
+"""Messages and the answer to them as token ids: the prompt that asks for it, and the answer to the end of its turn."""
+
+
+def demonstrated(
+    fact: CallFact, body: bytes, said: Callable[[str], Sequence[Message]], tokenise: Tokenise, tokens: Tokens
+) -> Drawn | str:
+    """A call that has words alone, with the tokens that a policy would have been prompted with, and would have drawn.
+
+    Or why it is no demonstration. `said` are the messages of an address.
+    """
+    found = _completion(body)
+    if found is None or not found.samples:
+        return "unreadable"
+    sample = found.samples[0]
+    if found.prompt_token_ids or sample.token_ids:
+        return "sampled"
+    prompt, answer = tokenise(said(fact.messages), sample.text)
+    return Drawn(fact, sample.text, prompt, answer, None, tokens.tokenizer, tokens.chat_template, is_exact=False)
 
 
 def _completion(body: bytes) -> _Completion | None:

@@ -49,6 +49,11 @@ class OtherTemplate(FlywheelError):
     """The dataset {path} was made with the chat template {actual}, the base model has {expected}. Build it from runs of this base."""
 
 
+class TemplateUnfit(FlywheelError):
+    """No demonstration can be tokenised with the chat template: {actual}. Expected one that follows from tokenizer.json and the messages
+    alone, and ends each answer with a special token."""
+
+
 class IdOutsideVocabulary(FlywheelError):
     """Row {row} of the dataset {path} holds the token id {actual} in {column}: expected ids from 0 to {expected}."""
 

@@ -5,9 +5,10 @@ A step says what was done, never why: the words of a model stay in its completio
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -22,6 +23,9 @@ PROMPT_VERSION: Final = "policy-1"
 
 Sight = Literal["text", "screenshot"]
 """What a policy sees of a page: a view in words, or a picture of the window."""
+
+Wording = Literal["full", "brief"]
+"""How much a policy is told: all that it needs to begin with nothing, or as little as a small model can hold."""
 
 
 class NotAnAction(Exception):
@@ -80,14 +84,19 @@ _SYSTEM: Final = (
     "Answer with one JSON object and nothing else: "
     '{{"why": "...", "action": "...", "target": "...", "value": "..."}}. All four are strings. The actions:\n{actions}'
 )
+_BRIEF: Final = (
+    "You act on a web site. Answer with one JSON object: why, action, target, value. Actions: {actions}. Then finish."
+)
 _SEEN: Final[Mapping[Sight, str]] = {
     "text": "what the page says: [link], [button], [field] with what it holds, [choice] with its options",
     "screenshot": "shown a picture of the window",
 }
 
 
-def system_prompt(sight: Sight) -> str:
+def system_prompt(sight: Sight, wording: Wording = "full") -> str:
     """What a policy is told before anything else."""
+    if wording == "brief":
+        return _BRIEF.format(actions=", ".join(get_args(SHAPES[sight].model_fields["action"].annotation)[:-1]))
     actions = _ANY if sight == "text" else (*_ANY[:-1], *_SCREEN, _ANY[-1])
     return _SYSTEM.format(seen=_SEEN[sight], actions="\n".join(f"- {action}" for action in actions))
 
@@ -111,6 +120,14 @@ def step_of(model: str, sample: Sample, sight: Sight) -> Step:
         url=answer.target if answer.action == "navigate" else None,
         label=answer.target if answer.action in _LABELLED else None,
         value=answer.value if answer.action in _VALUED else None,
+    )
+
+
+def answer_of(step: Step) -> str:
+    """The answer that asks for a step: what `step_of` reads as the same but for the intent, which says why."""
+    target = step.url if step.type == "navigate" else step.label
+    return json.dumps(
+        {"why": step.intent, "action": step.type, "target": target or "", "value": step.value or ""}, ensure_ascii=False
     )
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import Final
 
 from eventlog.events import RunStatus, Sampling, Step
@@ -20,7 +21,7 @@ from ..envs.session import Session
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import Image, Message, Model, Request
 from ..models.structured import schema_of
-from .actions import SHAPES, NotAnAction, Sight, step_of, system_prompt
+from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
 from .executor import Assignment, Called, Execution, Taken, Verified, Watch, unwatched
 from .surface import Acted, HttpSurface, Surface
 
@@ -32,6 +33,9 @@ REPEATS: Final = 3
 """The same action on a page that looks the same, so often in a run, ends it; the last of them is not taken."""
 
 MAX_TOKENS: Final = 512
+BRIEF_VIEW: Final = 240
+"""Characters of a view, in whole lines from its first, that a policy is told which is told little."""
+
 _PAGE_TAG: Final = re.compile(r"</?page>")
 
 Opening = Callable[[Instance, Mapping[str, str]], AbstractContextManager[Surface]]
@@ -47,12 +51,16 @@ def over_http(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[S
 
 @dataclass(frozen=True, slots=True)
 class PolicyExecutor:
-    """The executor of a model. `opening` makes the surface of each run. Raises NotOffered where it cannot see."""
+    """The executor of a model. `opening` makes the surface of each run. Raises NotOffered where it cannot see.
+
+    A `brief` wording is for small models: what a page says is cut to its beginning.
+    """
 
     model: Model
     sight: Sight = "text"
     opening: Opening = over_http
     max_tokens: int = MAX_TOKENS
+    wording: Wording = "full"
     name: str = NAME
 
     def __post_init__(self) -> None:
@@ -100,7 +108,8 @@ class _Talk:
     def begin(self) -> None:
         """Say what the task is. No page is open yet."""
         told = f"The task:\n{self.assignment.instruction}\n\nNo page is open yet."
-        self.messages += [Message("system", (system_prompt(self.executor.sight),)), Message("user", (told,))]
+        system = system_prompt(self.executor.sight, self.executor.wording)
+        self.messages += [Message("system", (system,)), Message("user", (told,))]
 
     def next(self, index: int) -> Step | None:
         """The action that it chooses; None where it answered twice with none. Raises ModelFailure."""
@@ -133,7 +142,6 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
     verified: list[Verified] = []
     seen: Counter[tuple[Step, _Look]] = Counter()
     look = _Look(None, None)
-    sight = talk.executor.sight
     talk.begin()
 
     def ended(status: RunStatus) -> Execution:
@@ -155,7 +163,7 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
             taken.append(Taken(index, step, "ok", None, None))
             return ended("completed")
         acted = surface.act(step)
-        before, look = look, _looked(surface, sight)
+        before, look = look, _looked(surface, talk.executor)
         taken.append(
             Taken(index, step, acted.outcome, acted.http_status, surface.text() if acted.led else None, look.picture)
         )
@@ -165,10 +173,20 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
     return ended("out_of_budget")
 
 
-def _looked(surface: Surface, sight: Sight) -> _Look:
-    if sight == "screenshot":
+def _looked(surface: Surface, executor: PolicyExecutor) -> _Look:
+    if executor.sight == "screenshot":
         return _Look(None, surface.screenshot())
-    return _Look(surface.view(), None)
+    words = surface.view()
+    return _Look(_beginning(words) if words is not None and executor.wording == "brief" else words, None)
+
+
+def _beginning(words: str) -> str:
+    """The first lines of a view that fit into BRIEF_VIEW; at least the first one."""
+    first, *others = words.splitlines()
+    sizes = accumulate((len(line) + 1 for line in others), initial=len(first))
+    return "\n".join(
+        [first, *(line for line, size in zip(others, islice(sizes, 1, None), strict=True) if size <= BRIEF_VIEW)]
+    )
 
 
 def _news(acted: Acted, before: str | None, after: str | None) -> str:

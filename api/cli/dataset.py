@@ -17,6 +17,7 @@ from projections.views import Views
 from .. import datasets
 from ..dataset_card import card_of
 from ..datasets import Frozen, Made
+from ..demonstrations import keep_tokens
 from ..house import House
 from ..reading import read_position
 from . import dataset_options as options
@@ -38,6 +39,7 @@ def build(
     min_score: options.MinScore = None,
     best_of_group: options.BestOfGroup = None,
     runs: options.RunsOf = None,
+    base: options.BaseOf = None,
     reward: options.RewardOf = None,
     min_reward: options.MinReward = None,
     margin: options.Margin = None,
@@ -51,21 +53,23 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Freeze a dataset for sft, dpo or grpo over the runs in the log. Benchmark runs never enter."""
-    query = asked_for(
-        kind,
-        min_score=min_score,
-        best_of_group=best_of_group,
-        runs=runs,
-        reward=reward,
-        min_reward=min_reward,
-        margin=margin,
-        max_pairs=max_pairs,
-        ddof=ddof,
-        eps=eps,
-        environment=environment,
-        sweep=sweep,
-    )
+    options.refuse_untokenised(runs, base)
     with opened() as house:
+        query = asked_for(
+            kind,
+            tokens=base and keep_tokens(house.blobs, base),
+            min_score=min_score,
+            best_of_group=best_of_group,
+            runs=runs,
+            reward=reward,
+            min_reward=min_reward,
+            margin=margin,
+            max_pairs=max_pairs,
+            ddof=ddof,
+            eps=eps,
+            environment=environment,
+            sweep=sweep,
+        )
         made = _made(house, house.views(read_position(house.store, as_of)), query, file)
         digest = datasets.freeze(house.store, made, "operator")
         row = _row(datasets.find(house.views(), digest))

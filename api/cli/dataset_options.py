@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
-from eventlog.events import Query, query_of
+from eventlog.events import Query, Tokens, query_of
 
 _MICRO = 1_000_000
 
@@ -26,6 +27,7 @@ class Runs(StrEnum):
 
     PLAN = "plan"
     POLICY = "policy"
+    DEMONSTRATION = "demonstration"
 
 
 class Reward(StrEnum):
@@ -40,6 +42,9 @@ KindOf = Annotated[Kind, typer.Argument(help="What the rows are for.")]
 MinScore = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="sft: runs at or above this score [1.0].")]
 BestOfGroup = Annotated[bool | None, typer.Option("--best-of-group", help="sft: only the best run of each group.")]
 RunsOf = Annotated[Runs | None, typer.Option(help="sft: whose runs [plan].")]
+BaseOf = Annotated[
+    Path | None, typer.Option(help="sft --runs demonstration: the base model whose tokenizer makes the ids.")
+]
 RewardOf = Annotated[
     Reward | None,
     typer.Option(help="Which reward: the score, R (value) or the shaped return [dpo score, grpo shaped]."),
@@ -53,11 +58,17 @@ Environment = Annotated[str | None, typer.Option(help="Only runs on this site.")
 Sweep = Annotated[str | None, typer.Option(help="Only runs of this sweep.")]
 
 _OF_KIND = {
-    Kind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward"},
+    Kind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
     Kind.DPO: {"reward", "margin", "max_pairs"},
     Kind.GRPO: {"reward", "ddof", "eps"},
 }
 _ANY = {"environment", "sweep", "group"}
+
+
+def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
+    """Raise BadParameter where demonstrations have no base model to be tokenised with, or other runs have one."""
+    if (runs is Runs.DEMONSTRATION) != (base is not None):
+        raise typer.BadParameter("--runs demonstration and --base go together; expected both or neither")
 
 
 def asked_for(kind: Kind, **options: Any) -> Query:
@@ -87,4 +98,6 @@ def _floor(reward: Reward | None, least: float | None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Tokens):
+        return value.model_dump()
     return value.value if isinstance(value, StrEnum) else value

@@ -85,10 +85,10 @@ def run(
 
 def refuse_memoryless(executor: Way) -> None:
     """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
-    if executor is Way.POLICY:
+    if executor in {Way.POLICY, Way.DEMONSTRATION}:
         raise typer.BadParameter(
-            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
-            "say `flywheel rollout sweep --executor policy`"
+            f"--executor {executor.value}: its runs teach memory nothing, so there is nothing to judge; "
+            f"say `flywheel rollout sweep --executor {executor.value}`"
         )
 
 

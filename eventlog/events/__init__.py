@@ -18,6 +18,7 @@ from .datasets import (
     RewardName,
     SftQuery,
     SliceRegistered,
+    Tokens,
     query_of,
 )
 from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
@@ -220,6 +221,7 @@ __all__ = [
     "Template",
     "TokenIssued",
     "TokenRevoked",
+    "Tokens",
     "TrainingFailed",
     "TrainingProgressed",
     "TrainingStarted",

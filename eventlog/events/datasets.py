@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
-from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
+from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
 RewardName = Literal["score", "value", "shaped"]
 """Which reward of a run: the oracle's score, R (the score after cost), or the shaped return."""
@@ -23,21 +23,39 @@ class Floor(FrozenModel):
     least: Micro
 
 
+class Tokens(FrozenModel):
+    """What text is made into token ids with: the addresses of a base model's tokenizer.json and of its chat template.
+
+    Addresses are digests of the bytes, so they are what a base model and a served one are compared by.
+    """
+
+    tokenizer: BlobAddress
+    chat_template: BlobAddress
+
+
 class SftQuery(FrozenModel):
     """Rejection sampling: runs at or above a score, and above a floor; optionally the best run of each group alone.
 
-    `runs` are those of plans, a row for each step, or a policy's, rows of token ids. A query of plans' runs without a
-    floor, a sweep and a group is written as it was before there were these four.
+    `runs` are those of plans, a row for each step, or a policy's, rows of token ids, or demonstrations, whose words are
+    made into the ids of `tokens`. A query of plans' runs without a floor, a sweep and a group is written as it was
+    before there were these five.
     """
 
     kind: Literal["sft"] = "sft"
     min_score: ScoreMicro = 1_000_000
     best_of_group: bool = False
     environment: Name | None = None
-    runs: Annotated[Literal["plan", "policy"], Field(exclude_if=lambda runs: runs == "plan")] = "plan"
+    runs: Annotated[Literal["plan", "policy", "demonstration"], Field(exclude_if=lambda runs: runs == "plan")] = "plan"
     floor: Annotated[Floor | None, Field(exclude_if=lambda floor: floor is None)] = None
     sweep: _OnlySweep = None
     group: _OnlyGroup = None
+    tokens: Annotated[Tokens | None, Field(exclude_if=lambda tokens: tokens is None)] = None
+
+    @model_validator(mode="after")
+    def _tokenises_demonstrations_alone(self) -> Self:
+        if (self.tokens is not None) != (self.runs == "demonstration"):
+            raise ValueError("tokens are what demonstrations are tokenised with: expected both or neither")
+        return self
 
 
 class DpoQuery(FrozenModel):

@@ -1,0 +1,155 @@
+"""Demonstrations on a real site: a plan as a policy's conversation, and as rows that a model can warm up on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.executors.demonstration import Demonstrator
+from agents.executors.executor import Assignment, Executor
+from agents.executors.policy import PolicyExecutor
+from agents.models.scripted import Scripted
+from agents.rollouts.sweep import SeedSweep
+from agents.rollouts.tasks import PLANS
+from api import datasets
+from api.decide import Course
+from api.demonstrations import keep_tokens
+from api.errors import SessionNotKept
+from api.house import House
+from api.playing import refuse_session_not_kept
+from api.sweeping import first_facts, plan, play_sweep, site_templates
+from eventlog.blobs.conversations import get_messages
+from eventlog.events import GrpoQuery, ModelCalled, SftQuery, StepTaken, SweepPlanned, Tokens
+from projections.runs import RUNS
+from tests.golden.make import Quiet
+from tests.tiny import make_base
+from trainer.bases import Base, check_rows, load_tokenizer, read_base
+from trainer.rows import read_rows
+
+PHONE = "marketplace.phone_reveal"
+SEEDS = range(8)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return make_base(tmp_path_factory.mktemp("bases"), longest=8192)
+
+
+def played(house: House, client: EnvClient, executor: Executor, name: str = "shown") -> SweepPlanned:
+    first_facts(house)
+    found = [each for each in site_templates(client) if each.template_id == PHONE]
+    generator = SeedSweep(name, found, tuple(SEEDS), 1)
+    sweep = plan(house, house.views(), "marketplace", generator, rng_seed=1, learns=False, executor=executor)
+    play_sweep(house, client, sweep, Course(max_parallel=2), Quiet(), executor)
+    return sweep
+
+
+def query_of(tokens: Tokens) -> SftQuery:
+    return SftQuery(runs="demonstration", tokens=tokens)
+
+
+def test_a_demonstration_is_what_the_policy_executor_is_told_and_what_the_plan_says(
+    empty_house: House, client: EnvClient
+) -> None:
+    """The same conversation comes of a policy that answers the same, message by message."""
+    played(empty_house, client, Demonstrator(wording="brief"))
+    calls = [e.event for e in empty_house.store.read(types=("ModelCalled",)) if isinstance(e.event, ModelCalled)]
+    runs = sorted({call.run for call in calls})
+    assert len(runs) == len(SEEDS)
+    done = {run for run, state in empty_house.views().find(RUNS).items() if state.status == "completed"}
+    assert done == set(runs)
+    ended = {call.run: call for call in calls}
+    (whole, cut), lengths = _longest_and_shortest(empty_house, runs)
+    assert lengths[whole] == len(PLANS[PHONE]) + 1
+    assert lengths[cut] == 2  # the first page was not there, so it says that it is done
+    answers = [m["parts"] for m in get_messages(empty_house.blobs, ended[whole].messages) if m["role"] == "assistant"]
+    said = [part["text"] for parts in answers for part in parts]
+    asked = Scripted([*said, '{"why": "", "action": "finish", "target": "", "value": ""}'])
+    seed = empty_house.views().find(RUNS)[whole].env_seed
+    again = PolicyExecutor(asked, wording="brief")
+    instance = client.reset(seed)
+    instruction = next(each.instruction for each in site_templates(client) if each.template_id == PHONE)
+    again.execute(Assignment(instruction, (), 40), instance)
+    ours = [message.text for message in asked.asked[-1].messages]
+    theirs = ["\n".join(p["text"] for p in m["parts"]) for m in get_messages(empty_house.blobs, ended[whole].messages)]
+    assert ours == theirs
+
+
+def _longest_and_shortest(house: House, runs: list[str]) -> tuple[tuple[str, str], dict[str, int]]:
+    steps = [e.event for e in house.store.read(types=("StepTaken",)) if isinstance(e.event, StepTaken)]
+    lengths = {run: sum(step.run == run for step in steps) for run in runs}
+    return (max(runs, key=lengths.__getitem__), min(runs, key=lengths.__getitem__)), lengths
+
+
+def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
+    empty_house: House, client: EnvClient, base: Base, tmp_path: Path
+) -> None:
+    house = empty_house
+    played(house, client, Demonstrator(wording="brief"))
+    query = query_of(keep_tokens(house.blobs, base.path))
+    made = datasets.refuse_empty(datasets.write(house.store, house.blobs, house.views(), query, tmp_path / "r.parquet"))
+    assert {item.reason: item.runs for item in made.refused} == {"below_score": len(SEEDS) - made.height}
+    tokenizer = load_tokenizer(base)
+    calls = [e.event for e in house.store.read(types=("ModelCalled",)) if isinstance(e.event, ModelCalled)]
+    for row in pl.read_parquet(tmp_path / "r.parquet").iter_rows(named=True):
+        own = [call for call in calls if call.run == row["run"]]
+        assert row["calls"] == len(own)
+        ids = [*row["prompt_ids"], *row["completion_ids"]]
+        place = 0
+        for call in own:
+            turns = [
+                {"role": m["role"], "content": "\n".join(p["text"] for p in m["parts"])}
+                for m in get_messages(house.blobs, call.messages)
+            ]
+            prompt = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False)
+            assert ids[: len(prompt)] == prompt
+            place = len(prompt) - len(row["prompt_ids"])
+            assert row["mask"][place] == 1
+            assert place == 0 or row["mask"][place - 1] == 0
+        said = tokenizer.decode(row["completion_ids"][place:])
+        assert said.startswith('{"why": "say that it is done"')
+        assert said.endswith(tokenizer.eos_token)
+        assert sum(row["mask"]) + row["mask"].count(0) == len(row["completion_ids"])
+    check_rows(read_rows(tmp_path / "r.parquet", "sft"), read_base(base.path))
+    digest = datasets.freeze(house.store, made, "test")
+    assert datasets.load(house.store, house.blobs, house.views, digest).height == made.height
+
+
+def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
+    empty_house: House, client: EnvClient, base: Base
+) -> None:
+    house = empty_house
+    played(house, client, Demonstrator(), "shown")
+    finish = '{"why": "", "action": "finish", "target": "", "value": ""}'
+    played(house, client, PolicyExecutor(Scripted(lambda _request: finish)), "drawn")
+    tokens = keep_tokens(house.blobs, base.path)
+
+    def refused(query: SftQuery | GrpoQuery) -> dict[str, int]:
+        return {
+            item.reason: item.runs for item in datasets.make(house.store, house.blobs, house.views(), query).refused
+        }
+
+    every = {"min_score": 0}
+    assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", **every)) == {"sampled": len(SEEDS)}
+    assert refused(SftQuery(runs="policy", sweep="shown", **every)) == {"no_token_ids": len(SEEDS)}
+    assert refused(SftQuery(sweep="shown")) == {"no_plan": len(SEEDS)}
+
+
+def test_tokens_and_demonstrations_go_together_and_a_demonstration_keeps_no_session() -> None:
+    tokens = Tokens(tokenizer="a" * 64, chat_template="b" * 64)
+    for wrong in ({"runs": "policy", "tokens": tokens}, {"runs": "demonstration"}, {"tokens": tokens}):
+        with pytest.raises(ValueError, match="both or neither"):
+            SftQuery.model_validate(wrong)
+    with pytest.raises(SessionNotKept):
+        refuse_session_not_kept("key", Demonstrator())
