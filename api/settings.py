@@ -64,7 +64,9 @@ class Settings(BaseSettings):
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     model: str | None = Field(
-        default=None, description="the model that acts as a policy and decomposes plans; unset: none"
+        default=None,
+        description="the model that acts as a policy and decomposes plans; transformers:FOLDER draws from a base model "
+        "in the process; unset: none",
     )
     model_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
     model_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
@@ -80,6 +82,13 @@ class Settings(BaseSettings):
     )
     model_processed_logprobs: bool = Field(
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
+    )
+
+    model_threads: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="threads that compute where the model is transformers:FOLDER, a base model in the process",
     )
 
     policy_wording: Literal["full", "brief"] = Field(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventlog.blobs import Blob
-from eventlog.chain import digest
 from eventlog.events import (
     AnyEvent,
     CheckpointFile,
@@ -29,7 +28,7 @@ from eventlog.events import (
 )
 from eventlog.store import Append, Position
 from projections.checkpoints import DatasetState
-from projections.trainings import TRAININGS, TrainingState
+from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.weights import WEIGHTS, WeightsState
 from trainer.bases import Base
 from trainer.checkpoint import MANIFEST
@@ -68,13 +67,8 @@ class Stage:
     @property
     def name(self) -> str:
         """The stage's name: the same for the same rows, base, parent and configuration."""
-        made_of = {
-            "dataset": self.dataset.dataset,
-            "base": self.base.digest,
-            "parent": None if self.parent is None else self.parent.checkpoint,
-            "config": self.config.model_dump(mode="json"),
-        }
-        return f"{self.config.algorithm}-{digest(made_of).hex()[:16]}"
+        parent = None if self.parent is None else self.parent.checkpoint
+        return training_name(self.dataset.dataset, self.base.digest, parent, self.config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,16 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
+from eventlog.chain import digest
 from eventlog.events import StageConfig, stage_config_of
 
 from .projection import Fold, Row, State
+
+
+def training_name(dataset: str, base: str, parent: str | None, config: StageConfig) -> str:
+    """A stage's name: the same for the same rows, base, parent (digests) and configuration."""
+    made_of = {"dataset": dataset, "base": base, "parent": parent, "config": config.model_dump(mode="json")}
+    return f"{config.algorithm}-{digest(made_of).hex()[:16]}"
 
 
 class TrainingState(State, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from .. import artifacts
 from ..admitting import admitting, see_admission
+from ..asking import local_folder
 from ..decide import Course, benchmark_name, known, too_small
 from ..errors import NotChampion, OtherBenchmark, Unknown, VerdictDiffers, VerdictsDiffer
 from ..evaluate import challenge, play_and_settle
@@ -31,10 +33,11 @@ from ..picturing import picture
 from ..reading import read_position
 from ..recomputing import Recomputed, recomputed, recomputed_all
 from ..sites import Where, placed_at
+from ..weights import folder_of
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
 from .run import refuse_memoryless
 from .sites import AdminUrl, Url
-from .sweep_options import Timeout
+from .sweep_options import Timeout, refuse_idle
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
 SITE = "marketplace"
@@ -55,7 +58,12 @@ def run_(
     site: Annotated[str | None, typer.Option(help="Its site. Default: the benchmark's, or marketplace.")] = None,
     *,
     test: Annotated[Test, typer.Option(help="What decides; e_process may stop early.")] = "sign_flip",
-    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
+    executor: Annotated[
+        Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser), or a policy.")
+    ] = Way.PLAN,
+    model: Annotated[
+        str | None, typer.Option(help="With --executor policy: transformers:FOLDER, the base of the weights to judge.")
+    ] = None,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side.")] = 4,
     timeout: Timeout = None,
     url: Url = None,
@@ -63,17 +71,20 @@ def run_(
     as_json: AsJson = False,
 ) -> None:
     """Play champion and challenger on a benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
-    refuse_memoryless(executor)
+    refuse_idle(executor, model, None)
     rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with opened() as house:
         chosen, memory = artifacts.challenger(house, challenger)
         _refuse_other_champion(house, champion)
+        _refuse_unlike(house, executor, model, chosen)
         frozen = _benchmark(house, benchmark, site)
         with (
             only_controller(house.engine, frozen.environment),
             placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
-            executor_of(executor, house.settings, tabs=placed.tabs) as doing,
+            executor_of(
+                executor, house.settings, model=model, tabs=placed.tabs, folder_of=partial(folder_of, house)
+            ) as doing,
         ):
             reporter, client = TerminalReporter(), placed.environment
             see_admission(house, client, frozen.environment, admitting(house, placed, reporter))
@@ -93,6 +104,20 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
     present = known(house.views().get(CHAMPIONS, CHAMPION)).pointed()
     if str(artifacts.resolve(house, name)[0]) != str(present):
         raise NotChampion(actual=name, expected=str(present))
+
+
+def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: Artifact) -> None:
+    """Raise BadParameter where both arms would be played alike: a policy differs in its weights alone.
+
+    Each arm is played by its own weights only where they are in this process.
+    """
+    if executor is not Way.POLICY or local_folder(house.settings, model) is None:
+        refuse_memoryless(executor)
+    elif known(house.views().get(CHAMPIONS, CHAMPION)).pointed().weights == challenger.weights:
+        raise typer.BadParameter(
+            f"champion and challenger both have the weights {challenger.weights}, and a policy's runs carry nothing of "
+            "memory: expected a challenger such as ck-3f9a1c22@0"
+        )
 
 
 def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
