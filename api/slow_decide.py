@@ -162,7 +162,7 @@ def decide_slow(
     if last is not None and (unfinished := _within(views, last, course, site, executor, barren)) is not None:
         return unfinished
     if len(rounds) >= course.max_rounds:
-        return SlowNext("stop", f"{course.max_rounds} rounds were made")
+        return SlowNext("stop", f"no round is left of {course.max_rounds}")
     if not fresh_seeds(used, course.sizes):
         return SlowNext("stop", f"all {course.sizes.training_seeds} training seeds were used")
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, last, base))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,7 +32,7 @@ from ..picturing import picture
 from ..reading import read_position
 from ..recomputing import Recomputed, recomputed, recomputed_all
 from ..sites import Where, placed_at
-from ..weights import folder_of
+from ..weights import folders_of
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
 from .run import refuse_memoryless
 from .sites import AdminUrl, Url
@@ -82,9 +81,7 @@ def run_(
         with (
             only_controller(house.engine, frozen.environment),
             placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
-            executor_of(
-                executor, house.settings, model=model, tabs=placed.tabs, folder_of=partial(folder_of, house)
-            ) as doing,
+            executor_of(executor, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
         ):
             reporter, client = TerminalReporter(), placed.environment
             see_admission(house, client, frozen.environment, admitting(house, placed, reporter))
