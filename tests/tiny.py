@@ -9,8 +9,10 @@ from typing import Any
 
 import polars as pl
 
+from trainer.adapters import adapter_tensors, description_bytes, fresh, targets
 from trainer.bases import Base, load_model, load_tokenizer
-from trainer.request import Config, DatasetRef, ParentRef, Request
+from trainer.checkpoint import Checkpoint, Manifest, load_checkpoint, write_adapter, write_manifest
+from trainer.request import Config, DatasetRef, Lora, ParentRef, Request, SftConfig
 from trainer.rows import COLUMNS, Kind
 from trainer.tiny import Shape, make_tiny
 
@@ -128,3 +130,32 @@ def request(
         out=str(folder / "checkpoints"),
         config=config,
     )
+
+
+def planted_checkpoint(out: Path, base: Base, seed: int, scale: float = 0.1) -> Checkpoint:
+    """A checkpoint that nobody trained: an adapter of random tensors, so that it moves what the base says."""
+    import torch
+
+    lora = Lora(rank=4, alpha=8)
+    generator = torch.Generator().manual_seed(seed)
+    model = fresh(load_model(base, torch.float32), lora)
+    drawn = adapter_tensors(model)
+    tensors = {name: scale * torch.randn(drawn[name].shape, generator=generator) for name in drawn}
+    making = out / f"making-{seed}"
+    making.mkdir(parents=True)
+    manifest = Manifest(
+        base=base.digest,
+        parent=None,
+        dataset=DIGEST,
+        upto=99,
+        rows=DIGEST,
+        tokenizer=base.tokenizer,
+        chat_template=base.chat_template,
+        lora=lora,
+        targets=targets(model),
+        config=SftConfig(steps=1, learning_rate="0.01", seed=seed),
+        runtime={},
+        files=write_adapter(making, tensors, description_bytes(model, base.digest)),
+    )
+    digest = write_manifest(making, manifest)
+    return load_checkpoint(making.rename(out / digest), digest)

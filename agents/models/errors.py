@@ -53,3 +53,27 @@ class NotOffered(ModelFailure):
 
 class ScriptEnded(ModelFailure):
     """The script of {model} has {expected} answers and was asked once more: expected no further question."""
+
+
+class BaseUnfit(ModelFailure):
+    """The base model {path} cannot be drawn from: {actual}; expected {expected}. Name the folder of a base model, as training makes it."""
+
+
+class AdapterUnfit(ModelFailure):
+    """The checkpoint {path} cannot be put on the base model: {actual}; expected {expected}."""
+
+
+class AdapterAltered(ModelFailure):
+    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch it again."""
+
+
+class LibrariesMissing(ModelFailure):
+    """The model {path} needs libraries that are not installed: {actual}; expected those of the extra `train`. Run `make setup`."""
+
+
+class LogitsBroken(ModelFailure):
+    """The weights gave a logit that is no finite number: expected finite ones. Train again from a checkpoint that is sound."""
+
+
+class ModelClosed(ModelFailure):
+    """The model {model} was closed: expected it to stay open for as long as it is asked."""

@@ -1,0 +1,225 @@
+"""Requests of many threads drawn together: one thread reads their prompts and gives all rows a token at a time.
+
+A request joins at the next step and leaves when it ends; nothing waits for a batch to fill. Rows of different adapters
+stand in different lanes, each step goes over every lane.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from eventlog.events import Sampling
+
+from ..errors import ModelClosed
+from ..model import Finish
+from .cells import Beginnings, Cells
+from .drawing import draw, uniform
+from .folders import Adapter
+from .network import Network
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_ROWS: Final = 32
+"""So many rows of one adapter side by side; what comes then waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One answer to be drawn. `is_over` says whether the tokens so far hold a text to stop at."""
+
+    weights: str
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    sample: int
+    ends: frozenset[int]
+    is_over: Callable[[Sequence[int]], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The tokens of an answer, the one that ends it included, and their logprobs."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish: Finish
+
+
+@dataclass(slots=True)
+class _Row:
+    ask: Ask
+    future: Future[Drawn]
+    ids: list[int]
+    logprobs: list[float] = field(default_factory=list)
+    finish: Finish | None = None
+
+    def take(self, logits: NDArray[Any]) -> None:
+        """Draw the next token, and see whether it is the last."""
+        ask, sampling = self.ask, self.ask.sampling
+        number = uniform(sampling.seed or 0, ask.sample, len(self.ids))
+        token, logprob = draw(logits, sampling.temperature_micro, sampling.top_p_micro, number)
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+        if token in ask.ends or (ask.is_over is not None and ask.is_over(self.ids[len(ask.prompt) :])):
+            self.finish = "stop"
+        elif len(self.logprobs) == sampling.max_tokens:
+            self.finish = "length"
+
+    def drawn(self) -> Drawn:
+        """What came of it."""
+        return Drawn(tuple(self.ids[len(self.ask.prompt) :]), tuple(self.logprobs), self.finish or "other")
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The rows of one adapter; the place of a row is its place in the cells."""
+
+    rows: list[_Row] = field(default_factory=list)
+    cells: Cells = field(default_factory=Cells)
+
+
+@dataclass(frozen=True, slots=True)
+class _Putting:
+    adapter: Adapter
+    future: Future[None]
+
+
+class Batches:
+    """The thread that draws. `load` makes the network in it, when something is asked for the first time."""
+
+    def __init__(self, name: str, load: Callable[[], Network]) -> None:
+        self._name = name
+        self._load = load
+        self._network: Network | None = None
+        self._come: SimpleQueue[_Row | _Putting | None] = SimpleQueue()
+        self._waiting: deque[_Row] = deque()
+        self._lanes: dict[str, _Lane] = {}
+        self._kept = Beginnings()
+        self._thread: Thread | None = None
+        self._is_closed = False
+        self._lock = Lock()
+
+    def draw(self, ask: Ask) -> Future[Drawn]:
+        """Draw an answer; the future holds it, or why there is none. Raises ModelClosed."""
+        row = _Row(ask, Future(), list(ask.prompt))
+        self._send(row)
+        return row.future
+
+    def attach(self, adapter: Adapter) -> None:
+        """Put an adapter beside the base, and wait until it is there. Raises AdapterUnfit, ModelClosed."""
+        putting = _Putting(adapter, Future())
+        self._send(putting)
+        putting.future.result()
+
+    def close(self) -> None:
+        """End the thread and wait for it; whatever is under way ends with ModelClosed."""
+        with self._lock:
+            thread, self._is_closed = self._thread, True
+            self._come.put(None)
+        if thread is not None:
+            thread.join()
+
+    def _send(self, work: _Row | _Putting) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise ModelClosed(model=self._name)
+            self._come.put(work)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name=f"draws from {self._name}", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                if not self._turn():
+                    return
+            except Exception as problem:  # noqa: BLE001 the park: who waits is told, the next request is served
+                self._fail(problem)
+
+    def _turn(self) -> bool:
+        """Take what has come, and give every row a token; False where it was closed."""
+        is_busy = bool(self._waiting) or any(lane.rows for lane in self._lanes.values())
+        while not is_busy or not self._come.empty():
+            work = self._come.get()
+            if work is None:
+                self._fail(ModelClosed(model=self._name))
+                return False
+            if isinstance(work, _Putting):
+                self._put(work)
+            else:
+                self._waiting.append(work)
+                is_busy = True
+        for _ in range(len(self._waiting)):
+            self._begin(self._waiting.popleft())
+        for weights, lane in list(self._lanes.items()):
+            self._step(weights, lane)
+        return True
+
+    def _loaded(self) -> Network:
+        if self._network is None:
+            self._network = self._load()
+        return self._network
+
+    def _put(self, putting: _Putting) -> None:
+        try:
+            self._loaded().attach(putting.adapter)
+        except Exception as problem:  # noqa: BLE001 the park: who waits is told
+            putting.future.set_exception(problem)
+        else:
+            putting.future.set_result(None)
+
+    def _begin(self, row: _Row) -> None:
+        """Read a prompt, but for what is kept of it, and draw the first token; or let it wait for room."""
+        weights = row.ask.weights
+        if weights not in self._lanes:
+            self._lanes = {name: lane for name, lane in self._lanes.items() if lane.rows} | {weights: _Lane()}
+        lane = self._lanes[weights]
+        if len(lane.rows) >= MOST_ROWS:
+            self._waiting.append(row)
+            return
+        lane.rows.append(row)
+        place, first = len(lane.rows) - 1, 0
+        lane.cells.reserve(len(lane.rows), len(row.ids) + row.ask.sampling.max_tokens)
+        if (found := self._kept.longest(weights, row.ids)) is not None:
+            beginning, first = found
+            lane.cells.put(place, beginning, first)
+        row.take(self._loaded().read(weights, lane.cells, place, row.ids, first))
+        self._let_go(weights, lane)
+
+    def _step(self, weights: str, lane: _Lane) -> None:
+        if not lane.rows:
+            return
+        tokens = [row.ids[-1] for row in lane.rows]
+        places = [len(row.ids) - 1 for row in lane.rows]
+        logits = self._loaded().step(weights, lane.cells, tokens, places)
+        for row, own in zip(lane.rows, logits, strict=True):
+            row.take(own)
+        self._let_go(weights, lane)
+
+    def _let_go(self, weights: str, lane: _Lane) -> None:
+        """Give out what has ended, keep what was read of it, and close the gaps."""
+        for place in reversed(range(len(lane.rows))):
+            row = lane.rows[place]
+            if row.finish is None:
+                continue
+            self._kept.keep(weights, lane.cells.taken(place, row.ids[:-1]))
+            last = lane.rows.pop()
+            if last is not row:
+                lane.rows[place] = last
+                lane.cells.move(len(lane.rows), place, len(last.ids) - 1)
+            row.future.set_result(row.drawn())
+
+    def _fail(self, problem: Exception) -> None:
+        """Whoever waits is told, and nothing is under way any more."""
+        rows = [*self._waiting, *(row for lane in self._lanes.values() for row in lane.rows)]
+        self._waiting.clear()
+        self._lanes = {}
+        for row in rows:
+            if not row.future.done():
+                row.future.set_exception(problem)

@@ -1,0 +1,160 @@
+"""What attention keeps of the rows of a batch: keys and values, each row from its own first token on.
+
+Rows stand at the front and without gaps, so that a step reads them in place. What ended rows held is kept for the next
+prompt that begins with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+KEPT_BYTES: Final = 512 * 1024 * 1024
+_LEAST: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first tokens of a conversation, with what attention keeps of them: keys and values by layer."""
+
+    ids: NDArray[np.int32]
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
+
+    def shared(self, ids: NDArray[np.int32]) -> int:
+        """How many first tokens are those of `ids`."""
+        length = min(len(self.ids), len(ids))
+        differs = np.nonzero(self.ids[:length] != ids[:length])[0]
+        return int(differs[0]) if len(differs) else length
+
+
+class Cells:
+    """The rows of one batch. It takes the place of Transformers' cache: attention calls `update` in each layer.
+
+    Before a forward pass `read` or `step` says which rows and places it is for.
+    """
+
+    def __init__(self) -> None:
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._rows = 0
+        self._length = 0
+        self._reading: tuple[int, int, int] | None = None
+        self._numbers: Any = None
+        self._places: Any = None
+        self._upto = 0
+
+    def reserve(self, rows: int, length: int) -> None:
+        """Make room for rows of this length. It grows by doubling."""
+        if rows <= self._rows and length <= self._length:
+            return
+        self._rows = self._rows if rows <= self._rows else max(rows, 2 * self._rows)
+        self._length = self._length if length <= self._length else max(length, 2 * self._length, _LEAST)
+        for layer, pair in self._layers.items():
+            self._layers[layer] = (self._grown(pair[0]), self._grown(pair[1]))
+
+    def read(self, row: int, first: int, upto: int) -> None:
+        """The next pass is over the tokens `first` to `upto` of one row."""
+        self._reading = (row, first, upto)
+
+    def step(self, places: Tensor, upto: int) -> None:
+        """The next pass is over one token of each row, at these places, all below `upto`."""
+        self._reading, self._places, self._upto = None, places, upto
+        self._numbers = places.new_tensor(range(len(places)))
+
+    def update(self, key: Tensor, value: Tensor, layer_idx: int, *_args: Any, **_more: Any) -> tuple[Tensor, Tensor]:
+        """Called by attention: keep these (rows, heads, tokens, size), and give back all that it may look at."""
+        if layer_idx not in self._layers:
+            self._layers[layer_idx] = (self._empty(key), self._empty(value))
+        pair = self._layers[layer_idx]
+        if self._reading is not None:
+            row, first, upto = self._reading
+            for cells, new in zip(pair, (key, value), strict=True):
+                cells[row, :, first:upto] = new[0]
+            return pair[0][row : row + 1, :, :upto], pair[1][row : row + 1, :, :upto]
+        rows = len(self._numbers)
+        for cells, new in zip(pair, (key, value), strict=True):
+            cells[self._numbers, :, self._places] = new[:, :, 0]
+        return pair[0][:rows, :, : self._upto], pair[1][:rows, :, : self._upto]
+
+    def put(self, row: int, beginning: Beginning, length: int) -> None:
+        """Fill the first `length` places of a row with what was kept."""
+        for layer, (keys, values) in enumerate(beginning.layers):
+            if layer not in self._layers:
+                self._layers[layer] = (self._empty(keys[None]), self._empty(values[None]))
+            for cells, kept in zip(self._layers[layer], (keys, values), strict=True):
+                cells[row, :, :length] = kept[:, :length]
+
+    def taken(self, row: int, ids: Sequence[int]) -> Beginning:
+        """A copy of the first places of a row, which were filled by these ids."""
+        length = len(ids)
+        layers = tuple(
+            (keys[row, :, :length].clone(), values[row, :, :length].clone())
+            for _, (keys, values) in sorted(self._layers.items())
+        )
+        return Beginning(np.array(ids, dtype=np.int32), layers)
+
+    def move(self, row: int, to: int, length: int) -> None:
+        """Copy the first places of a row over another."""
+        for pair in self._layers.values():
+            for cells in pair:
+                cells[to, :, :length] = cells[row, :, :length]
+
+    def _empty(self, like: Tensor) -> Tensor:
+        """Zeros, because what is masked is still multiplied by 0."""
+        return like.new_zeros(self._rows, like.shape[1], self._length, like.shape[3])
+
+    def _grown(self, old: Tensor) -> Tensor:
+        new = self._empty(old)
+        new[: old.shape[0], :, : old.shape[2]] = old
+        return new
+
+
+class Beginnings:
+    """What ended rows held, by weights; the least recently used goes first. One thread uses it."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._kept: OrderedDict[int, tuple[str, Beginning]] = OrderedDict()
+        self._next = 0
+        self._bytes = 0
+        self._most = most_bytes
+
+    def keep(self, weights: str, beginning: Beginning) -> None:
+        """Keep one more."""
+        self._kept[self._next] = (weights, beginning)
+        self._next += 1
+        self._bytes += beginning.size
+        while self._bytes > self._most:
+            self._drop(next(iter(self._kept)))
+
+    def longest(self, weights: str, ids: Sequence[int]) -> tuple[Beginning, int] | None:
+        """What shares most first tokens with `ids`, and how many: at most all but the last, which has to be read.
+
+        One that is all there is taken out: the row that goes on from it leaves a longer one.
+        """
+        wanted = np.array(ids[:-1], dtype=np.int32)
+        shared = {number: kept.shared(wanted) for number, (own, kept) in self._kept.items() if own == weights}
+        best = max(shared, key=lambda number: (shared[number], -number), default=None)
+        if best is None or not shared[best]:
+            return None
+        found = self._kept[best][1]
+        if shared[best] == len(found.ids):
+            self._drop(best)
+        else:
+            self._kept.move_to_end(best)
+        return found, shared[best]
+
+    def _drop(self, number: int) -> None:
+        _, beginning = self._kept.pop(number)
+        self._bytes -= beginning.size

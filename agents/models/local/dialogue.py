@@ -1,0 +1,151 @@
+"""Messages as token ids. What a model drew is never tokenised again: its next prompt begins with the very tokens.
+
+The chat template is filled with placeholders and cut at them. Each piece is encoded by itself, so a longer conversation
+begins with the tokens of a shorter one, and what stands in a message can make no special token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import BaseUnfit
+from ..model import Message
+from .folders import TOKENIZER, BaseFolder
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+MOST_REMEMBERED: Final = 65_536
+"""So many answers are remembered; beyond them the oldest is tokenised, and its run makes one row more."""
+
+_PLACE: Final = re.compile("\ue000([0-9]+)\ue001")
+
+
+class Dialogue:
+    """The tokenizer and the chat template of a base model, and the answers that were drawn. May be shared by threads.
+
+    Raises BaseUnfit where the template does not say each message once and in order.
+    """
+
+    def __init__(self, base: BaseFolder) -> None:
+        from tokenizers import Tokenizer
+        from transformers import AutoTokenizer
+
+        self._base = base
+        self._template: Any = AutoTokenizer.from_pretrained(base.path, local_files_only=True)
+        self._marks = _plain(Tokenizer.from_file(str(base.path / TOKENIZER)))
+        words = _plain(Tokenizer.from_file(str(base.path / TOKENIZER)))
+        words.encode_special_tokens = True
+        self._word_ids: Callable[[str], tuple[int, ...]] = lru_cache(1024)(lambda text: _ids(words, text))
+        self._mark_ids: Callable[[str], tuple[int, ...]] = lru_cache(1024)(lambda text: _ids(self._marks, text))
+        self._remembered: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._lock = Lock()
+        end = self._template.eos_token_id
+        self.ends: frozenset[int] = base.ends if end is None else base.ends | {int(end)}
+        self._pieces(("system", "user", "assistant", "user"), opens=True)
+
+    def prompt(self, messages: Sequence[Message], drawn_as: str) -> tuple[int, ...]:
+        """The ids of a conversation up to where its next answer begins. `drawn_as`: what the answers were drawn by."""
+        return tuple(token for ids, _ in self._parts(messages, drawn_as, opens=True) for token in ids)
+
+    def remember(self, messages: Sequence[Message], drawn_as: str, text: str, ids: tuple[int, ...]) -> None:
+        """Keep the tokens of an answer to these messages."""
+        *_, key = _keys([*messages, Message("assistant", (text,))], drawn_as)
+        with self._lock:
+            self._remembered[key] = ids
+            self._remembered.move_to_end(key)
+            while len(self._remembered) > MOST_REMEMBERED:
+                self._remembered.popitem(last=False)
+
+    def spoken(self, messages: Sequence[Message]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """A whole conversation that nobody drew, such as a demonstration: its ids, and 1 where a model would say them.
+
+        An answer is its text and the token that ends a turn. The ids are those of `prompt` as far as that goes.
+        """
+        ids: list[int] = []
+        mask: list[int] = []
+        for part, is_said in self._parts(messages, None, opens=False):
+            ids += part
+            mask += [int(is_said)] * len(part)
+        return tuple(ids), tuple(mask)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What tokens say, without special ones."""
+        return str(self._marks.decode(list(ids), skip_special_tokens=True))
+
+    def token(self, token: int) -> str:
+        """What one token says; a part of a letter is shown as the sign for what cannot be."""
+        return str(self._marks.decode([token], skip_special_tokens=False))
+
+    def _parts(
+        self, messages: Sequence[Message], drawn_as: str | None, *, opens: bool
+    ) -> Iterator[tuple[tuple[int, ...], bool]]:
+        """The ids of each piece in order, and whether it is an answer."""
+        pieces = self._pieces(tuple(message.role for message in messages), opens=opens)
+        keys = _keys(messages, drawn_as or "")
+        yield self._mark_ids(pieces[0]), False
+        for message, key, after in zip(messages, keys, pieces[1:], strict=True):
+            if message.role != "assistant":
+                yield self._word_ids(message.text), False
+                yield self._mark_ids(after), False
+                continue
+            answer = self._recalled(key) if drawn_as is not None else None
+            if answer is None:
+                answer = (*self._word_ids(message.text), *self._end_of(after))
+            yield answer, True
+            yield self._mark_ids(self._without_end(after, answer)), False
+
+    def _pieces(self, roles: tuple[str, ...], *, opens: bool) -> tuple[str, ...]:
+        """What the template says before, between and after the messages. Raises BaseUnfit."""
+        said = [{"role": role, "content": f"\ue000{place}\ue001"} for place, role in enumerate(roles)]
+        whole = str(self._template.apply_chat_template(said, tokenize=False, add_generation_prompt=opens))
+        cut = _PLACE.split(whole)
+        if cut[1::2] != [str(place) for place in range(len(roles))]:
+            raise BaseUnfit(
+                path=self._base.path,
+                actual="its chat template leaves out messages or moves them",
+                expected="one that says each message once and in order",
+            )
+        return tuple(cut[::2])
+
+    def _recalled(self, key: str) -> tuple[int, ...] | None:
+        with self._lock:
+            if key in self._remembered:
+                self._remembered.move_to_end(key)
+            return self._remembered.get(key)
+
+    def _end_of(self, after: str) -> tuple[int, ...]:
+        """The token that ends an answer, where the template says it there."""
+        first = self._mark_ids(after)[:1]
+        return first if first and first[0] in self.ends else ()
+
+    def _without_end(self, after: str, answer: tuple[int, ...]) -> str:
+        """What the template says after an answer that may have drawn its own end."""
+        if answer and answer[-1] in self.ends:
+            return after.removeprefix(self.token(answer[-1]))
+        return after
+
+
+def _keys(messages: Sequence[Message], drawn_as: str) -> Iterator[str]:
+    """A digest for each message: of it and of all before it."""
+    content = hashlib.sha256(drawn_as.encode())
+    for message in messages:
+        said = message.text.encode()
+        content.update(f"\n{message.role} {len(said)}\n".encode() + said)
+        yield content.hexdigest()
+
+
+def _plain(tokenizer: Tokenizer) -> Tokenizer:
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _ids(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
+    return tuple(tokenizer.encode(text, add_special_tokens=False).ids) if text else ()

@@ -1,0 +1,119 @@
+"""A base model that is drawn from in this process, and the checkpoints on it as models of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from ..errors import RequestRejected
+from ..model import Completion, Offers, Request, Sample, Token, refuse_unoffered
+from .batches import Ask, Batches, Drawn
+from .dialogue import Dialogue
+from .folders import BaseFolder, read_adapter, read_base
+from .network import BASE, Device, Network, refuse_missing
+
+OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False)
+PREFIX: Final = "transformers:"
+"""How such a model is named: this and the folder of its base; in the log, this and the digest."""
+
+_SHOWN: Final = 12
+_TOO_LARGE: Final = 413
+
+
+class Host:
+    """One base model in memory. Its weights are loaded when it is first asked; `threads` are those that compute.
+
+    Raises BaseUnfit, LibrariesMissing.
+    """
+
+    def __init__(self, folder: Path, *, device: Device = "auto", threads: int = 1) -> None:
+        self.folder: BaseFolder = read_base(folder)
+        refuse_missing(self.folder)
+        self.dialogue = Dialogue(self.folder)
+        self.name = f"{PREFIX}{self.folder.digest[:_SHOWN]}"
+        self.batches = Batches(self.name, lambda: Network(self.folder, device, threads))
+        self._known: dict[str, LocalModel] = {BASE: LocalModel(self, BASE)}
+        self._lock = Lock()
+
+    def base(self) -> LocalModel:
+        """The base model alone."""
+        return self._known[BASE]
+
+    def adapted(self, digest: str, folder: Path) -> LocalModel:
+        """The base model with the checkpoint of this digest, read from its folder once.
+
+        Raises AdapterUnfit, AdapterAltered.
+        """
+        with self._lock:
+            if digest not in self._known:
+                self.batches.attach(read_adapter(folder, digest, self.folder))
+                self._known[digest] = LocalModel(self, digest)
+            return self._known[digest]
+
+    def close(self) -> None:
+        """End what is under way."""
+        self.batches.close()
+
+
+class LocalModel:
+    """A Model: a base, with an adapter or without. Its logprobs are of the distribution that was drawn from.
+
+    At temperature 0 that is one token, and its logprob is 0. Without a seed it draws by seed 0.
+    """
+
+    def __init__(self, host: Host, weights: str) -> None:
+        self.name = host.name if weights == BASE else f"{host.name}+{weights[:_SHOWN]}"
+        self.offers = OFFERS
+        self._host = host
+        self._weights = weights
+
+    def complete(self, request: Request) -> Completion:
+        """See Model.complete. Raises RequestRejected for what leaves no room for an answer."""
+        refuse_unoffered(self.name, self.offers, request)
+        sampling, dialogue = request.sampling, self._host.dialogue
+        drawn_as = f"{self._weights} {sampling.temperature_micro} {sampling.top_p_micro} {sampling.seed or 0}"
+        prompt = dialogue.prompt(request.messages, drawn_as)
+        longest = self._host.folder.longest
+        if len(prompt) + sampling.max_tokens > longest:
+            said = f"{len(prompt)} tokens and {sampling.max_tokens} for an answer, of {longest}"
+            raise RequestRejected(url=self.name, actual=_TOO_LARGE, said=said)
+        asks = [
+            Ask(self._weights, prompt, sampling, number, dialogue.ends, self._stopping(sampling.stop))
+            for number in range(sampling.samples)
+        ]
+        drawn = [future.result() for future in [self._host.batches.draw(ask) for ask in asks]]
+        samples = tuple(self._sample(each, request) for each in drawn)
+        for sample, each in reversed(list(zip(samples, drawn, strict=True))):
+            dialogue.remember(request.messages, drawn_as, sample.text, each.ids)
+        return Completion(
+            model=self.name,
+            samples=samples,
+            input_tokens=len(prompt),
+            output_tokens=sum(len(each.ids) for each in drawn),
+            prompt_token_ids=prompt,
+            served=self._host.folder.served,
+        )
+
+    def _stopping(self, stops: tuple[str, ...]) -> _Stopping | None:
+        return _Stopping(self._host.dialogue, stops) if stops else None
+
+    def _sample(self, drawn: Drawn, request: Request) -> Sample:
+        dialogue, stops = self._host.dialogue, request.sampling.stop
+        text = dialogue.text(drawn.ids)
+        text = text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
+        tokens = tuple(Token(dialogue.token(token), own) for token, own in zip(drawn.ids, drawn.logprobs, strict=True))
+        return Sample(text, drawn.finish, tokens if request.sampling.wants_logprobs else None, drawn.ids)
+
+
+class _Stopping:
+    """Whether what was drawn holds a text to stop at."""
+
+    def __init__(self, dialogue: Dialogue, stops: tuple[str, ...]) -> None:
+        self._dialogue = dialogue
+        self._stops = stops
+
+    def __call__(self, ids: Sequence[int]) -> bool:
+        text = self._dialogue.text(ids)
+        return any(stop in text for stop in self._stops)

@@ -1,0 +1,148 @@
+"""The weights in memory: one base, any number of adapters on it, and a forward pass with one of them at a time.
+
+One thread uses it. torch is imported here, on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ..errors import AdapterUnfit, BaseUnfit, LibrariesMissing
+from .cells import Cells
+from .folders import Adapter, BaseFolder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BASE: Final = "base"
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class Network:
+    """A base model with its adapters, on the CPU in float32 or on a CUDA device in bfloat16.
+
+    Raises BaseUnfit where the weights cannot be read, LibrariesMissing.
+    """
+
+    def __init__(self, base: BaseFolder, device: Device, threads: int) -> None:
+        refuse_missing(base)
+        import torch
+        from safetensors import SafetensorError
+        from transformers import AutoModelForCausalLM
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        torch.set_num_threads(threads)
+        self._device = "cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu"
+        dtype = torch.float32 if self._device == "cpu" else torch.bfloat16
+        try:
+            model = AutoModelForCausalLM.from_pretrained(base.path, dtype=dtype, local_files_only=True)
+        except (OSError, ValueError, SafetensorError) as problem:
+            said = str(problem).splitlines()[0]
+            raise BaseUnfit(path=base.path, actual=said, expected="weights of a causal language model") from problem
+        self._model: Any = model.to(self._device).eval()
+        self._peft: Any = None
+        self._worn = BASE
+
+    def attach(self, adapter: Adapter) -> None:
+        """Put an adapter on the base, to be worn when it is asked for. Raises AdapterUnfit."""
+        from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+        from safetensors.torch import load
+
+        if self._peft is not None and adapter.digest in self._peft.peft_config:
+            return
+        tensors = load(adapter.tensors)
+        described = {name: value for name, value in adapter.description.items() if name != "base_model_name_or_path"}
+        config = LoraConfig(**described)
+        try:
+            if self._peft is None:
+                self._peft = get_peft_model(self._model, config, adapter_name=adapter.digest)
+            else:
+                self._peft.add_adapter(adapter.digest, config)
+        except ValueError as problem:
+            said = str(problem).splitlines()[0]
+            raise AdapterUnfit(path=adapter.path, actual=said, expected="layers that the base has") from problem
+        self._worn = ""
+        self._refuse_other_shapes(adapter, tensors)
+        set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
+        self._peft.to(self._device)
+
+    def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
+        """Read the tokens of a row from place `first` on: the logits of what comes after the last."""
+        import torch
+
+        self._wear(weights)
+        with torch.no_grad():
+            cells.read(row, first, len(ids))
+            places = torch.arange(first, len(ids), device=self._device)
+            visible = torch.arange(len(ids), device=self._device)[None, :] <= places[:, None]
+            logits = self._passed(torch.tensor([list(ids[first:])]), places[None], visible[None, None], cells)
+            found: NDArray[Any] = self._numbers(logits)[0]
+            return found
+
+    def step(self, weights: str, cells: Cells, tokens: Sequence[int], places: Sequence[int]) -> NDArray[Any]:
+        """Read one token of each row, at its place: the logits of what comes after it, a row each."""
+        import torch
+
+        self._wear(weights)
+        with torch.no_grad():
+            upto = max(places) + 1
+            at = torch.tensor(places, device=self._device)
+            cells.step(at, upto)
+            visible = torch.arange(upto, device=self._device)[None, :] <= at[:, None]
+            return self._numbers(
+                self._passed(torch.tensor(tokens)[:, None], at[:, None], visible[:, None, None], cells)
+            )
+
+    def _passed(self, ids: Any, places: Any, visible: Any, cells: Cells) -> Any:
+        answer = self._model(
+            input_ids=ids.to(self._device),
+            attention_mask=visible,
+            position_ids=places,
+            past_key_values=cells,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return answer.logits[:, -1]
+
+    def _numbers(self, logits: Any) -> NDArray[Any]:
+        found: NDArray[Any] = logits.float().cpu().numpy()
+        return found
+
+    def _wear(self, weights: str) -> None:
+        """The next pass is with this adapter, or with the base alone."""
+        if weights == self._worn:
+            return
+        if weights == BASE and self._peft is not None:
+            self._peft.base_model.disable_adapter_layers()
+        elif weights != BASE:
+            self._peft.base_model.enable_adapter_layers()
+            self._peft.set_adapter(weights, inference_mode=True)
+        self._worn = weights
+
+    def _refuse_other_shapes(self, adapter: Adapter, tensors: dict[str, Any]) -> None:
+        """Raise AdapterUnfit where a tensor would be left out, or stay as it was made."""
+        from peft import get_peft_model_state_dict
+
+        held = get_peft_model_state_dict(self._peft, adapter_name=adapter.digest, save_embedding_layers=False)
+        theirs = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        ours = {name: tuple(tensor.shape) for name, tensor in held.items()}
+        if theirs != ours:
+            name = min(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
+            self._peft.delete_adapter(adapter.digest)
+            raise AdapterUnfit(
+                path=adapter.path,
+                actual=f"{name} is {theirs.get(name, 'missing')}",
+                expected=ours.get(name, "no such tensor"),
+            )
+
+
+def refuse_missing(base: BaseFolder) -> None:
+    """Raise LibrariesMissing where a model cannot be loaded at all."""
+    try:
+        import peft  # noqa: F401 only whether it is there
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as problem:
+        raise LibrariesMissing(path=base.path, actual=str(problem)) from problem

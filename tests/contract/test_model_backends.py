@@ -1,0 +1,98 @@
+"""What every model backend keeps to, whatever is behind it: one of a script, one over HTTP, one in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from agents.models.errors import NotOffered
+from agents.models.local.host import Host
+from agents.models.model import Image, Message, Model, Request, Schema
+from agents.models.openai import OpenAI, OpenAISettings
+from agents.models.scripted import Scripted
+from eventlog.events import Sampling
+from tests.model_server import model_server
+from tests.tiny import make_base, planted_checkpoint
+
+SAID = "blue or green"
+ASK = (Message("system", ("Be brief.",)), Message("user", ("What is this?",)))
+FREE = Sampling(temperature_micro=1_000_000, max_tokens=20, seed=3, wants_logprobs=True)
+
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what a model needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with closing(Host(make_base(tmp_path_factory.mktemp("bases")).path)) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["scripted", "openai", "transformers", "transformers with an adapter"], scope="module")
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    match request.param:
+        case "scripted":
+            yield Scripted(lambda _: SAID)
+        case "openai":
+            with (
+                model_server(lambda _: SAID) as server,
+                closing(OpenAI(OpenAISettings(model="m1", base_url=server.url, offers_token_ids=True))) as opened,
+            ):
+                yield opened
+        case "transformers":
+            yield request.getfixturevalue("host").base()
+        case _:
+            own: Host = request.getfixturevalue("host")
+            base = make_base(tmp_path_factory.mktemp("again"))
+            saved = planted_checkpoint(tmp_path_factory.mktemp("checkpoints"), base, seed=1)
+            yield own.adapted(saved.digest, saved.path)
+
+
+def test_as_many_samples_come_as_were_asked_for_each_with_its_tokens(model: Model) -> None:
+    found = model.complete(Request(ASK, FREE.model_copy(update={"samples": 3})))
+    assert len(found.samples) == 3
+    assert found.prompt_token_ids
+    assert found.input_tokens
+    for sample in found.samples:
+        assert sample.tokens is not None
+        assert sample.token_ids is not None
+        assert len(sample.tokens) == len(sample.token_ids) <= FREE.max_tokens
+        assert all(token.logprob <= 0 for token in sample.tokens)
+        assert sample.finish in {"stop", "length"}
+
+
+def test_what_was_not_asked_for_is_not_there(model: Model) -> None:
+    (sample,) = model.complete(Request(ASK, FREE.model_copy(update={"wants_logprobs": False}))).samples
+    assert sample.tokens is None
+
+
+def test_the_same_request_gets_the_same_answer_from_any_number_of_threads(model: Model) -> None:
+    requests = [Request(ASK, FREE.model_copy(update={"seed": seed})) for seed in range(6)]
+    alone = [model.complete(request).samples for request in requests]
+    with ThreadPoolExecutor(6) as threads:
+        beside = [completion.samples for completion in threads.map(model.complete, requests)]
+    assert [[s.token_ids for s in samples] for samples in beside] == [
+        [s.token_ids for s in samples] for samples in alone
+    ]
+
+
+def test_what_is_not_offered_is_refused_by_name(model: Model) -> None:
+    offers = model.offers
+    picture = (Message("user", (Image("image/png", b"x"),)),)
+    asked = {"images": Request(picture, FREE), "structured output": Request(ASK, FREE, Schema("x", {}))}
+    for what, request in asked.items():
+        if not {"images": offers.images, "structured output": offers.schema}[what]:
+            with pytest.raises(NotOffered, match=f"{model.name}.*{what}".replace("+", r"\+")):
+                model.complete(request)
+    assert offers.seed
+    assert offers.logprobs
+    assert offers.token_ids
+
+
+def test_a_name_says_which_backend_it_is(model: Model) -> None:
+    assert model.name.partition(":")[0] in {"scripted", "openai", "transformers"}
