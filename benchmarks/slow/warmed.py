@@ -6,10 +6,11 @@ What it comes to hangs on the demonstrations, the sizes and the settings alone, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -50,7 +51,9 @@ class Warmed:
 def shown(scene: Scene, house: House) -> None:
     """Play both plans of each task as demonstrations, each on training seeds of its own."""
     seeds, executor = scene.effort.seeds, Demonstrator(wording="brief")
-    for name, plan_of, taken in zip(DEMONSTRATIONS, (by_address, by_link), (seeds.by_address, seeds.by_link), strict=True):
+    for name, plan_of, taken in zip(
+        DEMONSTRATIONS, (by_address, by_link), (seeds.by_address, seeds.by_link), strict=True
+    ):
         templates = {site: plan_of(site, told) for site, told in scene.instructions.items()}
         scene.sweep(house, name, templates, taken, executor)
 
@@ -120,8 +123,11 @@ def _words(house: House) -> Iterator[str]:
         if isinstance(event, ModelCalled) and event.run in runs:
             ended[event.run] = event.messages
     for _, address in sorted(ended.items()):
-        for message in get_messages(house.blobs, address):
-            yield from (part["text"] for part in message["parts"])
+        yield from (_text(message) for message in get_messages(house.blobs, address))
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    return "\n".join(part["text"] for part in message["parts"])
 
 
 def _key(effort: Effort, start: Base, dataset: DatasetRef) -> str:

@@ -140,9 +140,8 @@ def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
             item.reason: item.runs for item in datasets.make(house.store, house.blobs, house.views(), query).refused
         }
 
-    every = {"min_score": 0}
-    assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", **every)) == {"sampled": len(SEEDS)}
-    assert refused(SftQuery(runs="policy", sweep="shown", **every)) == {"no_token_ids": len(SEEDS)}
+    assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", min_score=0)) == {"sampled": len(SEEDS)}
+    assert refused(SftQuery(runs="policy", sweep="shown", min_score=0)) == {"no_token_ids": len(SEEDS)}
     assert refused(SftQuery(sweep="shown")) == {"no_plan": len(SEEDS)}
 
 
