@@ -40,7 +40,7 @@ def main(
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with scene(effort) as played, own_server() as server:
-        with log_of(server, "warm-up", folder) as house:
+        with log_of(server, "warm_up", folder) as house:
             shown(played, house)
             start = warmed(played, house, folder)
         with log_of(server, "loop", folder) as house, opened(start) as host:

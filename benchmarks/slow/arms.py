@@ -64,7 +64,7 @@ class Workshop:
 
     def go_on(self, seed: int, parent: Saved) -> Saved:
         """GRPO on from a checkpoint, on runs of its own: they are in a log that holds nothing else."""
-        with log_of(self.server, f"loop-{seed}", self.folder) as house:
+        with log_of(self.server, f"loop_{seed}", self.folder) as house:
             self._play(house, "again", parent.digest, self.scene.effort.seeds.training_again, parent)
             dataset, _ = frozen(house, QUERIES["grpo"], self.folder, f"grpo-{seed}", house.views().upto)
         return self._trained(dataset, config_of(self.scene.effort, "grpo", seed), parent)

@@ -62,12 +62,12 @@ class Effort:
     siblings: int = 8
     training_seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     shape: Shape = field(
-        default_factory=lambda: Shape("llama", vocabulary=640, hidden=128, layers=4, inner=384, longest=1536)
+        default_factory=lambda: Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=1536)
     )
-    warm_steps: int = 10
-    warm_rows: int = 8
+    warm_steps: int = 20
+    warm_rows: int = 3
     warm_rate: str = "0.003"
-    first_steps: int = 60
+    first_steps: int = 90
     most_warm_ups: int = 12
     band: tuple[float, float] = (0.35, 0.5)
     at_once: int = 32
