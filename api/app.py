@@ -11,6 +11,7 @@ from .routes import (
     benchmarks,
     blobs,
     champion,
+    checkpoints,
     costs,
     datasets,
     difference,
@@ -58,6 +59,7 @@ _TAGS = [
     {"name": "champion", "description": "The artifact in production and every move of that pointer."},
     {"name": "blobs", "description": "The bytes that events name: put them first, read them by address."},
     {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
+    {"name": "checkpoints", "description": "Weights that were trained, and the events they were learned from."},
     {"name": "taint", "description": "Runs withdrawn, subjects erased, and what was learned from a run."},
 ]
 
@@ -75,6 +77,7 @@ _RESOURCES = (
     champion,
     difference,
     datasets,
+    checkpoints,
     blobs,
     taint,
 )

@@ -13,6 +13,7 @@ from projections.champions import CHAMPION, CHAMPIONS
 from projections.rewrites import REWRITES
 from projections.verdicts import VERDICTS
 from projections.views import Views
+from projections.weights import WEIGHTS
 
 from .decide import BASE
 from .errors import BadArtifactName, Unknown
@@ -47,10 +48,10 @@ def _weights(house: House, name: str) -> str:
 
 
 def _known_weights(views: Views) -> list[str]:
-    """The digests of all weights that were champion or were judged, in order."""
+    """The digests of all weights that were saved, were champion or were judged, in order."""
     pointed = (change.state.pointed() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None)
     judged = (artifact for state in views.find(VERDICTS).values() for artifact in state.artifacts())
-    return sorted({artifact.weights for artifact in (*pointed, *judged)} - {BASE})
+    return sorted({*views.find(WEIGHTS), *(artifact.weights for artifact in (*pointed, *judged))} - {BASE})
 
 
 def challenger(house: House, name: str) -> tuple[Artifact, Blob]:

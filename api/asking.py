@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Literal
 
 from pydantic import SecretStr
 
 from agents.models import anthropic, openai
 from agents.models.anthropic import Anthropic, AnthropicSettings
+from agents.models.local.host import PREFIX, Host
 from agents.models.model import Model, Served
 from agents.models.openai import OpenAI, OpenAISettings
 
@@ -55,7 +57,15 @@ def open_model(
 
 @contextmanager
 def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
-    """The model that agents ask, or another of its endpoint. Raises NoModel, BadEndpoint."""
+    """The model that agents ask, or another of its endpoint, or a base model in this process.
+
+    Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    """
+    folder = local_folder(settings, name)
+    if folder is not None:
+        with local_host(folder, settings) as host:
+            yield host.base()
+        return
     wanted = settings.model if name is None else name
     if wanted is None:
         raise NoModel(actual="FLYWHEEL_MODEL is not set", expected="the name of a model that acts as an agent")
@@ -69,6 +79,19 @@ def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
         served=_served(settings),
     ) as model:
         yield model
+
+
+def local_folder(settings: Settings, name: str | None = None) -> Path | None:
+    """The folder of a base model, where the model of the settings or of this name is one: `transformers:FOLDER`."""
+    wanted = (settings.model if name is None else name) or ""
+    return Path(wanted.removeprefix(PREFIX)) if wanted.startswith(PREFIX) else None
+
+
+@contextmanager
+def local_host(folder: Path, settings: Settings) -> Iterator[Host]:
+    """A base model in this process. Raises BaseUnfit, LibrariesMissing."""
+    with closing(Host(folder, threads=settings.model_threads)) as host:
+        yield host
 
 
 def _served(settings: Settings) -> Served | None:

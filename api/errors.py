@@ -166,3 +166,32 @@ class PlayedInVain(FlywheelError):
 class SessionNotKept(FlywheelError):
     """The session {actual!r} would be played by the executor {executor}, which takes no browser profile and leaves none: expected the
     executor plan or browser for a session. Choose one of them, or leave the session out."""
+
+
+class OtherKind(FlywheelError):
+    """The dataset {dataset} is of the kind {actual}: {algorithm} trains on {expected}. Build one with `flywheel dataset build {expected}`."""
+
+
+class NoBase(FlywheelError):
+    """There is no base model to train on: {actual}; expected a folder with its files, or the digest of one that a warm-up made. Name it with
+    --base."""
+
+
+class NotABase(FlywheelError):
+    """The checkpoint {actual} was made by {algorithm}: expected a base model, which a warm-up makes. Go on from a checkpoint with --from."""
+
+
+class NotAnAdapter(FlywheelError):
+    """{actual} is a base model, made by a warm-up: expected a checkpoint with an adapter. Name a base model with --base."""
+
+
+class BadConfig(FlywheelError):
+    """The configuration of {algorithm} is wrong at {where}: {actual}; expected what docs/training.md says."""
+
+
+class TrainingEnded(FlywheelError):
+    """{training} ended without a checkpoint, by {error}: {actual}"""
+
+
+class NotPublished(FlywheelError):
+    """Nothing was published to {place}: {actual}; expected {expected}."""

@@ -1,4 +1,4 @@
-"""One controller for each site of a project: two would plan and judge the same things twice."""
+"""One controller for each site of a project, one trainer for each stage: two would do the same things twice."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .errors import ControllerBusy
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
 _ADMISSION = "hashtextextended(current_schema() || '/admission/' || :site, 0)"
+_TRAINING = "hashtextextended(current_schema() || '/training/' || :training, 0)"
 _KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
 
 
@@ -49,6 +50,17 @@ def admitting_alone(engine: Engine, site: str) -> Iterator[None]:
     """Wait until no other worker sees to the site's admission: of those that start together one probes it."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SELECT pg_advisory_lock({_ADMISSION})"), {"site": site})
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock_all()"))
+
+
+@contextmanager
+def training_alone(engine: Engine, training: str) -> Iterator[None]:
+    """Wait until nobody else trains this stage: of two that ask for the same one, the second finds its checkpoint."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"SELECT pg_advisory_lock({_TRAINING})"), {"training": training})
         try:
             yield
         finally:

@@ -10,12 +10,14 @@ from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
+from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.miniwob import MiniWobScript, on_miniwob
 from agents.executors.policy import PolicyExecutor, over_http
+from agents.models.local.host import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
 
-from .asking import agent_model
+from .asking import agent_model, local_folder, local_host
 from .errors import OtherExecutor, WrongWay
 from .settings import Settings
 
@@ -32,12 +34,18 @@ class Way(StrEnum):
 
 @contextmanager
 def executor_of(
-    way: Way, settings: Settings, *, model: str | None = None, tabs: Tabs | None = None
+    way: Way,
+    settings: Settings,
+    *,
+    model: str | None = None,
+    tabs: Tabs | None = None,
+    folder_of: FolderOf = no_checkpoints,
 ) -> Iterator[Executor]:
     """The executor of a way, ready to be used; a policy asks the model of the settings, or another of that endpoint.
 
-    `tabs` are those that a site of MiniWoB++ lives in: there only a policy or the scripts can act. Raises WrongWay,
-    BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint.
+    The model `transformers:FOLDER` is a base model in this process, with the checkpoints whose folders `folder_of`
+    knows. `tabs` are those that a site of MiniWoB++ lives in: there only a policy or the scripts can act. Raises
+    WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
     fit = [each for each in Way if each is Way.POLICY or (each is Way.MINIWOB_SCRIPT) == (tabs is not None)]
     if way not in fit:
@@ -49,8 +57,13 @@ def executor_of(
             with Chromium(settings.browser) as chromium:
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
+            opening = over_http if tabs is None else on_miniwob(tabs)
+            folder = local_folder(settings, model)
+            if folder is not None:
+                with local_host(folder, settings) as host:
+                    yield LocalPolicies(host, folder_of, opening, settings.policy_wording)
+                return
             with agent_model(settings, model) as asked:
-                opening = over_http if tabs is None else on_miniwob(tabs)
                 yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
         case Way.DEMONSTRATION:
             yield Demonstrator(wording=settings.policy_wording)
@@ -61,7 +74,7 @@ def executor_of(
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     """What a plan says of the executor that plays it: its name, None for plans over HTTP, and the model it asks."""
     name = None if executor.name == PLAN.name else executor.name
-    return name, executor.model.name if isinstance(executor, PolicyExecutor) else None
+    return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:
@@ -83,8 +96,11 @@ def worker_of(sweep: SweepPlanned) -> str:
 
 
 def _without_api(model: str) -> str:
-    """A model as the settings name it: its recorded name begins with the API it is asked by."""
-    return model.partition(":")[2] or model
+    """A model as the settings name it: its recorded name begins with the API it is asked by.
+
+    A base model in a process is named by its folder, of which the log knows the digest alone.
+    """
+    return f"{PREFIX}FOLDER" if model.startswith(PREFIX) else model.partition(":")[2] or model
 
 
 def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:

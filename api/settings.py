@@ -35,6 +35,9 @@ class Settings(BaseSettings):
     blobs: str | None = Field(
         default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
     )
+    models: Path | None = Field(
+        default=None, description="where weights are unpacked, a folder for each digest; unset: `models` in the home"
+    )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
@@ -61,7 +64,9 @@ class Settings(BaseSettings):
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
     model: str | None = Field(
-        default=None, description="the model that acts as a policy and decomposes plans; unset: none"
+        default=None,
+        description="the model that acts as a policy and decomposes plans; transformers:FOLDER draws from a base model "
+        "in the process; unset: none",
     )
     model_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
     model_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
@@ -79,6 +84,13 @@ class Settings(BaseSettings):
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
     )
 
+    model_threads: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="threads that compute where the model is transformers:FOLDER, a base model in the process",
+    )
+
     policy_wording: Literal["full", "brief"] = Field(
         default="full", description="how much a policy and a demonstration are told; brief is for small models"
     )
@@ -89,6 +101,11 @@ class Settings(BaseSettings):
     def archive_folder(self) -> Path:
         """Where archived positions of all projects are kept."""
         return self.home / "archive" if self.archive is None else self.archive
+
+    @property
+    def model_folder(self) -> Path:
+        """Where weights of all projects are unpacked."""
+        return self.home / "models" if self.models is None else self.models
 
     @property
     def key_folder(self) -> Path:

@@ -16,6 +16,7 @@ from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS, VerdictState
 from projections.views import PostgresViews
+from projections.weights import WEIGHTS
 
 from .decide import champion
 from .house import House
@@ -40,6 +41,7 @@ class Summary:
     spent: str
     rewrites: str
     datasets: int
+    checkpoints: int
     head: int
     chain: str
     seconds: float
@@ -56,6 +58,7 @@ class Summary:
             ("rewards", f"{self.graded} graded, {self.passed} passed, {self.spent}"),
             ("rewrites", self.rewrites),
             ("datasets", str(self.datasets)),
+            ("checkpoints", str(self.checkpoints)),
             ("log head", str(self.head)),
             ("chain digest", self.chain),
             ("time", f"{self.seconds:.1f} s"),
@@ -90,6 +93,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         spent=_spent(spent.spent, spent.unknown) if spent is not None else "nothing spent",
         rewrites=_rewrites(views),
         datasets=len(views.find(CHECKPOINTS, "dataset/")),
+        checkpoints=len(views.find(WEIGHTS)),
         head=int(views.upto),
         chain=head_chain(house, views.upto),
         seconds=seconds,

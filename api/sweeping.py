@@ -141,14 +141,15 @@ def plan(
     queue: RolloutQueue | None = None,
     executor: Executor = PLAN,
     actor: str = ACTOR,
+    weights: str | None = None,
 ) -> SweepPlanned:
     """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
 
-    `trials` are the shares of its groups that try what is on trial, or do without a promoted piece; None: nothing is
-    tried. Raises BadSweep, BenchmarkInstance, SweepExists.
+    `weights` are those that play (None: the champion's). `trials` are the shares of its groups that try what is on
+    trial, or do without a promoted piece; None: nothing is tried. Raises BadSweep, BenchmarkInstance, SweepExists.
     """
     cold = cold_now(views)
-    artifact, blob = remember(views, champion(views).pointed().weights, without=cold)
+    artifact, blob = remember(views, weights or champion(views).pointed().weights, without=cold)
     states = [] if trials is None else [each for key, each in views.find(REWRITES).items() if key not in cold]
     promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
     name, model = recorded_as(executor)

@@ -18,7 +18,9 @@ from .rewrites import REWRITES
 from .runs import RUNS
 from .slices import SLICES
 from .taint import TAINT
+from .trainings import TRAININGS
 from .verdicts import VERDICTS
+from .weights import WEIGHTS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,
@@ -36,5 +38,7 @@ ALL: tuple[AnyFold, ...] = (
     RUNS,
     SLICES,
     TAINT,
+    TRAININGS,
     VERDICTS,
+    WEIGHTS,
 )

@@ -1,4 +1,4 @@
-"""Datasets, and later the checkpoints learned from them: lineage from any weight back to the events it came from."""
+"""Datasets as they were frozen: what every checkpoint is learned from."""
 
 from __future__ import annotations
 

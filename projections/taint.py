@@ -19,6 +19,7 @@ from .checkpoints import CHECKPOINTS, DatasetState
 from .projection import Fold, Row, State
 from .runs import RUNS
 from .verdicts import VERDICTS
+from .weights import WEIGHTS, descendants, learned_from
 
 if TYPE_CHECKING:
     from .views import Views
@@ -55,14 +56,16 @@ class Tainted:
     """What was learned from runs, at first order; names in order of their bytes.
 
     `rewrites` were proposed in one of the runs, or won or lost by one (also as a control). `evaluations` have one in an
-    arm, `champions` are the positions at which one was pointed on such a verdict. `runs_under` are other runs that one
-    of the rewrites was applied in, and `rewrites_under` what was learned from those: listed, never removed.
+    arm, `champions` are the positions at which one was pointed on such a verdict. `checkpoints` were trained on one of
+    the datasets. `checkpoints_under` go on from those, `runs_under` are other runs that one of the rewrites was applied
+    in, and `rewrites_under` what was learned from those: listed, never removed.
     """
 
     runs: tuple[str, ...]
     rewrites: tuple[str, ...]
     datasets: tuple[str, ...]
     checkpoints: tuple[str, ...]
+    checkpoints_under: tuple[str, ...]
     evaluations: tuple[str, ...]
     champions: tuple[int, ...]
     runs_under: tuple[str, ...]
@@ -79,11 +82,15 @@ def tainted(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
     judged = {key for key, state in views.find(VERDICTS).items() if key in evaluations and state.decision is not None}
     pointed = (change.state for change in views.history(CHAMPIONS, CHAMPION))
     frozen = views.find(CHECKPOINTS, "dataset/").values() if among else ()
+    datasets = {state.dataset for state in frozen if holding(state, among)}
+    weights = views.find(WEIGHTS)
+    checkpoints = learned_from(weights.values(), datasets)
     return Tainted(
         runs=_in_order(among),
         rewrites=_in_order(rewrites),
-        datasets=_in_order(state.dataset for state in frozen if holding(state, among)),
-        checkpoints=(),
+        datasets=_in_order(datasets),
+        checkpoints=_in_order(checkpoints),
+        checkpoints_under=descendants(weights, checkpoints),
         evaluations=_in_order(evaluations),
         champions=_pointed_on(pointed, judged),
         runs_under=_in_order(under),

@@ -11,7 +11,9 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+from eventlog.events.training import Form
 
 from .adapters import restored
 from .bases import Base, load_model
@@ -19,8 +21,6 @@ from .checkpoint import DESCRIPTION, MANIFEST, TENSORS, Checkpoint, load_tensors
 from .errors import BaseDiffers, OutTaken
 from .gguf_file import Precision, encode, write_adapter, write_model
 from .gguf_names import adapter_tensors, architecture_of, model_tensors, read_vocabulary, settings_of
-
-Form = Literal["peft", "gguf-adapter", "gguf-f16", "gguf-q8_0"]
 
 
 def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:

@@ -13,14 +13,12 @@ The loss is -J, aggregated over tokens and rows. Tokens of the environment are m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from eventlog.events.training import Aggregation
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Aggregation = Literal["grpo", "bnpo", "dr_grpo"]
-"""How tokens become one number. grpo: the mean over rows of each row's mean over its tokens. bnpo: the mean over all
-tokens of the step. dr_grpo: the sum over all tokens, divided by rows times `max_tokens`. The names are TRL's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from eventlog.events import Artifact
 
@@ -12,6 +13,15 @@ from . import policy
 from .errors import NotServed
 from .executor import Assignment, Execution, Executor, Watch, unwatched
 from .policy import PolicyExecutor
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """An executor that has a policy for each weights it serves."""
+
+    def serving(self, weights: str) -> PolicyExecutor:
+        """The policy of these weights, ready to play. Raises NotServed, ModelFailure."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,10 @@ class ByWeights:
 
 
 def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:
-    """Raise NotServed where no model serves the weights of one of these artifacts, before anything is played."""
-    if isinstance(executor, ByWeights):
+    """Raise NotServed where no model serves the weights of one of these artifacts, before anything is played.
+
+    What serves them on demand loads them now; ModelFailure where they cannot be loaded.
+    """
+    if isinstance(executor, Serves):
         for artifact in artifacts:
             executor.serving(artifact.weights)

@@ -25,6 +25,7 @@ from . import (
     benchmark,
     blobs,
     champion,
+    checkpoint,
     dataset,
     db,
     diff,
@@ -44,6 +45,7 @@ from . import (
     runs,
     serve,
     token,
+    train,
     whatif,
     worker,
 )
@@ -75,6 +77,7 @@ runs.app.command()(judging.grade)
 runs.app.command()(judging.judges)
 runs.app.command()(regrading.regrade)
 app.command("erase")(erase.erase)
+app.command("train")(train.train)
 for _name, _group in (
     ("db", db.app),
     ("log", log.app),
@@ -84,6 +87,7 @@ for _name, _group in (
     ("failures", failures.app),
     ("env", env.app),
     ("dataset", dataset.app),
+    ("checkpoint", checkpoint.app),
     ("benchmark", benchmark.app),
     ("gate", gate.app),
     ("blobs", blobs.app),

@@ -66,7 +66,8 @@ TemplatesFile = Annotated[
 ]
 How = Annotated[Way, typer.Option("--executor", help="How: a plan over HTTP or in Chromium, or a model.")]
 ModelName = Annotated[
-    str | None, typer.Option("--model", help="With --executor policy: another model of that endpoint.")
+    str | None,
+    typer.Option("--model", help="With --executor policy: another model of that endpoint, or transformers:FOLDER."),
 ]
 ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]

@@ -39,6 +39,7 @@ def _kinds(found: Tainted) -> tuple[tuple[str, tuple[str, ...]], ...]:
         ("rewrites learned from them", found.rewrites),
         ("datasets whose rows hold them", found.datasets),
         ("checkpoints learned from those", found.checkpoints),
+        ("later checkpoints that go on from those (listed, not touched)", found.checkpoints_under),
         ("evaluations they were played in", found.evaluations),
         ("champions pointed on those verdicts, at position", tuple(map(str, found.champions))),
         ("other runs that carried those rewrites (listed, not touched)", found.runs_under),

@@ -36,6 +36,11 @@ _To = TypeVar("_To")
 
 def open_objects(url: str, keys: Keys) -> ObjectBlobs:
     """The blob store of a URL; a folder is made if need be. Raises ObjectStoreUnusable."""
+    return ObjectBlobs(url, open_store(url), keys)
+
+
+def open_store(url: str) -> ObjectStore:
+    """The object store of a URL; a folder is made if need be. Raises ObjectStoreUnusable."""
     if url.partition("://")[0] not in SCHEMES:
         raise ObjectStoreUnusable(url=url, actual="its address is of another kind")
     try:
@@ -46,7 +51,7 @@ def open_objects(url: str, keys: Keys) -> ObjectBlobs:
         ) from error
     try:
         with _named(url):
-            return ObjectBlobs(url, _opened(url, from_url), keys)
+            return _opened(url, from_url)
     except OSError as error:
         raise ObjectStoreUnusable(url=url, actual=str(error).partition("\n")[0]) from error
 

@@ -77,6 +77,22 @@ from .runs import (
     Trials,
     Usage,
 )
+from .training import (
+    CheckpointFile,
+    CheckpointPublished,
+    CheckpointSaved,
+    DpoConfig,
+    Form,
+    GrpoConfig,
+    Metrics,
+    SftConfig,
+    StageConfig,
+    TrainingFailed,
+    TrainingProgressed,
+    TrainingStarted,
+    WarmupConfig,
+    stage_config_of,
+)
 
 AnyEvent = (
     EnvironmentProbed
@@ -98,6 +114,11 @@ AnyEvent = (
     | PieceTried
     | DatasetFrozen
     | SliceRegistered
+    | TrainingStarted
+    | TrainingProgressed
+    | TrainingFailed
+    | CheckpointSaved
+    | CheckpointPublished
     | BenchmarkFrozen
     | EvaluationOpened
     | VerdictReached
@@ -127,9 +148,13 @@ __all__ = [
     "ChampionPointed",
     "Change",
     "CheckName",
+    "CheckpointFile",
+    "CheckpointPublished",
+    "CheckpointSaved",
     "Confirmation",
     "DatasetFrozen",
     "Decision",
+    "DpoConfig",
     "DpoQuery",
     "EnvironmentAdmitted",
     "EnvironmentProbed",
@@ -137,13 +162,16 @@ __all__ = [
     "Event",
     "Floor",
     "FollowLink",
+    "Form",
     "FrozenModel",
+    "GrpoConfig",
     "GrpoQuery",
     "InstanceReset",
     "Interval",
     "JudgeOpined",
     "Memory",
     "MemoryQuarantined",
+    "Metrics",
     "MissingCause",
     "ModelCalled",
     "ModelRole",
@@ -173,10 +201,12 @@ __all__ = [
     "Said",
     "Sampling",
     "SeedsRule",
+    "SftConfig",
     "SftQuery",
     "Share",
     "SliceRegistered",
     "Spec",
+    "StageConfig",
     "StartFingerprint",
     "Step",
     "StepOutcome",
@@ -192,10 +222,15 @@ __all__ = [
     "TokenIssued",
     "TokenRevoked",
     "Tokens",
+    "TrainingFailed",
+    "TrainingProgressed",
+    "TrainingStarted",
     "Trials",
     "Usage",
     "Verdict",
     "VerdictReached",
     "Visible",
+    "WarmupConfig",
     "query_of",
+    "stage_config_of",
 ]

@@ -216,15 +216,13 @@ def test_a_page_makes_no_turn_of_its_own(host: Host) -> None:
     assert prompt.count(prompt[0]) == 3
 
 
-def test_a_demonstration_has_the_tokens_that_a_run_would_have(host: Host) -> None:
-    answers = [Message("assistant", ("press “call”",)), Message("user", ("ok",)), Message("assistant", ("open",))]
-    ids, mask = host.dialogue.spoken([*ASK, *answers])
-    prompt = host.dialogue.prompt([*ASK, *answers[:2]], "")
-    assert ids[: len(prompt)] == prompt
-    assert mask[: len(host.dialogue.prompt(ASK, ""))] == (0,) * len(host.dialogue.prompt(ASK, ""))
-    said = [token for token, own in zip(ids, mask, strict=True) if own]
-    assert [token in host.dialogue.ends for token in said].count(True) == 2
-    assert host.dialogue.text(said) == "press “call”open"
+def test_ids_are_those_of_the_whole_text_where_no_message_begins_with_a_blank(host: Host, base: Base) -> None:
+    """So a demonstration, which is tokenised whole, has the tokens that a policy is prompted with."""
+    page = 'ok, status 200\n<page>\npage /boats, status 200\n[choice] Seller: "Any" of "Any"\n</page>'
+    messages = [*ASK, Message("assistant", ('{"why": "x", "target": "é"}',)), Message("user", (page,))]
+    turns = [{"role": message.role, "content": message.text} for message in messages]
+    whole = load_tokenizer(base).apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    assert host.dialogue.prompt(messages, "") == tuple(load_tokenizer(base).encode(whole, add_special_tokens=False))
 
 
 def test_it_stops_at_a_text_and_says_what_stands_before_it(host: Host) -> None:

@@ -128,6 +128,12 @@ def test_the_runs_of_an_artifact_are_those_with_its_weights_and_its_content_sinc
 def test_what_was_learned_from_runs_is_listed_at_first_order_and_what_came_after_beside_it() -> None:
     arm = {"evaluation": "e1", "benchmark": "b", "arm": "champion", "repeat": 0, "is_sealed": True}
     frozen = sample("DatasetFrozen", dataset="d" * 64)
+    saved = [
+        sample("CheckpointSaved", checkpoint="1" * 64, training="t1", dataset="d" * 64, base="0" * 64, parent=None),
+        sample("CheckpointSaved", checkpoint="2" * 64, training="t2", dataset="e" * 64, parent="1" * 64),
+        sample("CheckpointSaved", checkpoint="3" * 64, training="t3", dataset="e" * 64, base="2" * 64, parent=None),
+        sample("CheckpointSaved", checkpoint="4" * 64, training="t4", dataset="e" * 64, base="0" * 64, parent=None),
+    ]
     found = views(
         started("r1", arm=arm),
         started("r2"),
@@ -143,12 +149,14 @@ def test_what_was_learned_from_runs_is_listed_at_first_order_and_what_came_after
         pointed("e1"),
         pointed("e2"),
         frozen,
+        *saved,
     )
     known = tainted(found, ["r1", "nobody", "r1"], lambda dataset, runs: dataset.dataset == "d" * 64 and runs == {"r1"})
     assert known.runs == ("r1",)
     assert known.rewrites == ("controlled", "proposed")
     assert known.datasets == ("d" * 64,)
-    assert known.checkpoints == ()
+    assert known.checkpoints == ("1" * 64,)
+    assert known.checkpoints_under == ("2" * 64, "3" * 64)
     assert (known.evaluations, known.champions) == (("e1",), (12,))
     assert (known.runs_under, known.rewrites_under) == (("under",), ("second",))
     assert tainted(found, ["r2"], lambda _dataset, _runs: False).rewrites == ("credited",)

@@ -23,6 +23,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "StepVerified": ("reason",),
     "RunFinished": ("end_state",),
     "ChampionPointed": ("artifact.memory.digest",),
+    "CheckpointSaved": ("manifest", *(f"files.{number}.blob" for number in range(5))),
     "EvaluationOpened": ("champion.memory.digest", "challenger.memory.digest"),
     "VerdictReached": ("verdict.champion.artifact.memory.digest", "verdict.challenger.artifact.memory.digest"),
 }

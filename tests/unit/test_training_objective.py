@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainer.objective import Aggregation, Objective, Scored, Whole, grpo_loss
+from eventlog.events.training import Aggregation
+from trainer.objective import Objective, Scored, Whole, grpo_loss
 
 OLD = [[-1.0, -2.0, -0.5], [-0.7, -1.5, -9.0]]
 THETA = [[-0.5, -2.1, -0.5], [-1.3, -1.4, -3.0]]

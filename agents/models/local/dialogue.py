@@ -48,11 +48,17 @@ class Dialogue:
         self._lock = Lock()
         end = self._template.eos_token_id
         self.ends: frozenset[int] = base.ends if end is None else base.ends | {int(end)}
-        self._pieces(("system", "user", "assistant", "user"), opens=True)
+        self._pieces(("system", "user", "assistant", "user"))
 
     def prompt(self, messages: Sequence[Message], drawn_as: str) -> tuple[int, ...]:
         """The ids of a conversation up to where its next answer begins. `drawn_as`: what the answers were drawn by."""
-        return tuple(token for ids, _ in self._parts(messages, drawn_as, opens=True) for token in ids)
+        pieces = self._pieces(tuple(message.role for message in messages))
+        ids = [*self._mark_ids(pieces[0])]
+        for message, key, after in zip(messages, _keys(messages, drawn_as), pieces[1:], strict=True):
+            answer = self._recalled(key) if message.role == "assistant" else None
+            said = answer or self._word_ids(message.text)
+            ids += [*said, *self._mark_ids(self._without_end(after, said))]
+        return tuple(ids)
 
     def remember(self, messages: Sequence[Message], drawn_as: str, text: str, ids: tuple[int, ...]) -> None:
         """Keep the tokens of an answer to these messages."""
@@ -63,18 +69,6 @@ class Dialogue:
             while len(self._remembered) > MOST_REMEMBERED:
                 self._remembered.popitem(last=False)
 
-    def spoken(self, messages: Sequence[Message]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """A whole conversation that nobody drew, such as a demonstration: its ids, and 1 where a model would say them.
-
-        An answer is its text and the token that ends a turn. The ids are those of `prompt` as far as that goes.
-        """
-        ids: list[int] = []
-        mask: list[int] = []
-        for part, is_said in self._parts(messages, None, opens=False):
-            ids += part
-            mask += [int(is_said)] * len(part)
-        return tuple(ids), tuple(mask)
-
     def text(self, ids: Sequence[int]) -> str:
         """What tokens say, without special ones."""
         return str(self._marks.decode(list(ids), skip_special_tokens=True))
@@ -83,28 +77,10 @@ class Dialogue:
         """What one token says; a part of a letter is shown as the sign for what cannot be."""
         return str(self._marks.decode([token], skip_special_tokens=False))
 
-    def _parts(
-        self, messages: Sequence[Message], drawn_as: str | None, *, opens: bool
-    ) -> Iterator[tuple[tuple[int, ...], bool]]:
-        """The ids of each piece in order, and whether it is an answer."""
-        pieces = self._pieces(tuple(message.role for message in messages), opens=opens)
-        keys = _keys(messages, drawn_as or "")
-        yield self._mark_ids(pieces[0]), False
-        for message, key, after in zip(messages, keys, pieces[1:], strict=True):
-            if message.role != "assistant":
-                yield self._word_ids(message.text), False
-                yield self._mark_ids(after), False
-                continue
-            answer = self._recalled(key) if drawn_as is not None else None
-            if answer is None:
-                answer = (*self._word_ids(message.text), *self._end_of(after))
-            yield answer, True
-            yield self._mark_ids(self._without_end(after, answer)), False
-
-    def _pieces(self, roles: tuple[str, ...], *, opens: bool) -> tuple[str, ...]:
+    def _pieces(self, roles: tuple[str, ...]) -> tuple[str, ...]:
         """What the template says before, between and after the messages. Raises BaseUnfit."""
         said = [{"role": role, "content": f"\ue000{place}\ue001"} for place, role in enumerate(roles)]
-        whole = str(self._template.apply_chat_template(said, tokenize=False, add_generation_prompt=opens))
+        whole = str(self._template.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
         cut = _PLACE.split(whole)
         if cut[1::2] != [str(place) for place in range(len(roles))]:
             raise BaseUnfit(
@@ -119,11 +95,6 @@ class Dialogue:
             if key in self._remembered:
                 self._remembered.move_to_end(key)
             return self._remembered.get(key)
-
-    def _end_of(self, after: str) -> tuple[int, ...]:
-        """The token that ends an answer, where the template says it there."""
-        first = self._mark_ids(after)[:1]
-        return first if first and first[0] in self.ends else ()
 
     def _without_end(self, after: str, answer: tuple[int, ...]) -> str:
         """What the template says after an answer that may have drawn its own end."""

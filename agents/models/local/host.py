@@ -41,8 +41,12 @@ class Host:
         """The base model alone."""
         return self._known[BASE]
 
+    def known(self, weights: str) -> LocalModel | None:
+        """The model of these weights, `base` or a checkpoint's digest, where they are in memory."""
+        return self._known.get(weights)
+
     def adapted(self, digest: str, folder: Path) -> LocalModel:
-        """The base model with the checkpoint of this digest, read from its folder once.
+        """The base model with the checkpoint of this digest, read from its folder the first time.
 
         Raises AdapterUnfit, AdapterAltered.
         """

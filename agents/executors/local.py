@@ -1,0 +1,63 @@
+"""Policies whose weights lie in this process: one base model, and each checkpoint on it once a run is pinned to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..envs.contract import Instance
+from ..models.local.host import Host
+from ..models.local.network import BASE
+from ..models.model import Model
+from . import policy
+from .actions import Wording
+from .errors import NotServed
+from .executor import Assignment, Execution, Watch, unwatched
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http
+
+BRIEF_TOKENS: Final = 128
+"""Tokens of an answer where little is told: an action takes about fifty."""
+
+FolderOf = Callable[[str], Path]
+"""The folder of a checkpoint by its digest. Raises FlywheelError where there is none to be had."""
+
+
+def no_checkpoints(weights: str) -> Path:
+    """Nobody keeps any. Raises NotServed."""
+    raise NotServed(actual=weights, expected=BASE)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPolicies:
+    """The executor of a base model and of the checkpoints on it. Adapters of many runs at a time share its batches."""
+
+    host: Host
+    folder_of: FolderOf = no_checkpoints
+    opening: Opening = over_http
+    wording: Wording = "full"
+    name: str = policy.NAME
+
+    @property
+    def model(self) -> Model:
+        """The base alone, by whose name a plan is recorded: which checkpoint is on it, a run's artifact says."""
+        return self.host.base()
+
+    @property
+    def offers_logprobs(self) -> bool:
+        """See Executor."""
+        return True
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor. Raises what `serving` does."""
+        return self.serving(assignment.weights).execute(assignment, instance, watch)
+
+    def serving(self, weights: str) -> PolicyExecutor:
+        """The policy of these weights: `base`, or the digest of a checkpoint, which is loaded the first time.
+
+        Raises NotServed, AdapterUnfit, AdapterAltered.
+        """
+        model = self.host.known(weights) or self.host.adapted(weights, self.folder_of(weights))
+        tokens = BRIEF_TOKENS if self.wording == "brief" else MAX_TOKENS
+        return PolicyExecutor(model, opening=self.opening, max_tokens=tokens, wording=self.wording)

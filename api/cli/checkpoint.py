@@ -1,0 +1,153 @@
+"""`flywheel checkpoint`: weights, what they came from, and the forms they are served in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import msgspec
+import typer
+
+from projections.trainings import TRAININGS
+
+from ..lineage import Trained, lineage, named, touched
+from ..publishing import export_to, publish
+from ..reading import read_position
+from ..retraining import retrain
+from ..training import Watch
+from ..weights import base_of, find_weights
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
+from .train import BaseOf, shown, training_bar
+
+app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
+Named = Annotated[str, typer.Argument(help="The checkpoint's digest, or its first eight characters or more.")]
+
+
+class As(StrEnum):
+    """What a checkpoint is written as."""
+
+    PEFT = "peft"
+    GGUF_ADAPTER = "gguf-adapter"
+    GGUF_F16 = "gguf-f16"
+    GGUF_Q8_0 = "gguf-q8_0"
+
+
+FormOf = Annotated[As, typer.Option("--form", help="What it is written as.")]
+
+
+@app.command("list")
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List checkpoints in the order in which they were saved."""
+    with opened() as house:
+        rows = list(named(house.views(read_position(house.store, as_of))))
+    columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
+    listing(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
+
+
+@app.command()
+def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """Show a checkpoint: what it came from, how it was trained, its files, where it was published."""
+    with opened() as house:
+        views = house.views(read_position(house.store, as_of))
+        state = find_weights(views, checkpoint)
+        training = views.get(TRAININGS, state.training)
+    row = {**shown(state), "stage": msgspec.to_builtins(training)}
+    emit_json(row) if as_json else facts(list(row.items()))
+
+
+@app.command("lineage")
+def lineage_(
+    checkpoint: Annotated[str | None, typer.Argument(help="The checkpoint's digest, or its beginning.")] = None,
+    *,
+    run: Annotated[str | None, typer.Option(help="Instead: every checkpoint that this run touched.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Walk from a checkpoint to its dataset, groups, runs and events; or from a run to every checkpoint it touched."""
+    if (checkpoint is None) == (run is None):
+        raise typer.BadParameter("a lineage is of a checkpoint or, with --run, of a run; expected one of them")
+    with opened() as house, bar("making the rows", None):
+        views = house.views()
+        if run is not None:
+            found: list[dict[str, Any]] = [msgspec.to_builtins(touched(house, views, run))]
+        else:
+            digest = find_weights(views, str(checkpoint)).checkpoint
+            with erased_as_json({"checkpoint": digest}, as_json=as_json):
+                steps = lineage(house, views, digest)
+            found = [step.plain() for step in steps]
+    if as_json:
+        emit_json(found[0] if run is not None else {"lineage": found})
+    elif run is not None:
+        facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in found[0].items()])
+    else:
+        for step in steps:
+            _say_step(step)
+
+
+def _say_step(step: Trained) -> None:
+    state, runs = step.checkpoint, [run for group in step.groups.values() for run in group]
+    say(f"checkpoint {state.checkpoint}: {state.algorithm}, saved at {state.since}")
+    say(f"  base {state.base}" + ("" if state.parent is None else f", parent {state.parent}"))
+    say(f"  dataset {state.dataset}: {step.dataset.rows} rows up to position {step.dataset.upto}")
+    say(f"  {len(step.groups)} groups, {len(runs)} runs")
+    for group, members in step.groups.items():
+        told = ", ".join(f"{run.run} ({run.first}-{run.last})" for run in members)
+        say(f"    {group}: {told}")
+
+
+@app.command()
+def export(
+    checkpoint: Named,
+    out: Annotated[Path, typer.Argument(help="Where to write: a folder for peft, else a file.")],
+    *,
+    form: FormOf = As.PEFT,
+    base: BaseOf = None,
+) -> None:
+    """Write a checkpoint for a server: as a PEFT folder, a GGUF adapter, or merged with its base as GGUF."""
+    with opened() as house:
+        state = find_weights(house.views(), checkpoint)
+        found = base_of(house, base, state.base)
+        with bar(f"writing {form.value}", None):
+            export_to(house, state, found, form.value, out)
+    say(f"{state.checkpoint} is in {out}")
+
+
+@app.command("publish")
+def publish_(
+    checkpoint: Named,
+    place: Annotated[str, typer.Argument(help="The model store: a folder, or s3://, gs:// or file://.")],
+    *,
+    form: FormOf = As.PEFT,
+    base: BaseOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a checkpoint into a model store that executors mount read-only; a base goes there as it is."""
+    with opened() as house:
+        state = find_weights(house.views(), checkpoint)
+        found = None if state.is_base else base_of(house, base, state.base)
+        with bar("publishing", None):
+            event = publish(house, state, found, form.value, place, "operator")
+    emit_json(event.model_dump()) if as_json else say(f"{event.checkpoint} is at {event.place}")
+
+
+@app.command()
+def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> None:
+    """Train a checkpoint again and compare digests: equal, different, or erased. Only equal is exit code 0.
+
+    Erased: rows need bytes whose subject was erased.
+    """
+    with opened() as house, erased_as_json({"checkpoint": checkpoint}, as_json=as_json):
+        views = house.views()
+        state = find_weights(views, checkpoint)
+        training = views.get(TRAININGS, state.training)
+        with training_bar("training again", 0 if training is None else training.of) as watch:
+            found = retrain(house, state, base_of(house, base, state.base), cast("Watch", watch))
+    outcome = "equal" if found.is_equal else "different"
+    told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}
+    emit_json(told) if as_json else say(_verified(outcome, found.actual, found.differing))
+    if not found.is_equal:
+        raise typer.Exit(1)
+
+
+def _verified(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
+    return f"{outcome}: training again gives {actual}" + (f"; other now: {', '.join(differing)}" if differing else "")

@@ -1,0 +1,106 @@
+"""`flywheel train`: one stage, from a frozen dataset to a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from pydantic import ValidationError
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from eventlog.events import StageConfig, stage_config_of
+from projections.weights import WeightsState
+
+from .. import datasets
+from ..errors import BadConfig
+from ..stage_process import Line
+from ..training import Stage, metrics_of, train_stage
+from ..weights import base_of, find_adapter
+from .output import ERR, AsJson, emit_json, facts, opened
+
+
+class Kind(StrEnum):
+    """What is learned, and how."""
+
+    WARMUP = "warmup"
+    SFT = "sft"
+    DPO = "dpo"
+    GRPO = "grpo"
+
+
+BaseOf = Annotated[
+    str | None, typer.Option("--base", help="The base model: its folder, or the digest of one that a warm-up made.")
+]
+
+
+def train(
+    kind: Annotated[Kind, typer.Argument(help="The stage.")],
+    *,
+    dataset: Annotated[str, typer.Option(help="The dataset's digest, or its first eight characters or more.")],
+    base: BaseOf = None,
+    parent: Annotated[str | None, typer.Option("--from", help="The checkpoint to go on from [none].")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates of the weights.")] = None,
+    learning_rate: Annotated[str | None, typer.Option(help="Such as 0.0002 or 2e-4.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of every random choice [0].")] = None,
+    config: Annotated[Path | None, typer.Option(help="A JSON file with further fields (docs/training.md).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train on a dataset and save the checkpoint. A stage that was trained before is found, not trained again."""
+    given = {"steps": steps, "learning_rate": learning_rate, "seed": seed}
+    asked = config_of(kind, config, {name: value for name, value in given.items() if value is not None})
+    with opened() as house:
+        views = house.views()
+        goes_on = None if parent is None else find_adapter(views, parent)
+        found = base_of(house, base, None if goes_on is None else goes_on.base)
+        stage = Stage(datasets.find(views, dataset), found, goes_on, asked)
+        with training_bar(stage.name, asked.steps) as watch:
+            saved = train_stage(house, stage, watch)
+    row = shown(saved)
+    emit_json(row) if as_json else facts(list(row.items()))
+
+
+def config_of(kind: Kind, file: Path | None, options: Mapping[str, Any]) -> StageConfig:
+    """The configuration that a file and options make; an option goes before the file. Raises BadConfig."""
+    try:
+        said = {} if file is None else json.loads(file.read_bytes())
+        return stage_config_of({**said, **options, "algorithm": kind.value})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or "the top"
+        raise BadConfig(algorithm=kind.value, where=where, actual=first["msg"]) from error
+    except (ValueError, TypeError) as error:
+        raise BadConfig(algorithm=kind.value, where=file, actual=f"it is no JSON object: {error}") from error
+
+
+def shown(state: WeightsState) -> dict[str, Any]:
+    """A checkpoint as it is listed, its files by name."""
+    row: dict[str, Any] = msgspec.to_builtins(state)
+    return {**row, "files": {file.name: file.blob for file in state.files}}
+
+
+@contextmanager
+def training_bar(title: str, steps: int) -> Iterator[Callable[[Line], None]]:
+    """A progress bar of a stage's steps, with what they measure; groups and staleness are said as they are known."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.fields[measures]}"), console=ERR) as progress:
+        task = progress.add_task(title, total=steps, measures="")
+
+        def watch(line: Line) -> None:
+            if line["kind"] == "step":
+                progress.update(task, completed=int(line["step"]), measures=_measures(line))
+            elif line["kind"] in {"groups", "staleness"}:
+                told = ", ".join(f"{name} {value}" for name, value in line.items() if name != "kind")
+                progress.console.print(f"  {line['kind']}: {told}", soft_wrap=True)
+
+        yield watch
+
+
+def _measures(line: Line) -> str:
+    known = metrics_of(line).model_dump(exclude_none=True)
+    return " ".join(f"{name} {value[:8]}" for name, value in known.items())

@@ -1,0 +1,110 @@
+"""Lineage: from weights back to the events they were learned from, and from a run to all weights that it touched."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from eventlog.store import Position
+from projections.checkpoints import CHECKPOINTS, DatasetState
+from projections.runs import RUNS
+from projections.trainings import TRAININGS
+from projections.views import Views
+from projections.weights import WEIGHTS, WeightsState, ancestry, descendants, learned_from
+
+from . import datasets
+from .errors import Unknown
+from .house import House
+
+_RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvents:
+    """A run whose rows were trained on, and the positions of its first and its last event up to the dataset's."""
+
+    run: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One step of a lineage: a checkpoint, its training, and the groups of its dataset with their runs."""
+
+    checkpoint: WeightsState
+    config: dict[str, Any]
+    dataset: DatasetState
+    groups: dict[str, tuple[RunEvents, ...]]
+
+    def plain(self) -> dict[str, Any]:
+        """The same for programs."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a run went into: datasets, checkpoints trained on those, and later ones that go on from them."""
+
+    run: str
+    datasets: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    checkpoints_under: tuple[str, ...]
+
+
+def lineage(house: House, views: Views, digest: str) -> tuple[Trained, ...]:
+    """A checkpoint, then what it goes on from: its parents, and the warm-ups behind their bases.
+
+    The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
+    DatasetDiffers.
+    """
+    return tuple(_trained(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
+
+
+def touched(house: House, views: Views, run: str) -> Touched:
+    """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
+
+    Of a policy's runs those count too that a dataset refused for their tokens alone.
+    """
+    if views.get(RUNS, run) is None:
+        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    holds, weights = datasets.holding(house.store, house.views), views.find(WEIGHTS)
+    found = {state.dataset for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})}
+    first = learned_from(weights.values(), found)
+    return Touched(run, tuple(sorted(found)), tuple(sorted(first)), descendants(weights, first))
+
+
+def _trained(house: House, views: Views, state: WeightsState) -> Trained:
+    frozen = datasets.find(views, state.dataset)
+    training = views.get(TRAININGS, state.training)
+    at = house.views(Position(frozen.upto))
+    runs_of: dict[str, set[str]] = defaultdict(set)
+
+    def note(rows: pl.DataFrame) -> None:
+        for column in (name for name in _RUN_COLUMNS if name in rows.columns):
+            for group, run in rows.select("group", column).unique().iter_rows():
+                runs_of[group].add(run)
+
+    datasets.again(frozen, lambda: datasets.make(house.store, house.blobs, at, frozen.queried(), note))
+    groups = {
+        group: tuple(_events(house, run, Position(frozen.upto)) for run in sorted(runs_of[group], key=str.encode))
+        for group in sorted(runs_of, key=str.encode)
+    }
+    return Trained(state, {} if training is None else training.config, frozen, groups)
+
+
+def _events(house: House, run: str, upto: Position) -> RunEvents:
+    positions = [int(event.position) for event in house.store.read(stream=f"run/{run}", upto=upto)]
+    return RunEvents(run, positions[0], positions[-1])
+
+
+def named(views: Views) -> Iterator[dict[str, Any]]:
+    """Every checkpoint in the order in which they were saved, for lists."""
+    for state in sorted(views.find(WEIGHTS).values(), key=lambda state: state.since):
+        yield msgspec.to_builtins(state)

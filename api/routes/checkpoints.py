@@ -1,0 +1,43 @@
+"""Checkpoints: what was trained, and what each of them came from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from projections.trainings import TRAININGS
+
+from ..lineage import lineage, named
+from ..weights import find_weights
+from .problems import Problem
+from .reading import HouseOf, Reading, reply
+
+router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
+
+Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="the checkpoint's digest, in hexadecimal")]
+
+_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such checkpoint."}}
+_ERASED: dict[int | str, dict[str, Any]] = {
+    410: {"model": Problem, "description": "The rows need bytes whose subject was erased."}
+}
+
+
+@router.get("", summary="List checkpoints")
+def list_checkpoints(views: Reading) -> Response:
+    """`{"checkpoints": [...]}` in the order in which they were saved."""
+    return reply({"checkpoints": list(named(views))})
+
+
+@router.get("/{digest}", summary="One checkpoint", responses={**_MISSING})
+def one_checkpoint(views: Reading, digest: Digest) -> Response:
+    """`{"checkpoint": ..., "training": ...}`: what it came from, and the stage that gave it."""
+    found = find_weights(views, digest)
+    return reply({"checkpoint": found, "training": views.get(TRAININGS, found.training)})
+
+
+@router.get("/{digest}/lineage", summary="What a checkpoint was learned from", responses={**_MISSING, **_ERASED})
+def lineage_of(house: HouseOf, views: Reading, digest: Digest) -> Response:
+    """`{"lineage": [...]}`: the checkpoint, then parents and bases, each with dataset, groups, runs, positions."""
+    found = find_weights(views, digest)
+    return reply({"lineage": [step.plain() for step in lineage(house, views, found.checkpoint)]})

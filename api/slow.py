@@ -1,0 +1,225 @@
+"""The slow controller: sweep, dataset, training, gate, again; what is next is read from the log alone.
+
+It never loads weights itself. Who plays a sweep with them is handed in, and training is a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from agents.envs.environment import Environment
+from agents.executors.executor import Executor
+from agents.rollouts.sweep import SeedSweep
+from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
+from gate.benchmark import freeze
+from gate.renewal import Amounts
+from projections.benchmarks import BENCHMARKS
+from projections.views import Views
+from projections.weights import WEIGHTS
+from trainer.bases import Base
+
+from . import datasets
+from .admitting import see_admission
+from .benchmarks import freeze_on, renew, size_in_words, without_plans
+from .decide import champion, fresh_seeds, known
+from .errors import EmptyDataset, NoBase, TrainingEnded, Unknown
+from .evaluate import challenge, play_and_settle
+from .exclusive import only_controller
+from .house import House
+from .playing import Reporter
+from .slow_decide import (
+    ACTOR,
+    Round,
+    SlowCourse,
+    SlowNext,
+    benchmark_name,
+    decide_slow,
+    present_benchmark,
+    rounds_so_far,
+)
+from .stage_process import Line
+from .sweeping import first_facts, next_name, plan, play_sweep, site_templates, sweeps_of
+from .training import Stage, train_stage
+from .weights import base_of, find_weights
+
+Serving = Callable[[Base], AbstractContextManager[Executor]]
+"""Makes ready the executor that plays any weights: `base` is the base model given, a digest a checkpoint on it."""
+
+WarmUp = Callable[[], str]
+"""Makes the first base model where there is none, resumable as everything else: its digest in the log."""
+
+
+def newest_base(views: Views) -> str | None:
+    """The base model that was warmed up last."""
+    warmed = [state for state in views.find(WEIGHTS).values() if state.is_base]
+    last = max(warmed, key=lambda state: state.since, default=None)
+    return None if last is None else last.checkpoint
+
+
+@dataclass
+class SlowController:
+    """The slow loop over one site. Sweeps and both arms of an evaluation are played by the executor of `serving`.
+
+    `base` names a base model; None takes the one that was warmed up last, else `warm_up` makes one.
+    """
+
+    house: House
+    client: Environment
+    site: str
+    course: SlowCourse
+    reporter: Reporter
+    serving: Serving
+    base: str | None = None
+    warm_up: WarmUp | None = None
+    admit: Callable[[], None] | None = None
+    _barren: set[str] = field(default_factory=set)
+
+    def run(self) -> str:
+        """Go on until all rounds were made; says why it stopped. Raises ControllerBusy, NotAdmitted, NoBase."""
+        with only_controller(self.house.engine, self.site):
+            first_facts(self.house)
+            see_admission(self.house, self.client, self.site, self.admit)
+            base = self._base()
+            if benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
+                freeze_on(self.house, self._benchmark(), ACTOR)
+            with self.serving(base) as executor:
+                return self._rounds(base, executor)
+
+    def _rounds(self, base: Base, executor: Executor) -> str:
+        while True:
+            views = self.house.views()
+            rounds = rounds_so_far(views, self._own(), self.course, self.site, base.digest)
+            step = decide_slow(
+                views,
+                rounds,
+                sweeps_of(self.house.store, self.site),
+                course=self.course,
+                site=self.site,
+                base=base.digest,
+                executor=executor,
+                barren=self._barren,
+            )
+            if step.what == "stop":
+                return step.why
+            if step.what == "plan_sweep":
+                self._plan(step.weights, executor)
+            else:
+                self._do(step, known(step.round), base, executor)
+
+    def _do(self, step: SlowNext, last: Round, base: Base, executor: Executor) -> None:
+        match step.what:
+            case "play_sweep":
+                play_sweep(self.house, self.client, last.sweep, self.course.sizes, self.reporter, executor)
+            case "freeze":
+                self._freeze(last)
+            case "train":
+                self._train(last, base)
+            case "renew_benchmark":
+                self._renew(step.why)
+            case "open_evaluation":
+                self._open(last, executor)
+            case "play_arms":
+                name = known(last.verdict).evaluation
+                course = self.course.sizes
+                self.reporter.say(play_and_settle(self.house, self.client, name, course, self.reporter, executor))
+
+    def _base(self) -> Base:
+        """The base model: named, or warmed up last, or warmed up now. Raises NoBase."""
+        named = self.base or newest_base(self.house.views())
+        if named is None:
+            if self.warm_up is None:
+                raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
+            named = self.warm_up()
+        return base_of(self.house, named, None)
+
+    def _own(self) -> list[SweepPlanned]:
+        """The sweeps that this controller planned on the site, in order."""
+        found = self.house.store.read(types=["SweepPlanned"])
+        own = (recorded.event for recorded in found if recorded.actor == ACTOR)
+        return [event for event in own if isinstance(event, SweepPlanned) and event.environment == self.site]
+
+    def _templates(self) -> tuple[Template, ...]:
+        """The tasks that are played. Raises Unknown."""
+        known_tasks = {template.oracle_task_id: template for template in site_templates(self.client)}
+        for task in self.course.tasks:
+            if task not in known_tasks:
+                way_out = f"It grades {', '.join(sorted(known_tasks))}."
+                raise Unknown(what="task of the site", actual=task, way_out=way_out)
+        return tuple(known_tasks[task] for task in self.course.tasks or sorted(known_tasks))
+
+    def _benchmark(self) -> BenchmarkFrozen:
+        sizes = self.course.sizes
+        return freeze(
+            benchmark_name(self.site),
+            self.site,
+            without_plans(self._templates()),
+            sizes.visible_seeds,
+            sizes.sealed_seeds,
+            sizes.repeats,
+        )
+
+    def _plan(self, weights: str, executor: Executor) -> None:
+        sizes = self.course.sizes
+        generator = SeedSweep(
+            next_name(self.house.store, self.site),
+            self._templates(),
+            fresh_seeds(sweeps_of(self.house.store, self.site), sizes),
+            sizes.siblings,
+            (self.course.temperature_micro,),
+        )
+        views = self.house.views()
+        planned = plan(
+            self.house,
+            views,
+            self.site,
+            generator,
+            rng_seed=sizes.rng_seed,
+            executor=executor,
+            actor=ACTOR,
+            weights=weights,
+        )
+        self.reporter.say(f"{planned.sweep} is played by {planned.artifact}")
+
+    def _freeze(self, last: Round) -> None:
+        try:
+            made = datasets.refuse_empty(
+                datasets.make(self.house.store, self.house.blobs, self.house.views(), last.query)
+            )
+        except EmptyDataset as error:
+            self._barren.add(last.sweep.sweep)
+            return self.reporter.say(f"{last.sweep.sweep} teaches nothing: {error}")
+        digest = datasets.freeze(self.house.store, made, ACTOR)
+        return self.reporter.say(f"{digest[:8]}: {made.height} rows of {made.groups} groups for {made.query.kind}")
+
+    def _train(self, last: Round, base: Base) -> None:
+        views = self.house.views()
+        parent = None if last.parent is None else find_weights(views, last.parent)
+        stage = Stage(known(last.dataset), base, parent, last.stage)
+        with self.reporter.phase(stage.name, last.stage.steps) as advance:
+
+            def watch(line: Line) -> None:
+                if line["kind"] == "step":
+                    advance()
+
+            try:
+                saved = train_stage(self.house, stage, watch, ACTOR)
+            except TrainingEnded as error:
+                self._barren.add(last.sweep.sweep)  # refused before it began, it left no event
+                return self.reporter.say(str(error))
+        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm})")
+
+    def _renew(self, why: str) -> None:
+        sizes, present = self.course.sizes, present_benchmark(self.house.views(), self.site)
+        amounts = Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
+        fresh = renew(self.house, present, ACTOR, rng_seed=sizes.rng_seed, amounts=amounts)
+        self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
+
+    def _open(self, last: Round, executor: Executor) -> None:
+        """The checkpoint with the champion's memory against the champion: weights alone differ."""
+        views = self.house.views()
+        challenger = champion(views).pointed().model_copy(update={"weights": known(last.checkpoint)})
+        benchmark = present_benchmark(views, self.site)
+        evaluation = challenge(self.house, benchmark, challenger, self.course.sizes.rules, executor, ACTOR)
+        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

@@ -1,0 +1,48 @@
+"""The process that trains: `python -m trainer`, read line by line. What it needs is imported there, never here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+Line = Mapping[str, Any]
+"""One line of a training process, as docs/training.md lists them."""
+
+_TAIL = 1500
+
+
+def lines_of(request: Path) -> Generator[Line]:
+    """Every line of the process that a request gets; it is killed where the reader stops reading.
+
+    Where it ends without a last word, one is made of how it ended and of what it wrote to standard error.
+    """
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(  # noqa: S603 our own program
+            [sys.executable, "-m", "trainer", str(request)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+        ) as process,
+    ):
+        is_last = False
+        try:
+            for text in process.stdout or ():
+                line: Line = json.loads(text)
+                is_last = line["kind"] in {"saved", "failed"}
+                yield line
+        finally:
+            if process.poll() is None and not is_last:
+                process.kill()
+        code = process.wait()
+        if not is_last:
+            complaints.seek(0)
+            said = complaints.read().decode(errors="replace").strip()[-_TAIL:]
+            words = f"the process ended with {code}" + (f": {said}" if said else "")
+            yield {"kind": "failed", "error": "ProcessEnded", "message": words}

@@ -1,0 +1,239 @@
+"""Training stages, the shell: rows out of the log, a process that trains, its checkpoint into the log.
+
+A stage is known by what it is made of. One that gave a checkpoint is found and never trained again; one that was killed
+is begun again from its beginning, and gives the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from eventlog.blobs import Blob
+from eventlog.events import (
+    AnyEvent,
+    CheckpointFile,
+    CheckpointSaved,
+    Metrics,
+    StageConfig,
+    TrainingFailed,
+    TrainingProgressed,
+    TrainingStarted,
+    WarmupConfig,
+)
+from eventlog.store import Append, Position
+from projections.checkpoints import DatasetState
+from projections.trainings import TRAININGS, TrainingState, training_name
+from projections.weights import WEIGHTS, WeightsState
+from trainer.bases import Base
+from trainer.checkpoint import MANIFEST
+from trainer.errors import BaseDiffers
+from trainer.request import DatasetRef, ParentRef, Request, WarmupRequest
+
+from . import datasets
+from .errors import OtherKind, TrainingEnded
+from .exclusive import training_alone
+from .house import House
+from .stage_process import Line, lines_of
+from .weights import folder_of
+
+MOST_RECORDED: Final = 50
+"""How many of a stage's steps are recorded at most, the last among them."""
+
+ACTOR: Final = "trainer"
+_SOURCE: Final = "warmup.json"
+_LONGEST: Final = 2000
+_PLACES: Final = 9
+_MEDIA: Final = {".json": "application/json", ".png": "image/png", ".jsonl": "application/x-ndjson"}
+
+Watch = Callable[[Line], object]
+"""Is shown every line of a stage, steps and all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One training stage: rows, the base model, the checkpoint to go on from (None: a fresh adapter), and how."""
+
+    dataset: DatasetState
+    base: Base
+    parent: WeightsState | None
+    config: StageConfig
+
+    @property
+    def name(self) -> str:
+        """The stage's name: the same for the same rows, base, parent and configuration."""
+        parent = None if self.parent is None else self.parent.checkpoint
+        return training_name(self.dataset.dataset, self.base.digest, parent, self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a training process left: the digest of its weights and their folder."""
+
+    digest: str
+    folder: Path
+
+
+def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) -> WeightsState:
+    """Train a stage, unless it gave a checkpoint before: that checkpoint.
+
+    Raises OtherKind, BaseDiffers, DatasetErased, DatasetDiffers, and TrainingEnded for what training itself refuses.
+    Before the first step nothing is registered.
+    """
+    refuse_unfit(stage)
+    with training_alone(house.engine, stage.name):
+        before = house.views().get(TRAININGS, stage.name)
+        if before is None or before.checkpoint is None:
+            _train(house, stage, before, watch, actor)
+        views = house.views()
+        saved = views.get(TRAININGS, stage.name)
+        return views.find(WEIGHTS)[str(saved.checkpoint if saved else None)]
+
+
+def refuse_unfit(stage: Stage) -> None:
+    """Raise OtherKind where the rows are for another algorithm, BaseDiffers where the parent is on another base."""
+    algorithm, kind = stage.config.algorithm, stage.dataset.queried().kind
+    expected = "sft" if algorithm == "warmup" else algorithm
+    if kind != expected:
+        raise OtherKind(dataset=stage.dataset.dataset, actual=kind, algorithm=algorithm, expected=expected)
+    if stage.parent is not None and stage.parent.base != stage.base.digest:
+        raise BaseDiffers(path=stage.base.path, actual=stage.base.digest, expected=stage.parent.base)
+
+
+def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watch, actor: str) -> None:
+    attempt = 1 + (0 if before is None else before.attempts)
+    upto = stage.dataset.upto if before is None else before.upto
+    recorder = _Recorder(house, stage, attempt, upto, actor)
+
+    def each(line: Line) -> None:
+        recorder.see(line)
+        watch(line)
+
+    with tempfile.TemporaryDirectory(prefix="flywheel-training-") as folder:
+        try:
+            trained = produce(house, stage, upto, Path(folder), each)
+        except TrainingEnded as error:
+            recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
+            raise
+        recorder.saved(trained)
+
+
+def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> Trained:
+    """Make the rows and train on them in a process of its own, everything inside a folder; nothing is recorded.
+
+    Raises TrainingEnded, and what making the rows does.
+    """
+    rows = folder / "rows.parquet"
+    views, query = house.views(Position(stage.dataset.upto)), stage.dataset.queried()
+    datasets.again(stage.dataset, lambda: datasets.write(house.store, house.blobs, views, query, rows))
+    file = folder / "request.json"
+    file.write_text(_request(house, stage, upto, rows, folder / "out").model_dump_json(), encoding="utf-8")
+    with closing(lines_of(file)) as lines:
+        for line in lines:
+            each(line)
+            if line["kind"] == "failed":
+                raise TrainingEnded(training=stage.name, error=line["error"], actual=line["message"])
+            if line["kind"] == "saved":
+                return Trained(str(line.get("checkpoint") or line["base"]), Path(str(line["path"])))
+    raise TrainingEnded(training=stage.name, error="ProcessEnded", actual="it said nothing more; look at its memory")
+
+
+def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Request | WarmupRequest:
+    parent = stage.parent
+    dataset = DatasetRef(path=str(rows), digest=stage.dataset.dataset, upto=upto)
+    base, expected = str(stage.base.path.resolve()), stage.base.digest
+    if isinstance(stage.config, WarmupConfig):
+        return WarmupRequest(dataset=dataset, base=base, base_digest=expected, out=str(out), config=stage.config)
+    goes_on = None
+    if parent is not None:
+        path = folder_of(house, parent.checkpoint).resolve()
+        goes_on = ParentRef(path=str(path), digest=parent.checkpoint)
+    return Request(dataset=dataset, base=base, base_digest=expected, parent=goes_on, out=str(out), config=stage.config)
+
+
+@dataclass
+class _Recorder:
+    """Appends what a stage says. A stage that is refused before it starts leaves nothing."""
+
+    house: House
+    stage: Stage
+    attempt: int
+    upto: int
+    actor: str
+    is_started: bool = False
+
+    def see(self, line: Line) -> None:
+        """Record a line, if it is one that is kept."""
+        match line["kind"]:
+            case "started":
+                self._start()
+            case "step":
+                step, of = int(line["step"]), self.stage.config.steps
+                if step * MOST_RECORDED // of > (step - 1) * MOST_RECORDED // of:
+                    event = TrainingProgressed(training=self.stage.name, step=step, of=of, metrics=metrics_of(line))
+                    self._append(event, f"progress:{self.stage.name}:{self.attempt}:{step}")
+
+    def failed(self, error: str, message: str) -> None:
+        """Record that the stage ended without a checkpoint, if it was begun."""
+        if self.is_started:
+            event = TrainingFailed(training=self.stage.name, error=error, message=message[:_LONGEST])
+            self._append(event, f"failed:{self.stage.name}:{self.attempt}")
+
+    def saved(self, trained: Trained) -> None:
+        """Put the files of a checkpoint, then record it."""
+        stage = self.stage
+        files = tuple(self._kept(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith("."))
+        manifest = _SOURCE if stage.config.algorithm == "warmup" else MANIFEST
+        event = CheckpointSaved(
+            checkpoint=trained.digest,
+            training=stage.name,
+            algorithm=stage.config.algorithm,
+            base=stage.base.digest,
+            parent=None if stage.parent is None else stage.parent.checkpoint,
+            dataset=stage.dataset.dataset,
+            upto=self.upto,
+            manifest=next(file.blob for file in files if file.name == manifest),
+            files=files,
+        )
+        request = Append(f"checkpoint/{trained.digest}", (event,), self.actor, key=f"checkpoint:{stage.name}")
+        self.house.store.append([request])
+
+    def _kept(self, file: Path) -> CheckpointFile:
+        blob = Blob(_MEDIA.get(file.suffix, "application/octet-stream"), file.read_bytes())
+        (address,) = self.house.blobs.put([blob])
+        return CheckpointFile(name=file.name, blob=address)
+
+    def _start(self) -> None:
+        stage = self.stage
+        event = TrainingStarted(
+            training=stage.name,
+            attempt=self.attempt,
+            dataset=stage.dataset.dataset,
+            upto=self.upto,
+            base=stage.base.digest,
+            parent=None if stage.parent is None else stage.parent.checkpoint,
+            config=stage.config,
+        )
+        self._append(event, f"training:{stage.name}:{self.attempt}")
+        self.is_started = True
+
+    def _append(self, event: AnyEvent, key: str) -> None:
+        self.house.store.append([Append(f"training/{self.stage.name}", (event,), self.actor, key=key)])
+
+
+def metrics_of(line: Mapping[str, Any]) -> Metrics:
+    """What a step measured, as decimal strings of nine places."""
+    names = ("loss", "kl", "clip_fraction", "ratio", "reward")
+    return Metrics(**{name: _decimal(line.get(name)) for name in names})
+
+
+def _decimal(value: float | None) -> str | None:
+    if value is None or not Decimal(repr(value)).is_finite():
+        return None
+    number = round(Decimal(repr(value)), _PLACES)
+    return "0" if number == 0 else format(number.normalize(), "f")

@@ -1,0 +1,201 @@
+"""The slow loop on a real site and PostgreSQL, with a real training process, killed again and again.
+
+The policies are scripted, one for each weights: the base gives up in most runs, a checkpoint finds the phone number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.executors.by_weights import ByWeights
+from agents.executors.executor import Executor
+from agents.executors.policy import PolicyExecutor
+from agents.models.model import Completion, Offers, Request, Served
+from agents.models.scripted import Scripted
+from api.decide import Course, champion
+from api.errors import NoBase
+from api.house import House
+from api.slow import SlowController
+from api.slow_decide import SlowCourse
+from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
+from projections.compare import compare
+from projections.verdicts import VERDICTS
+from projections.weights import WEIGHTS
+from tests.admitted import admitted
+from tests.learned import with_models
+from tests.recomputing import every_verdict_recomputes
+from tests.tiny import make_base
+from trainer.bases import Base
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+WANTED = {"Make": "Sea Ray", "State": "Florida", "Seller": "Private owner", "Sort by": "Price: low to high"}
+HELD = re.compile(r'^\[(?:choice|field)\] ([^:]+): "([^"]*)"', re.MULTILINE)
+COURSE = SlowCourse(
+    stages=(SftConfig(steps=1, learning_rate="0.001"),),
+    max_rounds=1,
+    sizes=Course(
+        seeds_per_round=4,
+        siblings=2,
+        visible_seeds=(9_000,),
+        sealed_seeds=tuple(range(10_000, 10_012)),
+        max_parallel=2,
+        rules=Rules(min_pairs=10),
+    ),
+    tasks=("marketplace.phone_reveal",),
+)
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Dying:
+    """A Reporter whose process dies at a word, `left` words from now."""
+
+    left: int
+    said: list[str] = field(default_factory=list)
+
+    def phase(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+        self.say(title)
+        return nullcontext(lambda: None)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+
+def action(name: str, target: str = "", value: str = "") -> str:
+    return json.dumps({"why": "the rule says so", "action": name, "target": target, "value": value})
+
+
+def finds_the_number(request: Request) -> str:
+    """The next action of a policy that finds the phone number."""
+    told = [message.text for message in request.messages if message.role == "user"]
+    led = [place for place, text in enumerate(told) if "\npage /" in text]
+    if not led:
+        return action("navigate", "/")
+    page, since = told[led[-1]], "\n".join(told[led[-1] :])
+    if "[button] Show phone number" in page:
+        return action("submit", "Show phone number")
+    if "[button] Search" not in page:
+        return action("finish") if "Sea Ray" in page.split("\n# ")[1] else action("click", "Boats for sale")
+    held = dict(HELD.findall(since))
+    for label, value in WANTED.items():
+        if held[label] != value:
+            return action("select_option", label, value)
+    if "?" not in page.partition("page /")[2].partition(",")[0]:
+        return action("submit", "Search")
+    return action("click", re.findall(r"^\[link\] (.*Sea Ray.*?)(?: -> .*)?$", page, re.MULTILINE)[0])
+
+
+def mostly_gives_up(request: Request) -> str:
+    return finds_the_number(request) if (request.sampling.seed or 0) % 4 == 0 else action("finish")
+
+
+class OfABase(Scripted):
+    """A scripted model whose tokens are those of a base: bytes, moved into its vocabulary."""
+
+    def __init__(self, script: Callable[[Request], str], base: Base) -> None:
+        super().__init__(script, offers=Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False))
+        self.base = base
+
+    def complete(self, request: Request) -> Completion:
+        done = super().complete(request)
+        served = Served(self.base.tokenizer, self.base.chat_template, processed=True)
+        short = tuple(
+            replace(sample, token_ids=(sample.token_ids or ())[-16:], tokens=(sample.tokens or ())[-16:])
+            for sample in done.samples
+        )
+        asked = (done.prompt_token_ids or ())[-16:]
+        return replace(done, samples=short, prompt_token_ids=asked, served=served)
+
+
+class Policies(Mapping[str, PolicyExecutor]):
+    """A policy for any weights."""
+
+    def __init__(self, base: Base) -> None:
+        self._weak = PolicyExecutor(OfABase(mostly_gives_up, base))
+        self._strong = PolicyExecutor(OfABase(finds_the_number, base))
+
+    def __getitem__(self, weights: str) -> PolicyExecutor:
+        return self._weak if weights == "base" else self._strong
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("base",))
+
+    def __len__(self) -> int:
+        return 1
+
+    def __contains__(self, weights: object) -> bool:
+        return True
+
+
+@contextmanager
+def scripted(base: Base) -> Iterator[Executor]:
+    yield ByWeights(Policies(base))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return make_base(tmp_path_factory.mktemp("bases"))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
+    empty_house: House, client: EnvClient, base: Base, tmp_path: Path
+) -> None:
+    house = with_models(empty_house, tmp_path / "models")
+    admitted(house.store, "marketplace")
+    kills, allowed, why = 0, 0, None
+    while why is None:
+        head, reporter = house.store.head(), Dying(allowed)
+        try:
+            why = SlowController(house, client, "marketplace", COURSE, reporter, scripted, base=str(base.path)).run()
+        except Killed:
+            kills += 1
+            allowed = 0 if house.store.head() > head else allowed + 1  # it says what it begins with, too
+    assert why == "1 rounds were made"
+    assert kills > 5
+
+    events = [recorded.event for recorded in house.store.read()]
+    counted = Counter(event.type for event in events)
+    once = ("SweepPlanned", "DatasetFrozen", "CheckpointSaved", "BenchmarkFrozen", "EvaluationOpened", "VerdictReached")
+    assert {kind: counted[kind] for kind in once} == dict.fromkeys(once, 1)
+    started = Counter(event.run for event in events if isinstance(event, RunStarted))
+    finished = Counter(event.run for event in events if isinstance(event, RunFinished))
+    assert started == finished
+    assert set(started.values()) == {1}
+
+    (saved,) = house.views().find(WEIGHTS).values()
+    (verdict,) = house.views().find(VERDICTS).values()
+    assert (verdict.decision, verdict.challenger["weights"]) == ("promote", saved.checkpoint)
+    assert champion(house.views()).pointed().weights == saved.checkpoint
+    assert every_verdict_recomputes(house) == 1
+    assert all(found.is_identical for found in compare(house.views()))
+
+
+def test_without_a_base_it_says_how_to_make_one(empty_house: House, client: EnvClient) -> None:
+    admitted(empty_house.store, "marketplace")
+    controller = SlowController(empty_house, client, "marketplace", COURSE, Dying(99), scripted)
+    with pytest.raises(NoBase, match="flywheel train warmup"):
+        controller.run()
+    assert not any(recorded.event.type == "SweepPlanned" for recorded in empty_house.store.read())

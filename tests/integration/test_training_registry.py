@@ -1,0 +1,288 @@
+"""Training stages in the log: from a dataset to a checkpoint, back again, and to those who serve it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api.cli.main import run_command
+from api.errors import NotPublished, OtherKind, TrainingEnded
+from api.house import House
+from api.lineage import lineage, touched
+from api.publishing import publish
+from api.retraining import retrain
+from api.training import MOST_RECORDED, Stage, train_stage
+from api.weights import base_of, folder_of
+from eventlog.events import (
+    DpoConfig,
+    DpoQuery,
+    GrpoConfig,
+    GrpoQuery,
+    SftConfig,
+    SftQuery,
+    TrainingProgressed,
+    WarmupConfig,
+)
+from projections.trainings import TRAININGS
+from projections.weights import WEIGHTS
+from tests.conftest import Database
+from tests.learned import as_executor, frozen, play_sampled, with_models
+from tests.tiny import make_base
+from trainer.bases import Base, read_base
+from trainer.checkpoint import load_checkpoint
+from trainer.errors import CheckpointAltered
+
+from .test_rest_samples import client_of
+
+pytestmark = [
+    pytest.mark.timeout(600),  # each stage is a process that imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+GRPO = GrpoConfig(steps=2, learning_rate="0.001", groups_per_step=2)
+
+
+def quiet(_line: Any) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return make_base(tmp_path_factory.mktemp("bases"))
+
+
+@pytest.fixture
+def house(empty_house: House, base: Base, tmp_path: Path) -> House:
+    """A house on a log with two groups of runs that the base drew."""
+    play_sampled(empty_house, base, [2, 3])
+    return with_models(empty_house, tmp_path / "models")
+
+
+def kinds(house: House) -> list[str]:
+    """The types of the events that training appended, in order."""
+    names = {"TrainingStarted", "TrainingProgressed", "TrainingFailed", "CheckpointSaved", "CheckpointPublished"}
+    return [recorded.event.type for recorded in house.store.read() if recorded.event.type in names]
+
+
+def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_its_events(
+    house: House, base: Base
+) -> None:
+    stage = Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO)
+    saved = train_stage(house, stage, quiet)
+    assert kinds(house) == ["TrainingStarted", "TrainingProgressed", "TrainingProgressed", "CheckpointSaved"]
+    assert (saved.algorithm, saved.base, saved.dataset) == ("grpo", base.digest, stage.dataset.dataset)
+    training = house.views().find(TRAININGS)[stage.name]
+    assert (training.status, training.checkpoint, training.step, training.of) == ("saved", saved.checkpoint, 2, 2)
+    assert training.configured() == GRPO
+
+    head = house.store.head()
+    assert train_stage(house, stage, quiet) == saved
+    assert house.store.head() == head
+
+    folder = folder_of(house, saved.checkpoint[:8])
+    assert load_checkpoint(folder, saved.checkpoint).manifest.upto == stage.dataset.upto
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    again = retrain(house, saved, base, quiet)
+    assert (again.is_equal, again.differing) == (True, ())
+
+    (step,) = lineage(house, house.views(), saved.checkpoint)
+    assert {group: [run.run for run in runs] for group, runs in step.groups.items()} == {
+        "g0": ["g0-s0", "g0-s1"],
+        "g1": ["g1-s0", "g1-s1", "g1-s2"],
+    }
+    for run in (run for runs in step.groups.values() for run in runs):
+        stream = [recorded.position for recorded in house.store.read(stream=f"run/{run.run}")]
+        assert (run.first, run.last) == (stream[0], stream[-1])
+    assert touched(house, house.views(), "g1-s2").checkpoints == (saved.checkpoint,)
+
+    with client_of(house) as client:
+        _look_over_rest(client, saved.checkpoint, step.plain())
+
+    tensors = folder / "adapter_model.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-1] + b"x")
+    with pytest.raises(CheckpointAltered):
+        folder_of(house, saved.checkpoint)
+
+
+def _look_over_rest(client: TestClient, digest: str, step: dict[str, Any]) -> None:
+    (listed,) = client.get("/v1/checkpoints").json()["checkpoints"]
+    shown = client.get(f"/v1/checkpoints/{digest}").json()
+    assert shown["checkpoint"] == listed
+    assert shown["training"]["status"] == "saved"
+    assert client.get(f"/v1/checkpoints/{digest}/lineage").json() == {"lineage": [json.loads(json.dumps(step))]}
+    assert client.get(f"/v1/checkpoints/{'0' * 64}").status_code == 404
+
+
+@pytest.fixture
+def store() -> Iterator[Path]:
+    """A model store that others may enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_base_that_was_warmed_up_is_in_the_log_and_stages_go_on_from_it(
+    house: House, base: Base, store: Path
+) -> None:
+    rows = frozen(house, SftQuery(runs="policy"))
+    warm = train_stage(house, Stage(rows, base, None, WarmupConfig(steps=2, learning_rate="0.001")), quiet)
+    assert warm.is_base
+    found = base_of(house, warm.checkpoint[:8], None)
+    assert found.digest == warm.checkpoint == base_of(house, None, warm.checkpoint).digest
+
+    first = train_stage(house, Stage(rows, found, None, SftConfig(steps=1, learning_rate="0.001")), quiet)
+    pairs = frozen(house, DpoQuery())
+    second = train_stage(house, Stage(pairs, found, first, DpoConfig(steps=1, learning_rate="0.001")), quiet)
+    steps = lineage(house, house.views(), second.checkpoint)
+    assert [step.checkpoint.algorithm for step in steps] == ["dpo", "sft", "warmup"]
+    known = touched(house, house.views(), "g0-s0")  # the one that passed: chosen, and imitated
+    assert set(known.checkpoints) == {warm.checkpoint, first.checkpoint, second.checkpoint}
+    known = touched(house, house.views(), "g0-s1")  # it failed: rejected in a pair, nothing else
+    assert known.checkpoints == (second.checkpoint,)
+
+    event = publish(house, warm, None, "peft", str(store), "test")
+    assert (event.form, read_base(Path(event.place)).digest) == ("base", warm.checkpoint)
+
+
+def test_what_is_refused_before_the_first_step_leaves_nothing(house: House, base: Base, tmp_path: Path) -> None:
+    pairs, rows = frozen(house, DpoQuery()), frozen(house, SftQuery(runs="policy"))
+    other = make_base(tmp_path / "other", architecture="llama", vocabulary=290)
+    with pytest.raises(OtherKind, match="dpo"):
+        train_stage(house, Stage(pairs, base, None, GRPO), quiet)
+    with pytest.raises(TrainingEnded, match="OtherTokenizer"):
+        train_stage(house, Stage(rows, other, None, SftConfig(steps=1, learning_rate="0.001")), quiet)
+    assert kinds(house) == []
+    assert house.views().find(WEIGHTS) == {}
+
+
+def test_what_fails_after_it_began_is_recorded(house: House, base: Base) -> None:
+    config = GRPO.model_copy(update={"staleness": "0"})
+    stage = Stage(frozen(house, GrpoQuery(reward="score")), base, None, config)
+    with pytest.raises(TrainingEnded, match="StalePolicy"):
+        train_stage(house, stage, quiet)
+    state = house.views().find(TRAININGS)[stage.name]
+    assert (state.status, state.error, state.attempts) == ("failed", "StalePolicy", 1)
+    assert kinds(house) == ["TrainingStarted", "TrainingFailed"]
+
+
+def test_a_stage_that_was_killed_is_begun_again_and_gives_the_same_checkpoint(house: House, base: Base) -> None:
+    class Killed(Exception):
+        """The process that trains is gone."""
+
+    def die(line: Any) -> None:
+        if line["kind"] == "step":
+            raise Killed
+
+    rows = frozen(house, GrpoQuery(reward="score"))
+    config = GRPO.model_copy(update={"steps": 60})
+    with pytest.raises(Killed):
+        train_stage(house, Stage(rows, base, None, config), die)
+    assert house.views().find(TRAININGS)[Stage(rows, base, None, config).name].status == "started"
+    saved = train_stage(house, Stage(rows, base, None, config), quiet)
+    assert house.views().find(TRAININGS)[saved.training].attempts == 2
+    events = [recorded.event for recorded in house.store.read(stream=f"training/{saved.training}")]
+    steps = [event.step for event in events if isinstance(event, TrainingProgressed)]
+    assert (steps[-1], len(steps)) == (60, MOST_RECORDED)
+
+
+def test_executors_read_what_was_published_and_cannot_write_it(house: House, base: Base, store: Path) -> None:
+    saved = train_stage(house, Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO), quiet)
+    event = publish(house, saved, base, "peft", str(store), "test")
+    assert event.place == f"{store}/{saved.checkpoint}/peft"
+    assert publish(house, saved, base, "peft", str(store), "test") == event
+    assert [place.place for place in house.views().find(WEIGHTS)[saved.checkpoint].published] == [event.place]
+
+    tensors = f"{event.place}/adapter_model.safetensors"
+    assert as_executor("import sys; assert open(sys.argv[1], 'rb').read()", tensors).code == 0
+    for program in ("open(sys.argv[1], 'ab')", "os.unlink(sys.argv[1])", "open(sys.argv[1] + '.new', 'wb')"):
+        attempt = as_executor(f"import os, sys; {program}", tensors)
+        assert (attempt.code, "PermissionError" in attempt.said) == (1, True), attempt.said
+
+    Path(tensors).chmod(0o644)
+    Path(tensors).write_bytes(b"something else")
+    with pytest.raises(NotPublished, match="expected nothing there"):
+        publish(house, saved, base, "peft", str(store), "test")
+
+    pytest.importorskip("obstore")
+    url = f"file://{store / 'bucket'}"
+    for _ in range(2):
+        event = publish(house, saved, base, "gguf-adapter", url, "test")
+    assert event.place == f"{url}/{saved.checkpoint}/gguf-adapter"
+    (file,) = (store / "bucket" / saved.checkpoint / "gguf-adapter").iterdir()
+    assert file.read_bytes()[:4] == b"GGUF"
+
+
+@pytest.fixture
+def flywheel(
+    house: House, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Run a command on the house's log: exit code, and what it said."""
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.setenv("FLYWHEEL_MODELS", str(house.settings.model_folder))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = run_command(list(arguments))
+        printed = capsys.readouterr()
+        return code, printed.out if code == 0 else " ".join((printed.out + printed.err).split())
+
+    return run
+
+
+def test_a_stage_over_the_command_line(
+    house: House, base: Base, flywheel: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    rows = frozen(house, GrpoQuery(reward="score")).dataset
+    config = tmp_path / "config.json"
+    config.write_text('{"groups_per_step": 2, "learning_rate": "0.5"}')
+    options = ("--base", str(base.path), "--config", str(config), "--steps", "2", "--learning-rate", "1e-3")
+    code, said = flywheel("train", "grpo", "--dataset", rows[:8], *options, "--json")
+    assert code == 0, said
+    saved = json.loads(said)
+    assert house.views().find(TRAININGS)[saved["training"]].configured() == GRPO
+    digest = saved["checkpoint"]
+    assert [row["checkpoint"] for row in json.loads(flywheel("checkpoint", "list", "--json")[1])] == [digest]
+    assert json.loads(flywheel("checkpoint", "show", digest[:8], "--json")[1])["stage"]["status"] == "saved"
+    assert "g1-s2" in flywheel("checkpoint", "lineage", digest)[1]
+    back = json.loads(flywheel("checkpoint", "lineage", "--run", "g1-s2", "--json")[1])
+    assert (back["datasets"], back["checkpoints"]) == ([rows], [digest])
+    out = tmp_path / "peft"
+    code, said = flywheel("checkpoint", "export", digest, str(out), "--base", str(base.path))
+    assert (code, load_checkpoint(out).digest) == (0, digest), said
+    assert flywheel("checkpoint", "export", digest, str(tmp_path / "x"))[0] == 1  # nobody said where its base is
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "code", "words"),
+    [
+        ("grpo", ("--dataset", "0" * 64), 1, "No dataset"),
+        ("grpo", ("--base", "nowhere"), 1, "nowhere"),
+        ("grpo", ("--base", "0" * 64), 1, "No checkpoint"),
+        ("grpo", ("--from", "0" * 64), 1, "No checkpoint"),
+        ("grpo", ("--learning-rate", "fast"), 1, "wrong at learning_rate"),
+        ("sft", (), 1, "grpo: sft trains on sft"),
+        ("grpo", ("--config", "/dev/null"), 1, "no JSON object"),
+        ("ppo", (), 64, "ppo"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_registered(
+    house: House,
+    base: Base,
+    flywheel: Callable[..., tuple[int, str]],
+    kind: str,
+    options: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    rows = frozen(house, GrpoQuery(reward="score")).dataset
+    given = {"--dataset": rows, "--base": str(base.path), "--steps": "1", "--learning-rate": "0.1"}
+    given |= dict(zip(options[::2], options[1::2], strict=True))
+    found, said = flywheel("train", kind, *(part for pair in given.items() for part in pair))
+    assert (found, words in said) == (code, True), said
+    assert kinds(house) == []

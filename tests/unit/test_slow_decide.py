@@ -1,0 +1,225 @@
+"""What the slow loop does next, read from logs that stop at every place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agents.executors.by_weights import ByWeights
+from agents.learning.memory import remember
+from api.benchmarks import without_plans
+from api.decide import BASE, Course, champion
+from api.slow_decide import (
+    ACTOR,
+    Round,
+    SlowCourse,
+    SlowNext,
+    StageOf,
+    benchmark_name,
+    decide_slow,
+    rounds_so_far,
+)
+from eventlog.events import (
+    AnyEvent,
+    DatasetFrozen,
+    DpoConfig,
+    DpoQuery,
+    GrpoConfig,
+    GrpoQuery,
+    Rules,
+    SftConfig,
+    SftQuery,
+    SweepPlanned,
+    VerdictReached,
+)
+from eventlog.memory import MemoryStore
+from eventlog.store import Append
+from gate.alpha import Alpha
+from gate.benchmark import freeze
+from gate.judge import judge
+from gate.promote import freeze_into, open_evaluation
+from projections.trainings import training_name
+from tests.golden.test_golden_samples import sample
+from tests.unit.test_agent_samples import EMPTY, a_store, add, spec, template, views
+from tests.unit.test_decide import play, point
+from tests.unit.test_gate_samples import an_arm
+
+SITE = "marketplace"
+BASE_DIGEST, OTHER_BASE = "ba" * 32, "bb" * 32
+SFT = SftConfig(steps=3, learning_rate="0.1")
+DPO = DpoConfig(steps=3, learning_rate="0.1")
+GRPO = GrpoConfig(steps=3, learning_rate="0.1")
+RULES = Rules.seeds()
+COURSE = SlowCourse(stages=(SFT, GRPO), max_rounds=2, sizes=Course(rules=RULES))
+POLICIES = ByWeights({})
+FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
+
+
+def a_log() -> MemoryStore:
+    store = a_store()
+    point(store, EMPTY)
+    freeze_into(store, FROZEN, ACTOR)
+    return store
+
+
+def plan(store: MemoryStore, name: str, weights: str = BASE) -> SweepPlanned:
+    """A round's sweep of two runs."""
+    event = SweepPlanned(
+        sweep=name,
+        environment=SITE,
+        templates=(template(),),
+        specs=tuple(spec(f"{name}__r{index}", sweep=name) for index in range(2)),
+        artifact=remember(views(store), weights)[0],
+        rng_seed=7,
+        executor="policy",
+    )
+    store.append([Append(f"sweep/{name}", (event,), ACTOR)])
+    return event
+
+
+def planned(store: MemoryStore) -> list[SweepPlanned]:
+    return [recorded.event for recorded in store.read() if isinstance(recorded.event, SweepPlanned)]
+
+
+def rounds(store: MemoryStore, base: str = BASE_DIGEST, course: SlowCourse = COURSE) -> tuple[Round, ...]:
+    return rounds_so_far(views(store), planned(store), course, SITE, base)
+
+
+def following(store: MemoryStore, *barren: str, course: SlowCourse = COURSE, base: str = BASE_DIGEST) -> SlowNext:
+    return decide_slow(
+        views(store),
+        rounds(store, base, course),
+        planned(store),
+        course=course,
+        site=SITE,
+        base=base,
+        executor=POLICIES,
+        barren=barren,
+    )
+
+
+def train(store: MemoryStore, sweep: SweepPlanned, stage: StageOf, *events: AnyEvent, dataset: str = "d1" * 32) -> str:
+    """Freeze the sweep's dataset and tell these events of its stage; the checkpoint that would come of it."""
+    query = COURSE.query(stage, SITE, sweep.sweep)
+    frozen = DatasetFrozen(dataset=dataset, query=query, upto=5, rows=2, groups=1, refused=())
+    add(store, f"dataset/{dataset}", frozen)
+    parent = None if sweep.artifact.weights == BASE else sweep.artifact.weights
+    name = training_name(dataset, BASE_DIGEST, parent, stage)
+    checkpoint = dataset.replace("d", "c")
+    facts = {"training": name, "dataset": dataset, "base": BASE_DIGEST, "parent": parent}
+    for event in events:
+        told = {field: value for field, value in facts.items() if field in type(event).model_fields}
+        if event.type == "CheckpointSaved":
+            told |= {"checkpoint": checkpoint, "algorithm": stage.algorithm}
+        add(store, f"training/{name}", event.model_copy(update=told))
+    return checkpoint
+
+
+def open_on(store: MemoryStore, checkpoint: str, name: str = "eval-1") -> None:
+    present = champion(views(store)).pointed()
+    challenger = present.model_copy(update={"weights": checkpoint})
+    open_evaluation(store, name, FROZEN, present, challenger, RULES, ACTOR, executor="policy")
+
+
+def settle(store: MemoryStore, checkpoint: str, scores: Sequence[int | None], name: str = "eval-1") -> str:
+    """A verdict over a champion that passed one sealed run of eight; the decision."""
+    present = champion(views(store)).pointed()
+    challenger = present.model_copy(update={"weights": checkpoint})
+    first = an_arm(FROZEN, "champion", [1_000_000] + [0] * 7, pinned=present)
+    second = an_arm(FROZEN, "challenger", list(scores), pinned=challenger)
+    verdict = judge(first, second, FROZEN, RULES, Alpha(1, 5_000, 5_000))
+    add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
+    if verdict.decision == "promote":
+        point(store, challenger)
+    return verdict.decision
+
+
+STARTED, FAILED, SAVED = sample("TrainingStarted"), sample("TrainingFailed"), sample("CheckpointSaved")
+
+
+def test_a_round_goes_from_sweep_to_verdict_and_the_champion_plays_the_next_one() -> None:
+    store = a_log()
+    assert (following(store).what, following(store).weights) == ("plan_sweep", BASE)
+    sweep = plan(store, "s1")
+    assert following(store).what == "play_sweep"
+    play(store, sweep.specs, True, False)
+    assert following(store).what == "freeze"
+    checkpoint = train(store, sweep, SFT)
+    assert following(store).what == "train"
+    train(store, sweep, SFT, STARTED)
+    assert following(store).what == "train"  # it was killed, and is begun again
+    train(store, sweep, SFT, SAVED)
+    assert following(store).what == "open_evaluation"
+    open_on(store, checkpoint)
+    assert following(store).what == "play_arms"
+    assert settle(store, checkpoint, [1_000_000] * 8) == "promote"
+    found = following(store)
+    assert (found.what, found.weights) == ("plan_sweep", checkpoint)
+
+    second = plan(store, "s2", checkpoint)
+    play(store, second.specs, True, False)
+    (_, last) = rounds(store)
+    assert (last.parent, last.stage, last.query) == (checkpoint, GRPO, COURSE.query(GRPO, SITE, "s2"))
+    train(store, second, GRPO, STARTED, FAILED, dataset="d2" * 32)
+    assert following(store).what == "stop"  # what failed is over, and there were two rounds
+
+
+@pytest.mark.parametrize(
+    ("scores", "decision", "goes_on"),
+    [([1_000_000] * 2 + [0] * 6, "hold", True), ([0] * 8, "hold", False), ([None] * 8, "void", False)],
+)
+def test_a_checkpoint_that_was_held_is_gone_on_with_only_where_it_was_better(
+    scores: list[int | None], decision: str, *, goes_on: bool
+) -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    checkpoint = train(store, sweep, SFT, STARTED, SAVED)
+    open_on(store, checkpoint)
+    assert settle(store, checkpoint, scores) == decision
+    assert following(store).weights == (checkpoint if goes_on else BASE)
+
+
+def test_a_sweep_that_gave_no_rows_ends_its_round() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, False, None)
+    assert following(store).what == "freeze"
+    assert following(store, "s1").what == "plan_sweep"
+
+
+def test_a_checkpoint_on_another_base_is_not_gone_on_with() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    checkpoint = train(store, sweep, SFT, STARTED, SAVED)
+    point(store, champion(views(store)).pointed().model_copy(update={"weights": checkpoint}))
+    assert following(store, "s1").weights == checkpoint
+    assert following(store, "s1", base=OTHER_BASE).weights == BASE
+
+
+def test_a_benchmark_that_cannot_promote_is_renewed_first() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    train(store, sweep, SFT, STARTED, SAVED)
+    large = replace(COURSE, sizes=replace(COURSE.sizes, rules=RULES.model_copy(update={"min_pairs": 9})))
+    assert following(store, course=large).what == "renew_benchmark"
+
+
+def test_seeds_run_out() -> None:
+    used_up = replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=0))
+    assert following(a_log(), course=used_up).what == "stop"
+
+
+def test_the_last_stage_is_repeated_and_each_reads_its_own_sweep() -> None:
+    course = SlowCourse(stages=(SFT, DPO, GRPO), reward="shaped", best_of_group=True)
+    assert [course.stage(number) for number in range(5)] == [SFT, DPO, GRPO, GRPO, GRPO]
+    queries = [course.query(stage, SITE, "s1") for stage in course.stages]
+    assert queries == [
+        SftQuery(runs="policy", best_of_group=True, environment=SITE, sweep="s1"),
+        DpoQuery(reward="shaped", environment=SITE, sweep="s1"),
+        GrpoQuery(reward="shaped", environment=SITE, sweep="s1"),
+    ]
