@@ -44,9 +44,9 @@ class Seeds:
     by_address: tuple[int, ...] = tuple(range(200))
     by_link: tuple[int, ...] = tuple(range(200, 240))
     measured: tuple[int, ...] = tuple(range(300, 330))
-    training: tuple[int, ...] = tuple(range(400, 424))
-    training_again: tuple[int, ...] = tuple(range(500, 524))
-    held_out: tuple[int, ...] = tuple(range(20_000, 20_030))
+    training: tuple[int, ...] = tuple(range(400, 420))
+    training_again: tuple[int, ...] = tuple(range(500, 512))
+    held_out: tuple[int, ...] = tuple(range(20_000, 20_025))
     sealed: tuple[int, ...] = tuple(range(10_000, 10_050))
 
 
@@ -54,30 +54,31 @@ class Seeds:
 class Effort:
     """The sizes of everything. `at_once` runs are played side by side, `processes` trainings.
 
-    The warm-up goes on by `warm_steps` until the policy passes `band` of what it is measured on, and no longer than
-    `most_warm_ups` times; where it passed more, the step before was the nearest.
+    The warm-up takes `first_steps`, then goes on by `warm_steps` until the policy passes at least the lower end of
+    `band` of what it is measured on, `most_warm_ups` times at most. What lies nearest to the band is taken.
     """
 
     seeds: Seeds = field(default_factory=Seeds)
-    siblings: int = 8
+    siblings: int = 6
     training_seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     shape: Shape = field(
         default_factory=lambda: Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=1536)
     )
-    warm_steps: int = 20
+    first_steps: int = 180
+    first_rate: str = "0.003"
+    warm_steps: int = 30
+    warm_rate: str = "0.001"
     warm_rows: int = 3
-    warm_rate: str = "0.003"
-    first_steps: int = 90
-    most_warm_ups: int = 12
+    most_warm_ups: int = 8
     band: tuple[float, float] = (0.35, 0.5)
     at_once: int = 32
     processes: int = 2
     max_tokens: int = 64
-    sft: SftConfig = field(default_factory=lambda: SftConfig(steps=30, learning_rate="0.002", rows_per_step=8))
-    dpo: DpoConfig = field(default_factory=lambda: DpoConfig(steps=30, learning_rate="0.001", pairs_per_step=8))
+    sft: SftConfig = field(default_factory=lambda: SftConfig(steps=24, learning_rate="0.002", rows_per_step=4))
+    dpo: DpoConfig = field(default_factory=lambda: DpoConfig(steps=24, learning_rate="0.001", pairs_per_step=4))
     grpo: GrpoConfig = field(
         default_factory=lambda: GrpoConfig(
-            steps=30, learning_rate="0.002", groups_per_step=2, aggregation="bnpo", beta="0.01", rows_per_pass=8
+            steps=24, learning_rate="0.002", groups_per_step=2, aggregation="bnpo", beta="0.01", rows_per_pass=8
         )
     )
 

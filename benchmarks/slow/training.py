@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,7 +53,7 @@ def trained(request: Request | WarmupRequest) -> Saved:
     """Run one training process to its end. Raises TrainingFailed."""
     Path(request.out).mkdir(parents=True, exist_ok=True)
     content = request.model_dump_json()
-    file = Path(request.out) / f".request-{abs(hash(content)):x}.json"
+    file = Path(request.out) / f".request-{sha256(content.encode()).hexdigest()[:16]}.json"
     file.write_text(content)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     ran = subprocess.run(

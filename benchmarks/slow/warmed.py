@@ -36,6 +36,7 @@ from .training import trained
 
 DEMONSTRATIONS = ("address", "link")
 BASE_SEED = 1
+_WARMING = ("first_steps", "first_rate", "warm_steps", "warm_rate", "warm_rows", "most_warm_ups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def _searched(scene: Scene, house: House, start: Base, dataset: DatasetRef, fold
 
 
 def _further(effort: Effort, base: Base, steps: int, turn: int, dataset: DatasetRef, folder: Path) -> Base:
-    config = WarmupConfig(steps=steps, learning_rate=effort.warm_rate, rows_per_step=effort.warm_rows, seed=turn)
+    rate = effort.warm_rate if turn else effort.first_rate
+    config = WarmupConfig(steps=steps, learning_rate=rate, rows_per_step=effort.warm_rows, seed=turn)
     request = WarmupRequest(
         dataset=dataset, base=str(base.path), base_digest=base.digest, out=str(folder / "bases"), config=config
     )
@@ -134,6 +136,6 @@ def _key(effort: Effort, start: Base, dataset: DatasetRef) -> str:
     """A digest over the tokens that are learned from and the settings; where they stand in the log is left out."""
     frame = pl.read_parquet(dataset.path, columns=["prompt_ids", "completion_ids", "mask"])
     facts = asdict(effort)
-    named = {name: facts[name] for name in ("warm_steps", "warm_rows", "warm_rate", "first_steps", "most_warm_ups")}
+    named = {name: facts[name] for name in _WARMING}
     band, measured = list(map(str, effort.band)), list(effort.seeds.measured)
     return digest([start.digest, rows_digest(frame), {**named, "band": band, "measured": measured}]).hex()[:16]
