@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -82,6 +82,9 @@ bench-train: .venv/.train ## tokens per CPU-second of both GRPO backends beside 
 
 bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
 	@$(BIN)/python -m benchmarks.train --device cuda --steps 20 --groups 16 $(ARGS)
+
+demo-slow: .venv/.train ## demonstrations, a warm-up, SFT, DPO and GRPO over training seeds, and the gate (ARGS=--quick for a small round)
+	@$(BIN)/python -m benchmarks.slow $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

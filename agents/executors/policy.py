@@ -33,7 +33,7 @@ REPEATS: Final = 3
 """The same action on a page that looks the same, so often in a run, ends it; the last of them is not taken."""
 
 MAX_TOKENS: Final = 512
-BRIEF_VIEW: Final = 240
+BRIEF_VIEW: Final = 120
 """Characters of a view, in whole lines from its first, that a policy is told which is told little."""
 
 _PAGE_TAG: Final = re.compile(r"</?page>")

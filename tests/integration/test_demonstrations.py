@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,6 +19,7 @@ from agents.models.scripted import Scripted
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import PLANS
 from api import datasets
+from api.cli.main import run_command
 from api.decide import Course
 from api.demonstrations import keep_tokens
 from api.errors import SessionNotKept
@@ -25,7 +28,9 @@ from api.playing import refuse_session_not_kept
 from api.sweeping import first_facts, plan, play_sweep, site_templates
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import GrpoQuery, ModelCalled, SftQuery, StepTaken, SweepPlanned, Tokens
+from eventlog.references import blob_addresses
 from projections.runs import RUNS
+from tests.conftest import Database
 from tests.golden.make import Quiet
 from tests.tiny import make_base
 from trainer.bases import Base, check_rows, load_tokenizer, read_base
@@ -73,17 +78,21 @@ def test_a_demonstration_is_what_the_policy_executor_is_told_and_what_the_plan_s
     (whole, cut), lengths = _longest_and_shortest(empty_house, runs)
     assert lengths[whole] == len(PLANS[PHONE]) + 1
     assert lengths[cut] == 2  # the first page was not there, so it says that it is done
-    answers = [m["parts"] for m in get_messages(empty_house.blobs, ended[whole].messages) if m["role"] == "assistant"]
-    said = [part["text"] for parts in answers for part in parts]
+    theirs = turns_of(empty_house, ended[whole])
+    said = [turn["content"] for turn in theirs if turn["role"] == "assistant"]
     asked = Scripted([*said, '{"why": "", "action": "finish", "target": "", "value": ""}'])
     seed = empty_house.views().find(RUNS)[whole].env_seed
     again = PolicyExecutor(asked, wording="brief")
     instance = client.reset(seed)
     instruction = next(each.instruction for each in site_templates(client) if each.template_id == PHONE)
     again.execute(Assignment(instruction, (), 40), instance)
-    ours = [message.text for message in asked.asked[-1].messages]
-    theirs = ["\n".join(p["text"] for p in m["parts"]) for m in get_messages(empty_house.blobs, ended[whole].messages)]
-    assert ours == theirs
+    assert [message.text for message in asked.asked[-1].messages] == [turn["content"] for turn in theirs]
+
+
+def turns_of(house: House, call: ModelCalled) -> list[dict[str, str]]:
+    """What a call was told, by role and content."""
+    found: list[Any] = get_messages(house.blobs, call.messages)
+    return [{"role": m["role"], "content": "\n".join(part["text"] for part in m["parts"])} for m in found]
 
 
 def _longest_and_shortest(house: House, runs: list[str]) -> tuple[tuple[str, str], dict[str, int]]:
@@ -108,11 +117,7 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
         ids = [*row["prompt_ids"], *row["completion_ids"]]
         place = 0
         for call in own:
-            turns = [
-                {"role": m["role"], "content": "\n".join(p["text"] for p in m["parts"])}
-                for m in get_messages(house.blobs, call.messages)
-            ]
-            prompt = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False)
+            prompt = tokenizer.apply_chat_template(turns_of(house, call), add_generation_prompt=True, return_dict=False)
             assert ids[: len(prompt)] == prompt
             place = len(prompt) - len(row["prompt_ids"])
             assert row["mask"][place] == 1
@@ -124,6 +129,30 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
     check_rows(read_rows(tmp_path / "r.parquet", "sft"), read_base(base.path))
     digest = datasets.freeze(house.store, made, "test")
     assert datasets.load(house.store, house.blobs, house.views, digest).height == made.height
+
+
+def test_the_command_builds_them_with_a_base_and_refuses_one_without_the_other(
+    empty_house: House,
+    empty_database: Database,
+    client: EnvClient,
+    base: Base,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    played(empty_house, client, Demonstrator(wording="brief"))
+    asked = ["dataset", "build", "sft", "--json", "--runs", "demonstration"]
+    assert run_command([*asked, "--base", str(base.path)]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    tokens = {"tokenizer": base.tokenizer, "chat_template": base.chat_template}
+    assert (shown["kind"], shown["query"]["tokens"]) == ("sft", tokens)
+    assert shown["rows"] > 0
+    kept = blob_addresses(next(iter(empty_house.store.read(types=("DatasetFrozen",)))).event)
+    assert kept == (base.tokenizer, base.chat_template)
+    for wrong in (asked, [*asked[:-1], "policy", "--base", str(base.path)]):
+        assert run_command(wrong) != 0
+        assert "both or neither" in capsys.readouterr().err
 
 
 def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
@@ -140,9 +169,8 @@ def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
             item.reason: item.runs for item in datasets.make(house.store, house.blobs, house.views(), query).refused
         }
 
-    every = {"min_score": 0}
-    assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", **every)) == {"sampled": len(SEEDS)}
-    assert refused(SftQuery(runs="policy", sweep="shown", **every)) == {"no_token_ids": len(SEEDS)}
+    assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", min_score=0)) == {"sampled": len(SEEDS)}
+    assert refused(SftQuery(runs="policy", sweep="shown", min_score=0)) == {"no_token_ids": len(SEEDS)}
     assert refused(SftQuery(sweep="shown")) == {"no_plan": len(SEEDS)}
 
 

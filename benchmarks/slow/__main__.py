@@ -1,0 +1,134 @@
+"""`make demo-slow`: demonstrations, a warm-up, arms and a loop over several training seeds, and the real gate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from api.cli.output import TerminalReporter, bar
+from benchmarks.log.server import own_server
+from benchmarks.report import Target, at_least, at_most, between, report
+
+from .arms import CONTROL, LOOP, SINGLE, Workshop, opened
+from .effort import Effort, quick
+from .gated import judged
+from .paired import Difference, paired
+from .stage import Outcomes, log_of, scene, success
+from .training import Saved, side_by_side
+from .warmed import shown, warmed
+
+MINUTES = 30
+FOLDER = Path(".flywheel/demo-slow")
+
+
+def main(
+    *,
+    small: Annotated[bool, typer.Option("--quick", help="Two training seeds on a third of the instances.")] = False,
+    loop: Annotated[bool, typer.Option(help="Let the loop's second stage play once more.")] = True,
+    folder: Annotated[Path, typer.Option(help="Where base models and checkpoints are kept.")] = FOLDER,
+) -> None:
+    """From demonstrations to a promoted checkpoint. What is kept in the folder is taken from it."""
+    began = time.monotonic()
+    effort = quick() if small else Effort()
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    with scene(effort) as played, own_server() as server:
+        with log_of(server, "warm_up", folder) as house:
+            shown(played, house)
+            start = warmed(played, house, folder)
+        with log_of(server, "loop", folder) as house, opened(start) as host:
+            workshop = Workshop(played, server, house, start, host, folder)
+            workshop.sample()
+            saved = _trained(workshop, loop=loop)
+            before = workshop.held_out("before", None)
+            after = {
+                arm: [
+                    workshop.held_out(f"{arm}-{seed}", each)
+                    for seed, each in zip(effort.training_seeds, made, strict=True)
+                ]
+                for arm, made in saved.items()
+            }
+            best_arm, best = _best(saved, after)
+            TerminalReporter().say(f"the best of them, {best_arm} {best.digest[:12]}, goes before the gate")
+            verdict = judged(workshop, best)
+    minutes = (time.monotonic() - began) / 60
+    _tell(effort, before, after)
+    _report(start.success, before, after, promoted=verdict.decision == "promote", minutes=minutes)
+
+
+def _trained(workshop: Workshop, *, loop: bool) -> dict[str, list[Saved]]:
+    """Every arm at every training seed."""
+    seeds, processes = workshop.scene.effort.training_seeds, workshop.scene.effort.processes
+    calls = [partial(workshop.train, arm, seed) for arm in SINGLE for seed in seeds]
+    with bar("training", len(calls)) as advance:
+        made = side_by_side(calls, processes, advance)
+    saved = {arm: made[place * len(seeds) : (place + 1) * len(seeds)] for place, arm in enumerate(SINGLE)}
+    if loop:
+        further = [workshop.go_on(seed, parent) for seed, parent in zip(seeds, saved["sft"], strict=True)]
+        saved[LOOP] = further
+    return saved
+
+
+def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Outcomes]]) -> tuple[str, Saved]:
+    """The checkpoint with the highest success, the control's left out; of two alike the first."""
+    ranked = [
+        (success(outcomes), arm, made)
+        for arm, found in after.items()
+        if arm != CONTROL
+        for outcomes, made in zip(found, saved[arm], strict=True)
+    ]
+    _, arm, made = max(ranked, key=lambda each: each[0])
+    return arm, made
+
+
+def _differences(before: Outcomes, after: Mapping[str, Sequence[Outcomes]]) -> dict[str, Difference]:
+    found = {f"{arm} - before": paired(before, outcomes) for arm, outcomes in after.items()}
+    others = {arm: outcomes for arm, outcomes in after.items() if arm != CONTROL}
+    return found | {f"{arm} - control": paired(after[CONTROL], outcomes) for arm, outcomes in others.items()}
+
+
+def _tell(effort: Effort, before: Outcomes, after: Mapping[str, Sequence[Outcomes]]) -> None:
+    grid = Table(title="held-out success, seeds that nothing was trained on", title_justify="left")
+    for column in ("arm", "before", "after", "difference, 95 % interval", "each training seed"):
+        grid.add_column(column)
+    for arm, outcomes in after.items():
+        found = paired(before, outcomes)
+        mean = sum(map(success, outcomes)) / len(outcomes)
+        each = ", ".join(f"{seed}: {own:+.3f}" for seed, own in zip(effort.training_seeds, found.by_seed, strict=True))
+        interval = f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+        grid.add_row(arm, f"{success(before):.3f}", f"{mean:.3f}", interval, each)
+    Console(width=140).print(grid)
+
+
+def _report(
+    warm: float,
+    before: Outcomes,
+    after: Mapping[str, Sequence[Outcomes]],
+    *,
+    promoted: bool,
+    minutes: float,
+) -> None:
+    differences = _differences(before, after)
+    figures = {"warmed policy, success": warm, "held out, before": success(before)}
+    figures |= {f"held out, {arm}": sum(map(success, found)) / len(found) for arm, found in after.items()}
+    figures |= {name: found.mean for name, found in differences.items()}
+    figures |= {"promoted by the gate": float(promoted), "minutes": minutes}
+    intervals = {name: (found.low, found.high) for name, found in differences.items()}
+    whole = LOOP if LOOP in after else "grpo"
+    targets: dict[str, float | Target] = {
+        "warmed policy, success": between(0.35, 0.5),
+        "promoted by the gate": at_least(1),
+        "minutes": at_most(MINUTES),
+    }
+    report("demo-slow", figures, targets | {f"{whole} - before": at_least(0.0)}, intervals=intervals)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,97 @@
+"""How much the demonstration of the slow loop does, and what it does it with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from agents.rollouts.tasks import PLANS, template
+from eventlog.events import Step, Template
+from trainer.request import DpoConfig, GrpoConfig, SftConfig
+from trainer.tiny import Shape
+
+PHONE: Final = "marketplace.phone_reveal"
+TRIAGE: Final = "helpdesk.triage_inbox"
+TASKS: Final = {"marketplace": PHONE, "helpdesk": TRIAGE}
+"""One task a site. Its plan begins at an address that is there in a quarter or a third of the instances."""
+
+LINKS: Final = {PHONE: "Boats for sale", TRIAGE: "Inbox"}
+"""What the first page calls the page that a task begins with: a link that is there in every instance."""
+
+MICRO: Final = 1_000_000
+
+
+def by_address(site: str, instruction: str) -> Template:
+    """A site's task by the plan that begins at the address which the task names."""
+    return template(TASKS[site], instruction)
+
+
+def by_link(site: str, instruction: str) -> Template:
+    """The same task by a plan that begins on the first page and follows the link from there."""
+    task = TASKS[site]
+    link = LINKS[task]
+    begin = (
+        Step(type="navigate", intent="start on the first page", url="/"),
+        Step(type="click", intent=f"go to {link}", label=link),
+    )
+    return by_address(site, instruction).model_copy(update={"plan_steps": (*begin, *PLANS[task][1:])})
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Which instances are played for what, of each site. None is in two of these."""
+
+    by_address: tuple[int, ...] = tuple(range(200))
+    by_link: tuple[int, ...] = tuple(range(200, 240))
+    measured: tuple[int, ...] = tuple(range(300, 330))
+    training: tuple[int, ...] = tuple(range(400, 420))
+    training_again: tuple[int, ...] = tuple(range(500, 512))
+    held_out: tuple[int, ...] = tuple(range(20_000, 20_025))
+    sealed: tuple[int, ...] = tuple(range(10_000, 10_050))
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The sizes of everything. `at_once` runs are played side by side, `processes` trainings.
+
+    The warm-up takes `first_steps`, then goes on by `warm_steps` until the policy passes at least the lower end of
+    `band` of what it is measured on, `most_warm_ups` times at most. What lies nearest to the band is taken.
+    """
+
+    seeds: Seeds = field(default_factory=Seeds)
+    siblings: int = 6
+    training_seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    shape: Shape = field(
+        default_factory=lambda: Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=1536)
+    )
+    first_steps: int = 180
+    first_rate: str = "0.003"
+    warm_steps: int = 30
+    warm_rate: str = "0.001"
+    warm_rows: int = 3
+    most_warm_ups: int = 8
+    band: tuple[float, float] = (0.35, 0.5)
+    at_once: int = 32
+    processes: int = 2
+    max_tokens: int = 64
+    sft: SftConfig = field(default_factory=lambda: SftConfig(steps=24, learning_rate="0.002", rows_per_step=4))
+    dpo: DpoConfig = field(default_factory=lambda: DpoConfig(steps=24, learning_rate="0.001", pairs_per_step=4))
+    grpo: GrpoConfig = field(
+        default_factory=lambda: GrpoConfig(
+            steps=24, learning_rate="0.002", groups_per_step=2, aggregation="bnpo", beta="0.01", rows_per_pass=8
+        )
+    )
+
+
+def quick() -> Effort:
+    """A small round, to try it out: two training seeds and a third of the instances."""
+    few = Seeds(
+        by_address=tuple(range(80)),
+        by_link=tuple(range(200, 216)),
+        measured=tuple(range(300, 312)),
+        training=tuple(range(400, 408)),
+        training_again=tuple(range(500, 508)),
+        held_out=tuple(range(20_000, 20_010)),
+        sealed=tuple(range(10_000, 10_040)),
+    )
+    return Effort(seeds=few, training_seeds=(1, 2))

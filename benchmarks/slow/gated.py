@@ -1,0 +1,48 @@
+"""A checkpoint before the real gate: a benchmark of sealed instances, both arms drawn at temperature 0."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agents.executors.by_weights import ByWeights
+from agents.learning.memory import remember
+from api.cli.output import TerminalReporter
+from api.decide import champion, known
+from api.evaluate import challenge, play_and_settle
+from eventlog.events import BenchmarkTemplate, Verdict
+from gate.benchmark import freeze
+from gate.promote import freeze_into
+from projections.verdicts import VERDICTS
+
+from .arms import Workshop
+from .effort import TASKS, by_address
+from .policies import policy
+from .training import Saved
+
+SITE = "marketplace"
+
+
+def judged(workshop: Workshop, saved: Saved) -> Verdict:
+    """The verdict over a checkpoint against the warmed base, on the first site's sealed instances."""
+    scene, house = workshop.scene, workshop.house
+    plain = by_address(SITE, scene.instructions[SITE])
+    task = BenchmarkTemplate(
+        template_id=plain.template_id,
+        cluster=plain.cluster,
+        oracle_task_id=TASKS[SITE],
+        instruction=plain.instruction,
+        max_steps=plain.max_steps,
+    )
+    frozen = freeze(f"{SITE}-sealed", SITE, [task], [], scene.effort.seeds.sealed, 1, challengers=1)
+    freeze_into(house.store, frozen, "demo")
+    artifact, blob = remember(house.views(), saved.digest)
+    house.blobs.put([blob])
+    models = {"base": workshop.host.base(), saved.digest: workshop.host.adapted(saved.digest, saved.folder)}
+    executor = ByWeights({weights: policy(scene, model) for weights, model in models.items()})
+    course = replace(scene.course())
+    evaluation = challenge(house, frozen, artifact, course.rules, executor)
+    TerminalReporter().say(
+        play_and_settle(house, scene.clients[SITE], evaluation, course, TerminalReporter(), executor)
+    )
+    TerminalReporter().say(f"champion: {champion(house.views()).name}")
+    return known(known(house.views().get(VERDICTS, evaluation)).reached())

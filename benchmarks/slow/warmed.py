@@ -1,0 +1,141 @@
+"""From demonstrations to a policy that is worth improving: a small base model, warmed up until it passes enough.
+
+What it comes to hangs on the demonstrations, the sizes and the settings alone, so it is kept by a digest over these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from agents.executors.demonstration import Demonstrator
+from agents.models.local.host import Host
+from api import datasets
+from api.cli.output import TerminalReporter
+from api.demonstrations import keep_tokens
+from api.house import House
+from eventlog.blobs.conversations import get_messages
+from eventlog.chain import digest
+from eventlog.events import ModelCalled, SftQuery, Tokens
+from projections.runs import DEMONSTRATION, RUNS
+from trainer.bases import Base, read_base
+from trainer.request import DatasetRef, WarmupConfig, WarmupRequest
+from trainer.rows import rows_digest
+from trainer.tiny import make_tiny
+
+from .effort import Effort, by_address, by_link
+from .policies import policy
+from .stage import Scene, success
+from .training import trained
+
+DEMONSTRATIONS = ("address", "link")
+BASE_SEED = 1
+_WARMING = ("first_steps", "first_rate", "warm_steps", "warm_rate", "warm_rows", "most_warm_ups")
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """The policy to be improved: its base, its success where it was measured, and the demonstrations it came from."""
+
+    base: Base
+    success: float
+    steps: int
+    dataset: DatasetRef
+
+
+def shown(scene: Scene, house: House) -> None:
+    """Play both plans of each task as demonstrations, each on training seeds of its own."""
+    seeds, executor = scene.effort.seeds, Demonstrator(wording="brief")
+    for name, plan_of, taken in zip(
+        DEMONSTRATIONS, (by_address, by_link), (seeds.by_address, seeds.by_link), strict=True
+    ):
+        templates = {site: plan_of(site, told) for site, told in scene.instructions.items()}
+        scene.sweep(house, name, templates, taken, executor)
+
+
+def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
+    """The policy, made or found. Raises what training and playing raise."""
+    effort, reporter = scene.effort, TerminalReporter()
+    start = make_tiny(folder / "bases", _words(house), effort.shape, BASE_SEED)
+    tokens = keep_tokens(house.blobs, start.path)
+    dataset = _demonstrations(house, tokens, folder)
+    kept = folder / f"warm-{_key(effort, start, dataset)}.json"
+    if kept.exists():
+        found = json.loads(kept.read_bytes())
+        reporter.say(f"the warm-up is kept: {found['base'][:12]} passed {found['success']:.2f}")
+        base = read_base(folder / "bases" / found["base"], found["base"])
+        return Warmed(base, found["success"], found["steps"], dataset)
+    result = _searched(scene, house, start, dataset, folder)
+    kept.write_text(json.dumps({"base": result.base.digest, "success": result.success, "steps": result.steps}))
+    return result
+
+
+def _searched(scene: Scene, house: House, start: Base, dataset: DatasetRef, folder: Path) -> Warmed:
+    """Go on with the warm-up until the policy passes enough; of what was made, what lies nearest to the band."""
+    effort, reporter = scene.effort, TerminalReporter()
+    low, high = effort.band
+    base, steps, made = start, 0, list[Warmed]()
+    for turn in range(effort.most_warm_ups):
+        more = effort.first_steps if turn == 0 else effort.warm_steps
+        base, steps = _further(effort, base, more, turn, dataset, folder), steps + more
+        rate = _measured(scene, house, base, f"warm-{steps}")
+        reporter.say(f"after {steps} steps of warm-up the policy passes {rate:.2f} of its instances")
+        made.append(Warmed(base, rate, steps, dataset))
+        if rate >= low:
+            break
+    return min(made, key=lambda each: (max(low - each.success, each.success - high, 0.0), each.steps))
+
+
+def _further(effort: Effort, base: Base, steps: int, turn: int, dataset: DatasetRef, folder: Path) -> Base:
+    rate = effort.warm_rate if turn else effort.first_rate
+    config = WarmupConfig(steps=steps, learning_rate=rate, rows_per_step=effort.warm_rows, seed=turn)
+    request = WarmupRequest(
+        dataset=dataset, base=str(base.path), base_digest=base.digest, out=str(folder / "bases"), config=config
+    )
+    return read_base(trained(request).folder)
+
+
+def _measured(scene: Scene, house: House, base: Base, name: str) -> float:
+    templates = {site: by_address(site, told) for site, told in scene.instructions.items()}
+    with closing(Host(base.path)) as host:
+        return success(scene.sweep(house, name, templates, scene.effort.seeds.measured, policy(scene, host.base())))
+
+
+def _demonstrations(house: House, tokens: Tokens, folder: Path) -> DatasetRef:
+    """The demonstrations that the oracle passed, frozen."""
+    file = folder / "demonstrations.parquet"
+    query = SftQuery(runs="demonstration", tokens=tokens)
+    made = datasets.refuse_empty(datasets.write(house.store, house.blobs, house.views(), query, file))
+    TerminalReporter().say(f"{made.height} demonstrations passed; refused: {made.refused}")
+    return DatasetRef(path=str(file), digest=datasets.freeze(house.store, made, "demo"), upto=made.upto)
+
+
+def _words(house: House) -> Iterator[str]:
+    """What was said in demonstrations, out of their last calls: what a tokenizer is made of."""
+    ended: dict[str, str] = {}
+    runs = {run for run, state in house.views().find(RUNS).items() if state.executor == DEMONSTRATION}
+    for recorded in house.store.read(types=["ModelCalled"]):
+        event = recorded.event
+        if isinstance(event, ModelCalled) and event.run in runs:
+            ended[event.run] = event.messages
+    for _, address in sorted(ended.items()):
+        yield from (_text(message) for message in get_messages(house.blobs, address))
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    return "\n".join(part["text"] for part in message["parts"])
+
+
+def _key(effort: Effort, start: Base, dataset: DatasetRef) -> str:
+    """A digest over the tokens that are learned from and the settings; where they stand in the log is left out."""
+    frame = pl.read_parquet(dataset.path, columns=["prompt_ids", "completion_ids", "mask"])
+    facts = asdict(effort)
+    named = {name: facts[name] for name in _WARMING}
+    band, measured = list(map(str, effort.band)), list(effort.seeds.measured)
+    return digest([start.digest, rows_digest(frame), {**named, "band": band, "measured": measured}]).hex()[:16]
