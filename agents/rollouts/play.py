@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
 from eventlog.chain import digest
@@ -74,6 +74,10 @@ class Job:
     def overlaid(self) -> Overlaid:
         """The template's plan with memory applied, and the candidate on trial."""
         return apply_overlay(self.template.plan_steps, self.pieces, forced=self.candidate)
+
+    def tried(self, piece: Piece | None) -> Overlaid:
+        """The plan with memory applied, and a piece on trial in place of the job's own."""
+        return replace(self, candidate=piece).overlaid()
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
@@ -250,7 +254,7 @@ def _recovered(job: Job, means: Means, execution: Execution, instance: Instance,
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed is None else execution.failed.index
-    run = failing(job.environment, job.template.plan_steps, job.pieces, at, job.template.max_steps)
+    run = failing(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
     surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
     return recovered(job.run, run, surroundings, means.budgets, means.rule)
 
