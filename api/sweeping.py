@@ -18,7 +18,7 @@ from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
-from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template, Trials
+from eventlog.events import ChampionPointed, Decay, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
@@ -29,6 +29,7 @@ from projections.rewrites import REWRITES, RewriteState, cold_ones
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
+from .allotting import allot, choosing, credit_choices
 from .decide import ACTOR, BASE, Course, champion, unended
 from .errors import NotExtended, SweepExists
 from .executing import options_of, recorded_as, refuse_other
@@ -141,23 +142,27 @@ def plan(
     queue: RolloutQueue | None = None,
     executor: Executor = PLAN,
     actor: str = ACTOR,
+    decay: Decay | None = None,
+    budget_left: int | None = None,
 ) -> SweepPlanned:
     """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
 
     `trials` are the shares of its groups that try what is on trial, or do without a promoted piece; None: nothing is
-    tried. Raises BadSweep, BenchmarkInstance, SweepExists.
+    tried. With `decay` the allocator chooses the substrate of each treated group, within `budget_left` micro-dollars.
+    Raises BadSweep, BenchmarkInstance, SweepExists.
     """
     cold = cold_now(views)
     artifact, blob = remember(views, champion(views).pointed().weights, without=cold)
     states = [] if trials is None else [each for key, each in views.find(REWRITES).items() if key not in cold]
     promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
     name, model = recorded_as(executor)
+    candidates = [_tryable(state) for state in states if state.is_on_trial]
     event = planned(
         generator,
         site,
         artifact,
         rng_seed=rng_seed,
-        candidates=[_tryable(state) for state in states if state.is_on_trial],
+        candidates=candidates,
         promoted=[_tryable(state) for state in promoted],
         trials=_shares(trials, has_promoted=bool(promoted)),
         frozen=kept_to_judge(views, site, generator.templates),
@@ -166,11 +171,13 @@ def plan(
         executor=name,
         model=model,
     )
+    event, choices = (event, ()) if decay is None else allot(views, event, candidates, decay, budget_left)
     house.blobs.put([blob])
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
     outcome = house.store.append([request])[0] if queue is None else queue.plan(request, tickets(event))
     if not isinstance(outcome, Committed):
         raise SweepExists(actual=event.sweep)
+    house.store.append(choosing(choices, actor))
     return event
 
 
@@ -238,3 +245,4 @@ def credit(house: House, sweep: SweepPlanned) -> None:
         return
     outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
     house.store.append(credits_of(sweep.specs, outcomes, views.find(REWRITES), ACTOR))
+    credit_choices(house, sweep)

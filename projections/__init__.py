@@ -17,6 +17,7 @@ from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
 from .slices import SLICES
+from .substrates import SUBSTRATES
 from .taint import TAINT
 from .verdicts import VERDICTS
 
@@ -35,6 +36,7 @@ ALL: tuple[AnyFold, ...] = (
     REWRITES,
     RUNS,
     SLICES,
+    SUBSTRATES,
     TAINT,
     VERDICTS,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import Anchor, Spec, Template, Trials
+from eventlog.events import Anchor, PieceKind, Spec, Template, Trials
 
 from ..plans import Piece, anchor_of, apply_overlay
 
@@ -66,6 +66,45 @@ def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int)
         return {"candidate": _one(names, rng_seed, group)} if names and others else {}
 
     return _given(specs, drawn)
+
+
+def open_to(
+    specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[Tryable]
+) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
+    """The candidates that each treated group could carry, by kind and in order of name."""
+    anchors = {template.template_id: {anchor_of(step) for step in template.plan_steps} for template in templates}
+    sizes = Counter(spec.group_id for spec in specs)
+    found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}
+    for spec in specs:
+        if spec.candidate is None:
+            continue
+        fitting = [
+            each.piece
+            for each in candidates
+            if each.piece.anchor in anchors[spec.template] and sizes[spec.group_id] > max(1, each.controls)
+        ]
+        kinds = sorted({piece.kind for piece in fitting})
+        found[spec.group_id] = {
+            kind: tuple(sorted(piece.piece for piece in fitting if piece.kind == kind)) for kind in kinds
+        }
+    return found
+
+
+def of_kinds(
+    specs: Sequence[Spec],
+    opened: Mapping[str, Mapping[PieceKind, Sequence[str]]],
+    kinds: Mapping[str, PieceKind],
+    rng_seed: int,
+) -> tuple[Spec, ...]:
+    """The specs with every treated group's candidate drawn from the kind that was chosen for it, or with none."""
+
+    def drawn(spec: Spec) -> str | None:
+        kind = kinds.get(spec.group_id)
+        return None if kind is None else _one(opened[spec.group_id][kind], rng_seed, spec.group_id)
+
+    return tuple(
+        spec if spec.candidate is None else spec.model_copy(update={"candidate": drawn(spec)}) for spec in specs
+    )
 
 
 def _one(names: Sequence[str], rng_seed: int, group: str) -> str:

@@ -40,6 +40,8 @@ from .gate import (
 )
 from .memory import (
     Artifact,
+    ChoiceReason,
+    Decay,
     ExemplarCaptured,
     HintRecorded,
     Memory,
@@ -50,6 +52,9 @@ from .memory import (
     PieceTried,
     RecipeImported,
     SnippetLearned,
+    Substrate,
+    SubstrateChosen,
+    SubstrateCredited,
 )
 from .models import CheckName, ModelRole, Said, Sampling
 from .plans import Spec, Step, StepType, TaskSpec, Template
@@ -114,6 +119,8 @@ AnyEvent = (
     | RecipeImported
     | MemoryQuarantined
     | PieceTried
+    | SubstrateChosen
+    | SubstrateCredited
     | DatasetFrozen
     | SliceRegistered
     | BenchmarkFrozen
@@ -145,8 +152,10 @@ __all__ = [
     "ChampionPointed",
     "Change",
     "CheckName",
+    "ChoiceReason",
     "Confirmation",
     "DatasetFrozen",
+    "Decay",
     "Decision",
     "DpoQuery",
     "EditStep",
@@ -212,6 +221,9 @@ __all__ = [
     "StepVerified",
     "Stratum",
     "SubjectErased",
+    "Substrate",
+    "SubstrateChosen",
+    "SubstrateCredited",
     "SweepPlanned",
     "TaskPlan",
     "TaskSpec",
