@@ -11,7 +11,17 @@ from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.dispatch import MAX_PARALLEL
 from agents.rollouts.play import PLAN, TRIES
-from eventlog.events import Artifact, BenchmarkFrozen, PairedRule, PromotionRule, Rules, Spec, SweepPlanned, Trials
+from eventlog.events import (
+    Artifact,
+    BenchmarkFrozen,
+    Decay,
+    PairedRule,
+    PromotionRule,
+    Rules,
+    Spec,
+    SweepPlanned,
+    Trials,
+)
 from gate.benchmark import sealed_instances
 from gate.renewal import newest
 from projections.alpha import ALPHA
@@ -29,6 +39,8 @@ from .executing import plays
 
 ACTOR = "controller"
 BASE = "base"
+FRUITLESS = 2
+"""After so many rounds of a course, one with today's memory that leaves nothing on trial is the last."""
 T = TypeVar("T")
 
 
@@ -38,7 +50,8 @@ class Course:
 
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
     `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
-    `timeout_s` is missing (None: it is waited for). What fails but the agent is begun `tries` times, and so is an arm's
+    `timeout_s` is missing (None: it is waited for). The `max_` numbers are its budget (None: no bound); `clusters` are
+    those whose tasks are played (none: all). What fails but the agent is begun `tries` times, and so is an arm's
     run that takes too long. `rule` decides what recovery proposes. A round takes more `siblings` where the rules of
     what is on trial ask for more; `trials` are the shares of its groups that try a piece. With `rules` of 40 pairs at
     least, 50 sealed seeds are enough for a single template.
@@ -48,6 +61,11 @@ class Course:
     siblings: int = 2
     training_seeds: int = 9_000
     max_rounds: int = 8
+    max_runs: int | None = None
+    max_micro_dollars: int | None = None
+    max_minutes: int | None = None
+    max_verdicts: int | None = None
+    clusters: tuple[str, ...] = ()
     visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
     sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_050))
     repeats: int = 1
@@ -58,6 +76,7 @@ class Course:
     verify_steps: bool = False
     rule: PromotionRule = field(default_factory=PairedRule)
     trials: Trials = field(default_factory=Trials)
+    decay: Decay = field(default_factory=Decay)
     rules: Rules = field(default_factory=Rules)
 
 
@@ -92,7 +111,7 @@ def decide(
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     verdicts = views.find(VERDICTS)
     for key, state in verdicts.items():
-        if state.decision is None and _is_of(views, state.benchmark, site):
+        if state.decision is None and is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without)
@@ -104,12 +123,15 @@ def decide(
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not is_any_on_trial(views):
+        return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
     if not fresh_seeds(sweeps, course):
         return Next("stop", f"all {course.training_seeds} training seeds were used")
     return Next("plan_sweep", "there are failures to learn from")
 
 
-def _is_of(views: Views, benchmark: str, site: str) -> bool:
+def is_of(views: Views, benchmark: str, site: str) -> bool:
+    """Whether a benchmark is of a site."""
     state = views.get(BENCHMARKS, benchmark)
     return state is not None and state.environment == site
 
@@ -128,7 +150,17 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     """Whether a sweep was played with today's memory and none of its untreated runs failed."""
     rewards = views.find(REWARDS, f"{sweep.sweep}__")
     failed = [spec for spec in sweep.specs if spec.is_plain and not _passed(rewards.get(spec.spec_id))]
-    return sweep.artifact.memory.digest == present.memory.digest and not failed
+    return is_played_with(sweep, present) and not failed
+
+
+def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
+    """Whether a sweep was played with today's memory."""
+    return sweep.artifact.memory.digest == present.memory.digest
+
+
+def is_any_on_trial(views: Views) -> bool:
+    """Whether a round could still bring evidence for something."""
+    return any(state.is_on_trial for state in views.find(REWRITES).values())
 
 
 def _passed(reward: RewardState | None) -> bool:

@@ -19,7 +19,7 @@ from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
 from eventlog.events import ChampionPointed, Decay, Spec, SweepPlanned, Template, Trials
-from eventlog.store import Append, Committed, EventStore, Repeated
+from eventlog.store import Append, Committed, EventStore, Position, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.evidence import Paired
@@ -59,10 +59,13 @@ def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
     return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
 
 
-def rounds_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
-    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later."""
+def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
+    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later.
+
+    Only those after a position.
+    """
     found: dict[str, SweepPlanned] = {}
-    for recorded in store.read(types=["SweepPlanned"]):
+    for recorded in store.read(after=Position(after), types=["SweepPlanned"]):
         event = recorded.event
         if not isinstance(event, SweepPlanned) or event.environment != site:
             continue

@@ -8,6 +8,7 @@ from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
 from .costs import COSTS
+from .courses import COURSES
 from .environments import ENVIRONMENTS
 from .failures import FAILURES
 from .groups import GROUPS
@@ -28,6 +29,7 @@ ALL: tuple[AnyFold, ...] = (
     CHAMPIONS,
     CHECKPOINTS,
     COSTS,
+    COURSES,
     ENVIRONMENTS,
     FAILURES,
     GROUPS,

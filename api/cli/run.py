@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agents.executors.executor import Executor
-from eventlog.events import PairedRule, PromotionRule, SeedsRule, SftQuery
+from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
@@ -23,7 +23,9 @@ from ..house import House
 from ..loop import Controller
 from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
-from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
+from .course_options import BudgetDollars, BudgetMinutes, BudgetRuns, Clusters, Evidence, Rounds, Verdicts, within
+from .output import AsJson, emit_json, facts, opened, say
+from .rounds import RoundsReporter
 from .sites import AdminUrl, Url
 from .sweep_options import Timeout, VerifySteps
 
@@ -34,27 +36,21 @@ class Loop(StrEnum):
     FAST = "fast"
 
 
-class Evidence(StrEnum):
-    """Which rule rides on what recovery proposes."""
-
-    PAIRED = "paired"
-    SEEDS = "seeds"
-
-    def rule(self) -> PromotionRule:
-        """The rule with its defaults."""
-        return PairedRule() if self is Evidence.PAIRED else SeedsRule()
-
-
 def run(
     loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 8,
+    rounds: Rounds = 8,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Timeout = None,
     *,
+    budget_runs: BudgetRuns = None,
+    budget_dollars: BudgetDollars = None,
+    budget_minutes: BudgetMinutes = None,
+    verdicts: Verdicts = None,
+    cluster: Clusters = None,
     rule: Annotated[
         Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
     ] = Evidence.PAIRED,
@@ -62,7 +58,10 @@ def run(
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     as_json: AsJson = False,
 ) -> None:
-    """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
+    """Go round the loop until the budget is spent or nothing is left to try. Continues where the log stands.
+
+    A round: failure clusters, instances, runs, memory; then challenger, gate, promote or hold, and the next.
+    """
     refuse_memoryless(executor)
     began = time.monotonic()
     course = Course(
@@ -72,6 +71,14 @@ def run(
         timeout_s=timeout,
         verify_steps=verify_steps,
         rule=rule.rule(),
+    )
+    course = within(
+        course,
+        runs=budget_runs,
+        dollars=budget_dollars,
+        minutes=budget_minutes,
+        verdicts=verdicts,
+        clusters=cluster,
     )
     with opened() as house:
         with (
@@ -93,9 +100,10 @@ def refuse_memoryless(executor: Way) -> None:
 
 
 def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:
-    reporter, site = TerminalReporter(), placed.site.name
+    reporter, site = RoundsReporter(), placed.site.name
     admit = admitting(house, placed, reporter)
-    why = Controller(house, placed.environment, site, course, reporter, executor, admit).run()
+    with reporter.shown():
+        why = Controller(house, placed.environment, site, course, reporter, executor, admit, watch=reporter.watch).run()
     made = datasets.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, made, "controller")

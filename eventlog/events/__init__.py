@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import get_args
 
 from .champion import ChampionPointed
+from .courses import Budget, CourseClosed, CourseOpened
 from .datasets import (
     DatasetFrozen,
     DpoQuery,
@@ -121,6 +122,8 @@ AnyEvent = (
     | PieceTried
     | SubstrateChosen
     | SubstrateCredited
+    | CourseOpened
+    | CourseClosed
     | DatasetFrozen
     | SliceRegistered
     | BenchmarkFrozen
@@ -149,11 +152,14 @@ __all__ = [
     "BenchmarkTask",
     "BenchmarkTemplate",
     "Bias",
+    "Budget",
     "ChampionPointed",
     "Change",
     "CheckName",
     "ChoiceReason",
     "Confirmation",
+    "CourseClosed",
+    "CourseOpened",
     "DatasetFrozen",
     "Decay",
     "Decision",
