@@ -58,8 +58,9 @@ from .memory import (
     SubstrateCredited,
 )
 from .models import CheckName, ModelRole, Said, Sampling
-from .plans import Spec, Step, StepType, TaskSpec, Template
+from .plans import Spec, Step, StepType, TaskSpec, Template, places, unrolled
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
+from .recovery import RecoveryDecided, RecoveryMode, RecoveryReason
 from .rewards import JudgeOpined, RewardGraded, RewardTerms
 from .rewrites import (
     Anchor,
@@ -82,6 +83,7 @@ from .runs import (
     ArmName,
     ArmRun,
     Bias,
+    Conflict,
     InstanceReset,
     MissingCause,
     ModelCalled,
@@ -111,6 +113,7 @@ AnyEvent = (
     | RunMissing
     | RewardGraded
     | JudgeOpined
+    | RecoveryDecided
     | RewriteProposed
     | RewriteWon
     | RewriteLost
@@ -158,6 +161,7 @@ __all__ = [
     "CheckName",
     "ChoiceReason",
     "Confirmation",
+    "Conflict",
     "CourseClosed",
     "CourseOpened",
     "DatasetFrozen",
@@ -196,6 +200,9 @@ __all__ = [
     "PromotionRule",
     "Query",
     "RecipeImported",
+    "RecoveryDecided",
+    "RecoveryMode",
+    "RecoveryReason",
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
@@ -241,5 +248,7 @@ __all__ = [
     "Verdict",
     "VerdictReached",
     "Visible",
+    "places",
     "query_of",
+    "unrolled",
 ]
