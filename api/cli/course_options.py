@@ -11,6 +11,7 @@ import typer
 from eventlog.events import PairedRule, PromotionRule, SeedsRule
 
 from ..decide import Course
+from ..executing import Way
 
 _MICRO = 1_000_000
 
@@ -26,6 +27,9 @@ class Evidence(StrEnum):
         return PairedRule() if self is Evidence.PAIRED else SeedsRule()
 
 
+Rule = Annotated[
+    Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
+]
 Rounds = Annotated[int, typer.Option(min=1, max=1000, help="At most so many rounds: sweeps.")]
 BudgetRuns = Annotated[int | None, typer.Option(min=1, help="At most so many runs, of sweeps and of arms.")]
 BudgetDollars = Annotated[float | None, typer.Option(min=0.000001, help="At most so much, by the price book.")]
@@ -35,6 +39,15 @@ Clusters = Annotated[
     list[str] | None,
     typer.Option("--cluster", help="Only tasks of this cluster; may be given again. Default: all."),
 ]
+
+
+def refuse_memoryless(executor: Way) -> None:
+    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
+    if executor is Way.POLICY:
+        raise typer.BadParameter(
+            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
+            "say `flywheel rollout sweep --executor policy`"
+        )
 
 
 def within(

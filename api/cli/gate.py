@@ -31,8 +31,8 @@ from ..picturing import picture
 from ..reading import read_position
 from ..recomputing import Recomputed, recomputed, recomputed_all
 from ..sites import Where, placed_at
+from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
-from .run import refuse_memoryless
 from .sites import AdminUrl, Url
 from .sweep_options import Timeout
 

@@ -23,7 +23,18 @@ from ..house import House
 from ..loop import Controller
 from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
-from .course_options import BudgetDollars, BudgetMinutes, BudgetRuns, Clusters, Evidence, Rounds, Verdicts, within
+from .course_options import (
+    BudgetDollars,
+    BudgetMinutes,
+    BudgetRuns,
+    Clusters,
+    Evidence,
+    Rounds,
+    Rule,
+    Verdicts,
+    refuse_memoryless,
+    within,
+)
 from .output import AsJson, emit_json, facts, opened, say
 from .rounds import RoundsReporter
 from .sites import AdminUrl, Url
@@ -51,9 +62,7 @@ def run(
     budget_minutes: BudgetMinutes = None,
     verdicts: Verdicts = None,
     cluster: Clusters = None,
-    rule: Annotated[
-        Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
-    ] = Evidence.PAIRED,
+    rule: Rule = Evidence.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     as_json: AsJson = False,
@@ -88,15 +97,6 @@ def run(
             why = _go(house, placed, course, doing)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
-
-
-def refuse_memoryless(executor: Way) -> None:
-    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
-    if executor is Way.POLICY:
-        raise typer.BadParameter(
-            "--executor policy: a model's runs carry nothing of memory, so there is nothing to judge; "
-            "say `flywheel rollout sweep --executor policy`"
-        )
 
 
 def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:
