@@ -27,7 +27,7 @@ def allot(
 ) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
     """A sweep whose treated groups learn by the substrate that the allocator chose for each, and the choices."""
     clusters = {template.template_id: template.cluster for template in sweep.templates}
-    opened = open_to(sweep.specs, sweep.templates, candidates)
+    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.environment)
     treated = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
     places = [
         Place(spec.group_id, clusters[spec.template], frozenset(SUBSTRATE_OF[kind] for kind in opened[spec.group_id]))

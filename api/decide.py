@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
@@ -28,8 +28,8 @@ from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
+from projections.memories import candidacies
 from projections.rewards import REWARDS, RewardState
-from projections.rewrites import REWRITES
 from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 from projections.views import Views
@@ -160,7 +160,7 @@ def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
 
 def is_any_on_trial(views: Views) -> bool:
     """Whether a round could still bring evidence for something."""
-    return any(state.is_on_trial for state in views.find(REWRITES).values())
+    return any(state.is_on_trial for state in candidacies(views).values())
 
 
 def _passed(reward: RewardState | None) -> bool:
@@ -168,7 +168,7 @@ def _passed(reward: RewardState | None) -> bool:
 
 
 def _aside(views: Views) -> str:
-    quarantined = [key for key, state in views.find(REWRITES).items() if state.status == "quarantined"]
+    quarantined = [key for key, state in candidacies(views).items() if state.status == "quarantined"]
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
 
 
@@ -220,11 +220,25 @@ def too_small(benchmark: BenchmarkFrozen, rules: Rules) -> str:
     return f"{sealed_instances(benchmark)} sealed instances, and the rules ask for {rules.min_pairs}"
 
 
-def describe(change: dict[str, str]) -> str:
+def describe(change: Mapping[str, Any]) -> str:
     """A rewrite's change in words."""
-    if change["kind"] == "follow_link":
-        return f"open {change['page']} and follow “{change['label']}”"
-    return f"open {change['url']}"
+    match change["kind"]:
+        case "follow_link":
+            return f"open {change['page']} and follow “{change['label']}”"
+        case "prefer_target":
+            return f"take “{change['label']}”"
+        case "edit_step":
+            return f"instead {_done(change['step'])}"
+        case "insert_steps":
+            return f"{change['where']} it {', then '.join(_done(step) for step in change['steps'])}"
+        case _:
+            return f"open {change['url']}"
+
+
+def _done(step: Mapping[str, Any]) -> str:
+    """A step in words: what is done, to what, with which value."""
+    said = (step["type"], step.get("url"), step.get("label"), step.get("value"))
+    return " ".join(str(word) for word in said if word is not None)
 
 
 def _empty() -> str:

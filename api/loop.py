@@ -5,7 +5,7 @@ What is next is read from the log alone, so a killed process resumes where the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,9 +22,7 @@ from eventlog.events import (
 from gate.benchmark import freeze, specs
 from gate.renewal import Amounts
 from projections.benchmarks import BENCHMARKS
-from projections.contamination import contaminated_runs
-from projections.failures import FAILURES, clusters
-from projections.rewrites import REWRITES
+from projections.memories import candidacies
 from projections.views import PostgresViews
 
 from .admitting import see_admission
@@ -37,7 +35,6 @@ from .decide import (
     benchmark_name,
     champion,
     decide,
-    describe,
     fresh_seeds,
     known,
     present_benchmark,
@@ -50,7 +47,7 @@ from .exclusive import only_controller
 from .executing import in_words, plays
 from .house import House
 from .playing import Reporter
-from .rounds import Round, Standing, rounds_played, standing_of
+from .rounds import Round, Standing, news, rounds_played, standing_of
 from .sweeping import (
     Draw,
     biased,
@@ -270,21 +267,10 @@ class Controller:
         return SeedSweep(name, found, fresh_seeds(before, course, seeds), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
-        before = {key: state.status for key, state in views.find(REWRITES).items()}
+        before = {key: state.status for key, state in candidacies(views).items()}
         play_sweep(self.house, self.client, sweep, self.course, self.reporter, self.executor)
-        self._tell(sweep, before=before)
-
-    def _tell(self, sweep: SweepPlanned, before: Mapping[str, str]) -> None:
-        views = self.house.views()
-        prefix = f"{sweep.sweep}__"
-        for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
-            where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
-            self.reporter.say(f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}")
-        for key, state in views.find(REWRITES).items():
-            if key not in before:
-                self.reporter.say(f"proposed {key}: {describe(state.change)}, found in {state.proposed_by}")
-            elif state.status != before[key]:
-                self.reporter.say(f"{state.status} {key} after {state.wins} wins and {state.losses} losses")
+        for line in news(self.house.views(), sweep, before):
+            self.reporter.say(line)
 
     def _open(self, views: PostgresViews) -> None:
         with self.reporter.phase("challenger: what memory holds now", 2) as advance:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlog.events import SweepPlanned
+from projections.candidacy import Candidacy
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
+from projections.memories import candidacies
+from projections.pieces import PieceState
 from projections.rewards import REWARDS
-from projections.rewrites import REWRITES
+from projections.rewrites import RewriteState
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from projections.views import Views
 
-from .decide import is_of
+from .decide import describe, is_of
 
 _MOST = 3
 
@@ -55,13 +58,35 @@ def rounds_played(views: Views, sweeps: Iterable[SweepPlanned]) -> tuple[Round, 
 
 def standing_of(views: Views, site: str) -> Standing:
     """How a site stands now."""
-    states = views.find(REWRITES).values()
+    states = candidacies(views).values()
     decided = {key: state for key, state in views.find(VERDICTS).items() if is_of(views, state.benchmark, site)}
     return Standing(
         on_trial=sum(state.is_on_trial for state in states),
         promoted=sum(state.status == "promoted" for state in states),
         verdicts=tuple((key, state.decision or "under way") for key, state in decided.items()),
     )
+
+
+def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterator[str]:
+    """What a sweep brought, line by line: how runs failed, what was found, what its trials decided.
+
+    `before` has the status of each piece before the sweep.
+    """
+    prefix = f"{sweep.sweep}__"
+    for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
+        where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
+        yield f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}"
+    for key, state in candidacies(views).items():
+        if key not in before:
+            yield f"proposed {key}: {_does(state)}, found in {state.proposed_by or 'no run'}"
+        elif state.status != before[key]:
+            yield f"{state.status} {key} after {state.wins} wins and {state.losses} losses"
+
+
+def _does(state: Candidacy) -> str:
+    if isinstance(state, RewriteState):
+        return describe(state.change)
+    return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 
 def _round(views: Views, number: int, sweep: SweepPlanned) -> Round:
@@ -76,7 +101,7 @@ def _round(views: Views, number: int, sweep: SweepPlanned) -> Round:
         ended=sum(run.is_ended for run in views.find(RUNS, prefix).values()),
         plain=len(plain),
         plain_passed=sum(rewards[name].passed for name in plain),
-        proposed=sum(state.proposed_by.startswith(prefix) for state in views.find(REWRITES).values()),
+        proposed=sum(state.proposed_by.startswith(prefix) for state in candidacies(views).values()),
         failing=_failing(views, prefix),
         cost=sum(reward.cost or 0 for reward in rewards.values()),
     )

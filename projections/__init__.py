@@ -9,11 +9,15 @@ from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
 from .costs import COSTS
 from .courses import COURSES
+from .curriculum import CURRICULUM
 from .environments import ENVIRONMENTS
+from .exemplars import EXEMPLARS
 from .failures import FAILURES
 from .groups import GROUPS
+from .hints import HINTS
 from .judges import JUDGES
 from .projection import AnyFold
+from .recipes import RECIPES
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
@@ -30,10 +34,14 @@ ALL: tuple[AnyFold, ...] = (
     CHECKPOINTS,
     COSTS,
     COURSES,
+    CURRICULUM,
     ENVIRONMENTS,
+    EXEMPLARS,
     FAILURES,
     GROUPS,
+    HINTS,
     JUDGES,
+    RECIPES,
     REWARDS,
     REWRITES,
     RUNS,

@@ -90,16 +90,15 @@ def test_a_course_that_was_closed_is_followed_by_another_that_has_spent_nothing(
 
 
 @pytest.mark.parametrize(
-    ("bound", "found", "why"),
+    ("course", "found", "why"),
     [
-        ({"max_runs": 10}, Spent(runs=10), "the budget of 10 runs is spent"),
-        ({"max_micro_dollars": 2_000_000}, Spent(micro_dollars=2_000_000), "is spent"),
-        ({"max_minutes": 3}, Spent(microseconds=180_000_000), "the budget of 3 minutes is spent"),
-        ({"max_verdicts": 1}, Spent(verdicts=1), "1 of 1 verdicts"),
+        (Course(max_runs=10), Spent(runs=10), "the budget of 10 runs is spent"),
+        (Course(max_micro_dollars=2_000_000), Spent(micro_dollars=2_000_000), "is spent"),
+        (Course(max_minutes=3), Spent(microseconds=180_000_000), "the budget of 3 minutes is spent"),
+        (Course(max_verdicts=1), Spent(verdicts=1), "1 of 1 verdicts"),
     ],
 )
-def test_each_part_of_a_budget_ends_a_course(bound: dict[str, int], found: Spent, why: str) -> None:
-    course = replace(Course(), **bound)
+def test_each_part_of_a_budget_ends_a_course(course: Course, found: Spent, why: str) -> None:
     assert why in (used_up(course, found) or "")
     assert used_up(course, Spent()) is None
     assert used_up(Course(), found) is None
