@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from agents.executors.executor import Executor
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import EVERY_KIND, forget_everything, remember
 from agents.rollouts.dispatch import MAX_PARALLEL
 from agents.rollouts.play import PLAN, TRIES
 from eventlog.events import (
@@ -16,6 +16,7 @@ from eventlog.events import (
     BenchmarkFrozen,
     Decay,
     PairedRule,
+    PieceKind,
     PromotionRule,
     Rules,
     Spec,
@@ -77,6 +78,7 @@ class Course:
     rule: PromotionRule = field(default_factory=PairedRule)
     trials: Trials = field(default_factory=Trials)
     decay: Decay = field(default_factory=Decay)
+    kinds: frozenset[PieceKind] = EVERY_KIND
     rules: Rules = field(default_factory=Rules)
 
 

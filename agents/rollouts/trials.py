@@ -44,7 +44,7 @@ def treat(
     for each in templates:
         name, plan, instruction = each.template_id, each.plan_steps, each.instruction
         applied[name] = {item.piece for item in overlaid(plan, instruction, environment, memory).applied}
-        belonging[name] = [one for one in candidates if _belongs(one.piece, each, environment)]
+        belonging[name] = [one for one in candidates if belongs(one.piece, each, environment)]
 
     def drawn(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
@@ -60,7 +60,7 @@ def treat(
     return _given(specs, drawn)
 
 
-def _belongs(piece: Held, template: Template, environment: str) -> bool:
+def belongs(piece: Held, template: Template, environment: str) -> bool:
     """Whether a piece would change a template's plan."""
     if isinstance(piece, Piece):
         return place_of(template.plan_steps, piece.anchor) is not None
@@ -82,7 +82,7 @@ def open_to(
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
     """The candidates that each treated group could carry, by kind and in order of name."""
     belonging = {
-        each.template_id: [one for one in candidates if _belongs(one.piece, each, environment)] for each in templates
+        each.template_id: [one for one in candidates if belongs(one.piece, each, environment)] for each in templates
     }
     sizes = Counter(spec.group_id for spec in specs)
     found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}
