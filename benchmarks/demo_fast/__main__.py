@@ -91,11 +91,10 @@ def _page(rows: Sequence[tuple[str, ...]], found: Sequence[Measured], sizes: Siz
     """The measured section of the page."""
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
-    chosen = [
-        f"{site_of} {name}: {what}" for each in found for site_of in (each.site,) for name, what in each.chosen.items()
-    ]
+    chosen = [f"{each.site} {name}: {what}" for each in found for name, what in each.chosen.items()]
     learning = [f"{each.row} on {each.site}: {each.learning_runs:,} runs" for each in found if each.learning_runs]
-    note = f"{os.cpu_count()} cores; {sizes.repetitions} repetitions of {sizes.visible} visible and {sizes.sealed} sealed seeds a task."
+    seeds = f"{sizes.visible} visible and {sizes.sealed} sealed seeds a task"
+    note = f"{os.cpu_count()} cores; {sizes.repetitions} repetitions of {seeds}."
     return "\n\n".join(
         (note, "\n".join(lines), f"The allocator chose: {'; '.join(chosen)}.", f"Learning: {'; '.join(learning)}.")
     )
