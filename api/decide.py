@@ -53,7 +53,8 @@ class Course:
     `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
     `timeout_s` is missing (None: it is waited for). The `max_` numbers are its budget (None: no bound); `clusters` are
     those whose tasks are played (none: all). What fails but the agent is begun `tries` times, and so is an arm's
-    run that takes too long. `rule` decides what recovery proposes. A round takes more `siblings` where the rules of
+    run that takes too long. `rule` decides what recovery proposes and capture finds; `kinds`
+    are those that are captured, tried and remembered. A round takes more `siblings` where the rules of
     what is on trial ask for more; `trials` are the shares of its groups that try a piece. With `rules` of 40 pairs at
     least, 50 sealed seeds are enough for a single template.
     """
@@ -116,7 +117,7 @@ def decide(
         if state.decision is None and is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
-    challenger, _blob = remember(views, present.weights, without=without)
+    challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
     # A void verdict judged nothing: its arms could not be compared.
     judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
     if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
@@ -223,24 +224,26 @@ def too_small(benchmark: BenchmarkFrozen, rules: Rules) -> str:
 
 
 def describe(change: Mapping[str, Any]) -> str:
-    """A rewrite's change in words."""
+    """What a change does, in words."""
     match change["kind"]:
         case "follow_link":
             return f"open {change['page']} and follow “{change['label']}”"
-        case "prefer_target":
-            return f"take “{change['label']}”"
-        case "edit_step":
-            return f"instead {_done(change['step'])}"
-        case "insert_steps":
-            return f"{change['where']} it {', then '.join(_done(step) for step in change['steps'])}"
-        case _:
+        case "replace_url":
             return f"open {change['url']}"
+        case "prefer_target":
+            then = "".join(f", then “{label}”" for label in change.get("then", ()))
+            return f"go for “{change['label']}”{then}"
+        case "edit_step":
+            return f"instead {_step_in_words(change['step'])}"
+        case _:
+            steps = ", then ".join(_step_in_words(step) for step in change["steps"])
+            return f"{change['where']} it {steps}"
 
 
-def _done(step: Mapping[str, Any]) -> str:
-    """A step in words: what is done, to what, with which value."""
-    said = (step["type"], step.get("url"), step.get("label"), step.get("value"))
-    return " ".join(str(word) for word in said if word is not None)
+def _step_in_words(step: Mapping[str, Any]) -> str:
+    target = step.get("label") or step.get("url") or step["intent"]
+    value = "" if step.get("value") is None else f" = {step['value']}"
+    return f"{step['type'].replace('_', ' ')} “{target}”{value}"
 
 
 def _empty() -> str:

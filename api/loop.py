@@ -248,6 +248,7 @@ class Controller:
                 rng_seed=self.course.rng_seed,
                 trials=self.course.trials,
                 executor=self.executor,
+                kinds=self.course.kinds,
                 decay=self.course.decay,
                 budget_left=dollars_left(self.course, used),
             )
@@ -274,7 +275,8 @@ class Controller:
 
     def _open(self, views: PostgresViews) -> None:
         with self.reporter.phase("challenger: what memory holds now", 2) as advance:
-            challenger, blob = remember(views, champion(views).pointed().weights, without=cold_now(views))
+            weights, kinds = champion(views).pointed().weights, self.course.kinds
+            challenger, blob = remember(views, weights, without=cold_now(views), kinds=kinds)
             self.house.blobs.put([blob])
             advance()
             benchmark = present_benchmark(views, self.site)

@@ -32,6 +32,7 @@ from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
 from .allotting import allot, choosing, credit_choices
+from .capturing import capture_from
 from .decide import ACTOR, BASE, Course, champion, unended
 from .errors import NotExtended, SweepExists
 from .executing import options_of, recorded_as, refuse_other
@@ -181,12 +182,16 @@ def plan(
     )
     event, choices = (event, ()) if decay is None else allot(views, event, candidates, decay, budget_left)
     house.blobs.put([blob])
+    _append(house, event, queue, actor)
+    house.store.append(choosing(choices, actor))
+    return event
+
+
+def _append(house: House, event: SweepPlanned, queue: RolloutQueue | None, actor: str) -> None:
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
     outcome = house.store.append([request])[0] if queue is None else queue.plan(request, tickets(event))
     if not isinstance(outcome, Committed):
         raise SweepExists(actual=event.sweep)
-    house.store.append(choosing(choices, actor))
-    return event
 
 
 def cold_now(views: Views) -> frozenset[str]:
@@ -244,12 +249,14 @@ def play_sweep(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play what is left of a sweep, then credit what its runs tried. Raises OtherExecutor."""
+    """Play what is left of a sweep, credit what its runs tried, and capture what they show. Raises OtherExecutor."""
     refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
     views = house.views()
     jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
     credit(house, sweep)
+    if sweep.learns:
+        capture_from(house, sweep, course.rule, course.kinds)
 
 
 def credit(house: House, sweep: SweepPlanned) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
 from eventlog.chain import digest
@@ -42,10 +42,10 @@ from ..executors.surroundings import HttpSurroundings
 from ..learning.lessons import Held
 from ..learning.recovery.budgets import BUDGETS, Budgets
 from ..learning.recovery.failing import failing
-from ..learning.retrieval import anchored, overlaid
+from ..learning.retrieval import overlaid
 from ..learning.surroundings import Surroundings
 from ..models.errors import ModelFailure
-from ..plans import Overlaid, plan_bytes
+from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
 from .recovering import NOTHING, Recovery, recovered
@@ -77,6 +77,10 @@ class Job:
         """The template's plan with memory applied, and the candidate on trial."""
         template = self.template
         return overlaid(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
+
+    def tried(self, piece: Piece | None) -> Overlaid:
+        """The plan with memory applied, and a piece on trial in place of the job's own."""
+        return replace(self, candidate=piece).overlaid()
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
@@ -253,9 +257,7 @@ def _recovered(job: Job, means: Means, execution: Execution, instance: Instance,
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed is None else execution.failed.index
-    template = job.template
-    pieces = anchored(template.plan_steps, template.instruction, job.environment, job.pieces)
-    run = failing(job.environment, template.plan_steps, pieces, at, template.max_steps)
+    run = failing(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
     surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
     return recovered(job.run, run, surroundings, means.budgets, means.rule)
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from eventlog.events import RecoveryDecided, RecoveryReason
 
+from ...envs.controls import offers
 from ..surroundings import Surroundings
 from .addresses import other_addresses
 from .budgets import BUDGETS, Budgets
@@ -35,8 +36,9 @@ class Recovered:
 def recover(name: str, run: Failing, surroundings: Surroundings, budgets: Budgets = BUDGETS) -> Recovered:
     """Changes of a failed run's plan that were seen to work in its instance. Raises EnvironmentFailure.
 
-    "Works" means: the failed step can be done, and the one after it. Where each step went well, the whole plan can be
-    done again, and what it sends last changes the page at least as it did. The oracle is not asked: trials decide.
+    "Works" means: the failed step can be done, and what the one after it needs is there. Where each step went well, the
+    whole plan can be done again, and what it sends last changes the page at least as it did. The oracle is not asked:
+    trials decide.
     """
     sights = Sights(surroundings, budgets.looks)
     found: list[Proposal] = []
@@ -95,17 +97,16 @@ def _candidates(mode: Mode, run: Failing, sights: Sights, budgets: Budgets) -> I
 
 def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
     """Whether a change does in the run's instance what it is for, as far as can be seen there."""
-    turns = run.tried(candidate.piece)
-    steps = tuple(each.step for each in turns)
+    steps, following = run.tried(candidate.piece)
     seen = sights.after(steps)
     if seen is None or seen.walked < len(steps):
         return False
     if run.at is not None:
-        return True
+        return following is None or following.optional or offers(seen.controls, following)
     last = submits(run)[-1]  # there is one, for a candidate was found beside it
     if has_effect(run.before(last + 1), sights):
         return True
-    sent = max((number for number, each in enumerate(turns) if each.step == run.turns[last].step), default=0)
+    sent = max((number for number, step in enumerate(steps) if step == run.turns[last].step), default=0)
     return has_effect(steps[: sent + 1], sights)
 
 
