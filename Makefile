@@ -34,7 +34,7 @@ setup: .venv/.train ## virtual environment with everything the tests need
 
 run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once round the loop
 	@$(BIN)/flywheel db up
-	@$(BIN)/flywheel run --rule seeds
+	@$(BIN)/flywheel run --rule seeds --cluster navigation --verdicts 1
 
 test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest

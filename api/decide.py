@@ -14,6 +14,7 @@ from agents.rollouts.play import PLAN, TRIES
 from eventlog.events import (
     Artifact,
     BenchmarkFrozen,
+    Decay,
     PairedRule,
     PieceKind,
     PromotionRule,
@@ -39,6 +40,8 @@ from .executing import plays
 
 ACTOR = "controller"
 BASE = "base"
+FRUITLESS = 2
+"""After so many rounds of a course, one with today's memory that leaves nothing on trial is the last."""
 T = TypeVar("T")
 
 
@@ -48,7 +51,8 @@ class Course:
 
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
     `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
-    `timeout_s` is missing (None: it is waited for). What fails but the agent is begun `tries` times, and so is an arm's
+    `timeout_s` is missing (None: it is waited for). The `max_` numbers are its budget (None: no bound); `clusters` are
+    those whose tasks are played (none: all). What fails but the agent is begun `tries` times, and so is an arm's
     run that takes too long. `rule` decides what recovery proposes and capture finds; `kinds`
     are those that are captured, tried and remembered. A round takes more `siblings` where the rules of
     what is on trial ask for more; `trials` are the shares of its groups that try a piece. With `rules` of 40 pairs at
@@ -59,6 +63,11 @@ class Course:
     siblings: int = 2
     training_seeds: int = 9_000
     max_rounds: int = 8
+    max_runs: int | None = None
+    max_micro_dollars: int | None = None
+    max_minutes: int | None = None
+    max_verdicts: int | None = None
+    clusters: tuple[str, ...] = ()
     visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
     sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_050))
     repeats: int = 1
@@ -69,8 +78,9 @@ class Course:
     verify_steps: bool = False
     rule: PromotionRule = field(default_factory=PairedRule)
     trials: Trials = field(default_factory=Trials)
-    rules: Rules = field(default_factory=Rules)
+    decay: Decay = field(default_factory=Decay)
     kinds: frozenset[PieceKind] = EVERY_KIND
+    rules: Rules = field(default_factory=Rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ def decide(
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     verdicts = views.find(VERDICTS)
     for key, state in verdicts.items():
-        if state.decision is None and _is_of(views, state.benchmark, site):
+        if state.decision is None and is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
@@ -116,12 +126,15 @@ def decide(
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not is_any_on_trial(views):
+        return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
     if not fresh_seeds(sweeps, course):
         return Next("stop", f"all {course.training_seeds} training seeds were used")
     return Next("plan_sweep", "there are failures to learn from")
 
 
-def _is_of(views: Views, benchmark: str, site: str) -> bool:
+def is_of(views: Views, benchmark: str, site: str) -> bool:
+    """Whether a benchmark is of a site."""
     state = views.get(BENCHMARKS, benchmark)
     return state is not None and state.environment == site
 
@@ -140,7 +153,17 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     """Whether a sweep was played with today's memory and none of its untreated runs failed."""
     rewards = views.find(REWARDS, f"{sweep.sweep}__")
     failed = [spec for spec in sweep.specs if spec.is_plain and not _passed(rewards.get(spec.spec_id))]
-    return sweep.artifact.memory.digest == present.memory.digest and not failed
+    return is_played_with(sweep, present) and not failed
+
+
+def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
+    """Whether a sweep was played with today's memory."""
+    return sweep.artifact.memory.digest == present.memory.digest
+
+
+def is_any_on_trial(views: Views) -> bool:
+    """Whether a round could still bring evidence for something."""
+    return any(state.is_on_trial for state in candidacies(views).values())
 
 
 def _passed(reward: RewardState | None) -> bool:

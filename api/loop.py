@@ -5,37 +5,36 @@ What is next is read from the log alone, so a killed process resumes where the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from agents.learning.memory import remember
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
-from agents.rollouts.tasks import CLUSTER
 from eventlog.events import (
     BenchmarkFrozen,
     SweepPlanned,
     Template,
 )
-from gate.benchmark import freeze
+from gate.benchmark import freeze, specs
 from gate.renewal import Amounts
 from projections.benchmarks import BENCHMARKS
-from projections.contamination import contaminated_runs
-from projections.failures import FAILURES, clusters
-from projections.rewrites import REWRITES
+from projections.memories import candidacies
 from projections.views import PostgresViews
 
 from .admitting import see_admission
 from .benchmarks import freeze_on, renew, size_in_words, without_plans
+from .budgets import Spent, close_course, dollars_left, open_course, present_course, seeds_within, spent, used_up
 from .decide import (
     ACTOR,
     Course,
+    Next,
     benchmark_name,
     champion,
     decide,
-    describe,
     fresh_seeds,
     known,
     present_benchmark,
@@ -48,6 +47,7 @@ from .exclusive import only_controller
 from .executing import in_words, plays
 from .house import House
 from .playing import Reporter
+from .rounds import Round, Standing, news, rounds_played, standing_of
 from .sweeping import (
     Draw,
     biased,
@@ -63,12 +63,24 @@ from .sweeping import (
     sweeps_of,
 )
 
+Watch = Callable[[tuple[Round, ...], Standing], None]
+
+
+def unseen(_rounds: tuple[Round, ...], _standing: Standing) -> None:
+    """Nobody watches."""
+
+
+def never() -> bool:
+    """It is not told to stop."""
+    return False
+
 
 @dataclass(frozen=True)
 class Controller:
     """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor.
 
-    `admit` probes and admits the site where nobody has yet (None: somebody has to, first).
+    `admit` probes and admits the site where nobody has yet (None: somebody has to, first). `watch` is told how the
+    rounds stand whenever that changed. Where `is_told_to_stop` the course stays open, and whoever comes next goes on.
     """
 
     house: House
@@ -78,9 +90,11 @@ class Controller:
     reporter: Reporter
     executor: Executor = PLAN
     admit: Callable[[], None] | None = None
+    watch: Watch = unseen
+    is_told_to_stop: Callable[[], bool] = never
 
     def run(self) -> str:
-        """Go on until a verdict was reached or nothing is left to try; says why it stopped.
+        """Go round until the budget is spent or nothing is left to try; says why it stopped.
 
         Raises ControllerBusy, NotAdmitted.
         """
@@ -92,34 +106,81 @@ class Controller:
         for sweep in self._sweeps():
             credit(self.house, sweep)
         self._tell_what_is_left_to_others()
-        rounds = 0
-        while True:
+        said: str | None = None
+        while not self.is_told_to_stop():
             views = self.house.views()
-            step = decide(
-                views,
-                self._sweeps(),
-                rounds=rounds,
-                course=self.course,
-                site=self.site,
-                last=self._last(),
-                executor=self.executor,
-                without=cold_now(views),
-            )
-            match step.what:
-                case "plan_sweep":
-                    self._plan(views)
-                    rounds += 1
-                case "play_sweep":
-                    self._play_sweep(views, known(step.sweep))
-                case "renew_benchmark":
-                    self._renew(views, step.why)
-                case "open_evaluation":
-                    self._open(views)
-                case "play_arms":
-                    name = known(step.evaluation)
-                    return play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
-                case "stop":
-                    return step.why
+            used = spent(self.house.store, views, self.site, datetime.now(UTC))
+            step = self._within_budget(views, self._next(views, used), used)
+            if said is not None and (step.what == "stop" or said.endswith("void")):
+                why = said if self._is_last_verdict(used, said) else step.why
+                return self._closed(views, why)
+            if step.what == "stop":
+                return self._closed(views, step.why)
+            open_course(self.house.store, views, self.site, self.course)
+            said = self._do(views, step, used) or said
+            self._show()
+        return "it was told to stop; whoever runs it next goes on from there"
+
+    def _next(self, views: PostgresViews, used: Spent) -> Next:
+        return decide(
+            views,
+            self._sweeps(),
+            rounds=used.rounds,
+            course=self.course,
+            site=self.site,
+            last=self._last(),
+            executor=self.executor,
+            without=cold_now(views),
+        )
+
+    def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
+        """Have one thing done; what the gate decided, where it did."""
+        match step.what:
+            case "plan_sweep":
+                self._plan(views, used)
+            case "play_sweep":
+                self._play_sweep(views, known(step.sweep))
+            case "renew_benchmark":
+                self._renew(views, step.why)
+            case "open_evaluation":
+                self._open(views)
+            case "play_arms":
+                name = known(step.evaluation)
+                said = play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
+                self.reporter.say(said)
+                return said
+            case "stop":
+                pass
+        return None
+
+    def _within_budget(self, views: PostgresViews, step: Next, used: Spent) -> Next:
+        """What is next, or to stop where the budget has no room for it; what was begun is always ended."""
+        if step.what in {"stop", "play_sweep", "play_arms"}:
+            return step
+        why = used_up(self.course, used)
+        if why is None and step.what == "plan_sweep" and not self._seeds(views, used):
+            why = f"what is left of {self.course.max_runs} runs is not enough for a round"
+        if why is None and step.what == "open_evaluation" and self.course.max_runs is not None:
+            asked, left = len(specs(present_benchmark(views, self.site), "")), self.course.max_runs - used.runs
+            why = f"the gate asks for {asked:,} runs, and {left:,} are left" if asked > left else None
+        return step if why is None else Next("stop", why)
+
+    def _is_last_verdict(self, used: Spent, said: str) -> bool:
+        """Whether a verdict is why it stops: it was the last one asked for, or void, for then arms do not compare."""
+        return said.endswith("void") or (
+            self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
+        )
+
+    def _closed(self, views: PostgresViews, why: str) -> str:
+        close_course(self.house.store, views, self.site, why)
+        return why
+
+    def _show(self) -> None:
+        views = self.house.views()
+        state = present_course(views, self.site)
+        since = 0 if state is None else state.since
+        rounds = rounds_of(self.house.store, self.site, since)
+        self.watch(rounds_played(views, rounds), standing_of(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
@@ -157,8 +218,9 @@ class Controller:
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
     def _templates(self) -> tuple[Template, ...]:
-        """The site's tasks that rewrites can cure: of those whose address drifts."""
-        return tuple(template for template in site_templates(self.client) if template.cluster == CLUSTER)
+        """The site's tasks, of all clusters or of those that the course names."""
+        wanted = self.course.clusters
+        return tuple(each for each in site_templates(self.client) if not wanted or each.cluster in wanted)
 
     def _sweeps(self) -> tuple[SweepPlanned, ...]:
         return sweeps_of(self.house.store, self.site)
@@ -167,56 +229,57 @@ class Controller:
         rounds = rounds_of(self.house.store, self.site)
         return rounds[-1] if rounds else None
 
-    def _plan(self, views: PostgresViews) -> None:
-        see_admission(self.house, self.client, self.site, None)
-        before = self._sweeps()
-        generator = self._generator(views, before)
-        plan(
-            self.house,
-            views,
-            self.site,
-            generator,
-            rng_seed=self.course.rng_seed,
-            trials=self.course.trials,
-            executor=self.executor,
-            kinds=self.course.kinds,
-        )
+    def _seeds(self, views: PostgresViews, used: Spent) -> int:
+        """How many seeds a task the next round takes at most, within the runs that are left."""
+        siblings = siblings_for_trials(views, self.course.siblings)
+        return seeds_within(self.course, used, siblings * len(self._templates()))
 
-    def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned]) -> Generator:
+    def _plan(self, views: PostgresViews, used: Spent) -> None:
+        see_admission(self.house, self.client, self.site, None)
+        number = used.rounds + 1
+        with self.reporter.phase(f"round {number}: failure clusters and instances", 2) as advance:
+            generator = self._generator(views, self._sweeps(), self._seeds(views, used))
+            advance()
+            plan(
+                self.house,
+                views,
+                self.site,
+                generator,
+                rng_seed=self.course.rng_seed,
+                trials=self.course.trials,
+                executor=self.executor,
+                kinds=self.course.kinds,
+                decay=self.course.decay,
+                budget_left=dollars_left(self.course, used),
+            )
+            advance()
+
+    def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
         siblings = siblings_for_trials(views, course.siblings)
         last = self._last()
         if last is not None:
-            instances = course.seeds_per_round * len(found)
+            instances = seeds * len(found)
             draw = Draw(fresh_seeds(before, course, instances), instances, siblings, course.rng_seed)
             towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(before, course), siblings)
+        return SeedSweep(name, found, fresh_seeds(before, course, seeds), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
-        before = {key: state.status for key, state in views.find(REWRITES).items()}
+        before = {key: state.status for key, state in candidacies(views).items()}
         play_sweep(self.house, self.client, sweep, self.course, self.reporter, self.executor)
-        self._tell(sweep, before=before)
-
-    def _tell(self, sweep: SweepPlanned, before: Mapping[str, str]) -> None:
-        views = self.house.views()
-        prefix = f"{sweep.sweep}__"
-        for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
-            where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
-            self.reporter.say(f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}")
-        for key, state in views.find(REWRITES).items():
-            if key not in before:
-                self.reporter.say(f"proposed {key}: {describe(state.change)}, found in {state.proposed_by}")
-            elif state.status != before[key]:
-                self.reporter.say(f"{state.status} {key} after {state.wins} wins and {state.losses} losses")
+        for line in news(self.house.views(), sweep, before):
+            self.reporter.say(line)
 
     def _open(self, views: PostgresViews) -> None:
-        challenger, blob = remember(
-            views, champion(views).pointed().weights, without=cold_now(views), kinds=self.course.kinds
-        )
-        self.house.blobs.put([blob])
-        benchmark = present_benchmark(views, self.site)
-        evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)
+        with self.reporter.phase("challenger: what memory holds now", 2) as advance:
+            weights, kinds = champion(views).pointed().weights, self.course.kinds
+            challenger, blob = remember(views, weights, without=cold_now(views), kinds=kinds)
+            self.house.blobs.put([blob])
+            advance()
+            benchmark = present_benchmark(views, self.site)
+            evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)
+            advance()
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

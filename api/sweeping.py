@@ -19,8 +19,8 @@ from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
-from eventlog.events import ChampionPointed, PieceKind, Spec, SweepPlanned, Template, Trials
-from eventlog.store import Append, Committed, EventStore, Repeated
+from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
+from eventlog.store import Append, Committed, EventStore, Position, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.candidacy import Candidacy, cold_ones
 from projections.contamination import contaminated_runs, is_contaminated
@@ -31,6 +31,7 @@ from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
+from .allotting import allot, choosing, credit_choices
 from .capturing import capture_from
 from .decide import ACTOR, BASE, Course, champion, unended
 from .errors import NotExtended, SweepExists
@@ -61,10 +62,13 @@ def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
     return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
 
 
-def rounds_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
-    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later."""
+def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
+    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later.
+
+    Only those after a position.
+    """
     found: dict[str, SweepPlanned] = {}
-    for recorded in store.read(types=["SweepPlanned"]):
+    for recorded in store.read(after=Position(after), types=["SweepPlanned"]):
         event = recorded.event
         if not isinstance(event, SweepPlanned) or event.environment != site:
             continue
@@ -145,13 +149,16 @@ def plan(
     executor: Executor = PLAN,
     actor: str = ACTOR,
     weights: str | None = None,
+    decay: Decay | None = None,
+    budget_left: int | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
 ) -> SweepPlanned:
     """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
 
     `weights` are those that play (None: the champion's). `trials` are the shares of its groups that try what is on
-    trial, or do without a promoted piece; None: nothing is tried. Only pieces of these `kinds` are remembered and
-    tried. Raises BadSweep, BenchmarkInstance, SweepExists.
+    trial, or do without a promoted piece; None: nothing is tried. With `decay` the allocator chooses the substrate of
+    each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
+    Raises BadSweep, BenchmarkInstance, SweepExists.
     """
     cold = cold_now(views)
     artifact, blob = remember(views, weights or champion(views).pointed().weights, without=cold, kinds=kinds)
@@ -160,12 +167,13 @@ def plan(
     promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
     read = reading(house.blobs)
     name, model = recorded_as(executor)
+    candidates = _tryables([each for each in states if each.is_on_trial and not _is_poisoned(views, each)], read)
     event = planned(
         generator,
         site,
         artifact,
         rng_seed=rng_seed,
-        candidates=_tryables([each for each in states if each.is_on_trial and not _is_poisoned(views, each)], read),
+        candidates=candidates,
         promoted=_tryables(promoted, read),
         trials=_shares(trials, has_promoted=bool(promoted)),
         frozen=kept_to_judge(views, site, generator.templates),
@@ -174,12 +182,18 @@ def plan(
         executor=name,
         model=model,
     )
+    event, choices = (event, ()) if decay is None else allot(views, event, candidates, decay, budget_left)
     house.blobs.put([blob])
+    _append(house, event, queue, actor)
+    house.store.append(choosing(choices, actor))
+    return event
+
+
+def _append(house: House, event: SweepPlanned, queue: RolloutQueue | None, actor: str) -> None:
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
     outcome = house.store.append([request])[0] if queue is None else queue.plan(request, tickets(event))
     if not isinstance(outcome, Committed):
         raise SweepExists(actual=event.sweep)
-    return event
 
 
 def cold_now(views: Views) -> frozenset[str]:
@@ -254,3 +268,4 @@ def credit(house: House, sweep: SweepPlanned) -> None:
         return
     outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
     house.store.append(credits_of(sweep.specs, outcomes, candidacies(views), ACTOR))
+    credit_choices(house, sweep)

@@ -1,4 +1,7 @@
-"""One process at the log, in any role: a runner plays rollouts of the queue, a projector keeps tables current."""
+"""One process at the log, in any role.
+
+A runner plays rollouts of the queue, a projector keeps tables current, a controller decides what is next.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,10 @@ ACTOR = "worker"
 _MOST_MET = 16
 _MOST_UNANSWERED = 3
 
-Role = Literal["runner", "projector"]
-ROLES: tuple[Role, ...] = ("runner", "projector")
+Role = Literal["runner", "projector", "controller"]
+ROLES: tuple[Role, ...] = ("runner", "projector", "controller")
+Controlling = Callable[[Callable[[], bool]], str]
+"""Goes round the loop until it is done, or told to stop by what it is given; says why it stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +185,16 @@ def work(
     *,
     follows: bool,
     watching: Watching = nobody,
+    controlling: Controlling | None = None,
 ) -> None:
-    """Be a runner where there is a client of the site, and a projector where it `follows`, until SIGTERM or SIGINT.
+    """Be a runner where there is a client of the site, a projector where it `follows`, and a controller where given.
 
-    Rollouts under way end first. Raises WorkerLost, EnvironmentDown where the site is gone, and PlayedInVain.
+    Until SIGTERM or SIGINT, or the controller is done; what is under way ends first. Raises WorkerLost, EnvironmentDown
+    where the site is gone, PlayedInVain, and what a controller raises.
     """
-    asyncio.run(_work(house, client, site, terms, tell, executor, follows=follows, watching=watching))
+    asyncio.run(
+        _work(house, client, site, terms, tell, executor, follows=follows, watching=watching, controlling=controlling)
+    )
 
 
 async def _work(
@@ -198,6 +207,7 @@ async def _work(
     *,
     follows: bool,
     watching: Watching = nobody,
+    controlling: Controlling | None = None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -212,6 +222,8 @@ async def _work(
     if client is not None:
         runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching), tell)
         tasks.append(asyncio.create_task(runner.run(stop)))
+    if controlling is not None:
+        tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))
     if follows:
         once = terms.until_empty and client is None
         tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=not once)))

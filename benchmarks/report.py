@@ -141,11 +141,15 @@ def _rows(
 
 
 def _write(page: Path, rows: list[tuple[str, str, str, str]], note: str) -> None:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    table = "\n".join(["| figure | measured | target | |", "|---|---|---|---|", *lines])
+    section(page, f"{note}\n\n{table}" if note else table)
+
+
+def section(page: Path, body: str) -> None:
+    """Put `body` between the two marks of a page. Raises ValueError where it has none."""
     before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
     _, found, after = rest.partition(_END)
     if not found:
         raise ValueError(f"{page} has no place for figures: expected {_BEGIN} and {_END}, each on a line of its own")
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    table = "\n".join(["| figure | measured | target | |", "|---|---|---|---|", *lines])
-    body = f"{note}\n\n{table}" if note else table
     page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}", encoding="utf-8")

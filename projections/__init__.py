@@ -8,6 +8,7 @@ from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
 from .costs import COSTS
+from .courses import COURSES
 from .curriculum import CURRICULUM
 from .environments import ENVIRONMENTS
 from .exemplars import EXEMPLARS
@@ -21,6 +22,7 @@ from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
 from .slices import SLICES
+from .substrates import SUBSTRATES
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
@@ -33,6 +35,7 @@ ALL: tuple[AnyFold, ...] = (
     CHAMPIONS,
     CHECKPOINTS,
     COSTS,
+    COURSES,
     CURRICULUM,
     ENVIRONMENTS,
     EXEMPLARS,
@@ -45,6 +48,7 @@ ALL: tuple[AnyFold, ...] = (
     REWRITES,
     RUNS,
     SLICES,
+    SUBSTRATES,
     TAINT,
     TRAININGS,
     VERDICTS,

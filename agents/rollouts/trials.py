@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import Spec, Template, Trials
+from eventlog.events import PieceKind, Spec, Template, Trials
 
 from ..learning.lessons import Held
 from ..learning.retrieval import overlaid, retrieved
@@ -44,7 +44,7 @@ def treat(
     for each in templates:
         name, plan, instruction = each.template_id, each.plan_steps, each.instruction
         applied[name] = {item.piece for item in overlaid(plan, instruction, environment, memory).applied}
-        belonging[name] = [one for one in candidates if _belongs(one.piece, each, environment)]
+        belonging[name] = [one for one in candidates if belongs(one.piece, each, environment)]
 
     def drawn(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
@@ -60,7 +60,7 @@ def treat(
     return _given(specs, drawn)
 
 
-def _belongs(piece: Held, template: Template, environment: str) -> bool:
+def belongs(piece: Held, template: Template, environment: str) -> bool:
     """Whether a piece would change a template's plan."""
     if isinstance(piece, Piece):
         return place_of(template.plan_steps, piece.anchor) is not None
@@ -75,6 +75,44 @@ def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int)
         return {"candidate": _one(names, rng_seed, group)} if names and others else {}
 
     return _given(specs, drawn)
+
+
+def open_to(
+    specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[Tryable], environment: str
+) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
+    """The candidates that each treated group could carry, by kind and in order of name."""
+    belonging = {
+        each.template_id: [one for one in candidates if belongs(one.piece, each, environment)] for each in templates
+    }
+    sizes = Counter(spec.group_id for spec in specs)
+    found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}
+    for spec in specs:
+        if spec.candidate is None:
+            continue
+        others = sizes[spec.group_id] - 1
+        fitting = [each.piece for each in belonging[spec.template] if others >= max(1, each.controls)]
+        kinds = sorted({piece.kind for piece in fitting})
+        found[spec.group_id] = {
+            kind: tuple(sorted(piece.piece for piece in fitting if piece.kind == kind)) for kind in kinds
+        }
+    return found
+
+
+def of_kinds(
+    specs: Sequence[Spec],
+    opened: Mapping[str, Mapping[PieceKind, Sequence[str]]],
+    kinds: Mapping[str, PieceKind],
+    rng_seed: int,
+) -> tuple[Spec, ...]:
+    """The specs with every treated group's candidate drawn from the kind that was chosen for it, or with none."""
+
+    def drawn(spec: Spec) -> str | None:
+        kind = kinds.get(spec.group_id)
+        return None if kind is None else _one(opened[spec.group_id][kind], rng_seed, spec.group_id)
+
+    return tuple(
+        spec if spec.candidate is None else spec.model_copy(update={"candidate": drawn(spec)}) for spec in specs
+    )
 
 
 def _one(names: Sequence[str], rng_seed: int, group: str) -> str:

@@ -33,8 +33,8 @@ from ..reading import read_position
 from ..recomputing import Recomputed, recomputed, recomputed_all
 from ..sites import Where, placed_at
 from ..weights import folders_of
+from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
-from .run import refuse_memoryless
 from .sites import AdminUrl, Url
 from .sweep_options import Timeout, refuse_idle
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agents.executors.executor import Executor
-from eventlog.events import PairedRule, PromotionRule, SeedsRule, SftQuery
+from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
@@ -23,7 +23,19 @@ from ..house import House
 from ..loop import Controller
 from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
+from .course_options import (
+    BudgetDollars,
+    BudgetMinutes,
+    BudgetRuns,
+    Clusters,
+    Evidence,
+    Rule,
+    Verdicts,
+    refuse_memoryless,
+    within,
+)
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
+from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, course_of, go_slowly
 from .sites import AdminUrl, Url
 from .sweep_options import Tasks, Timeout, VerifySteps
@@ -35,17 +47,6 @@ class Loop(StrEnum):
     FAST = "fast"
     SLOW = "slow"
     BOTH = "both"
-
-
-class Evidence(StrEnum):
-    """Which rule rides on what recovery proposes."""
-
-    PAIRED = "paired"
-    SEEDS = "seeds"
-
-    def rule(self) -> PromotionRule:
-        """The rule with its defaults."""
-        return PairedRule() if self is Evidence.PAIRED else SeedsRule()
 
 
 def run(
@@ -60,9 +61,12 @@ def run(
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Timeout = None,
     *,
-    rule: Annotated[
-        Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
-    ] = Evidence.PAIRED,
+    budget_runs: BudgetRuns = None,
+    budget_dollars: BudgetDollars = None,
+    budget_minutes: BudgetMinutes = None,
+    verdicts: Verdicts = None,
+    cluster: Clusters = None,
+    rule: Rule = Evidence.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     base: BaseOf = None,
@@ -71,9 +75,10 @@ def run(
     task: Tasks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go round the loop: sweep, failures, rewrites, wins, gate, champion; or sweep, dataset, training, gate, champion.
+    """Go round the loop until the budget is spent or nothing is left to try. Continues where the log stands.
 
-    Continues where the log stands.
+    A round: failure clusters, instances, runs, memory; then challenger, gate, promote or hold, and the next. The slow
+    loop: sweep, dataset, training, gate, champion.
     """
     if loop is not Loop.SLOW:
         refuse_memoryless(executor)
@@ -85,6 +90,14 @@ def run(
         timeout_s=timeout,
         verify_steps=verify_steps,
         rule=rule.rule(),
+    )
+    course = within(
+        course,
+        runs=budget_runs,
+        dollars=budget_dollars,
+        minutes=budget_minutes,
+        verdicts=verdicts,
+        clusters=cluster,
     )
     with opened() as house:
         with placed_at(house, site, Where(url, admin_url)) as placed:
@@ -99,19 +112,11 @@ def run(
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def refuse_memoryless(executor: Way) -> None:
-    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
-    if executor in {Way.POLICY, Way.DEMONSTRATION}:
-        raise typer.BadParameter(
-            f"--executor {executor.value}: its runs teach memory nothing, so there is nothing to judge; "
-            f"say `flywheel rollout sweep --executor {executor.value}`"
-        )
-
-
 def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:
-    reporter, site = TerminalReporter(), placed.site.name
+    reporter, site = RoundsReporter(), placed.site.name
     admit = admitting(house, placed, reporter)
-    why = Controller(house, placed.environment, site, course, reporter, executor, admit).run()
+    with reporter.shown():
+        why = Controller(house, placed.environment, site, course, reporter, executor, admit, watch=reporter.watch).run()
     made = datasets.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, made, "controller")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -15,11 +17,25 @@ from agents.rollouts.durable import SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue
 
+from ..decide import Course
 from ..executing import Way, executor_of
+from ..loop import Controller
 from ..sites import Where, placed_at
 from ..verifying import Watching, nobody, watching_of
 from ..weights import folders_of
 from ..worker import ROLES, Role, see_site, work
+from .course_options import (
+    BudgetDollars,
+    BudgetMinutes,
+    BudgetRuns,
+    Clusters,
+    Evidence,
+    Rounds,
+    Rule,
+    Verdicts,
+    refuse_memoryless,
+    within,
+)
 from .output import TerminalReporter, opened
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_options import VerifySteps, spoken
@@ -39,7 +55,7 @@ _Tell = Callable[..., None]
 
 def worker(
     *,
-    roles: Annotated[str, typer.Option(metavar="runner[,projector]", help="What it does.")] = "runner",
+    roles: Annotated[str, typer.Option(metavar="runner[,projector][,controller]", help="What it does.")] = "runner",
     site: Annotated[str, typer.Option(help="The site whose rollouts it plays.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
@@ -56,31 +72,62 @@ def worker(
     ] = 30,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when nothing is left to do.")] = False,
     retry_parked: Annotated[bool, typer.Option("--retry-parked", help="Give parked jobs out again first.")] = False,
+    rule: Rule = Evidence.PAIRED,
+    rounds: Rounds = 8,
+    budget_runs: BudgetRuns = None,
+    budget_dollars: BudgetDollars = None,
+    budget_minutes: BudgetMinutes = None,
+    verdicts: Verdicts = None,
+    cluster: Clusters = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each event.")] = False,
 ) -> None:
-    """Play planned rollouts from the queue, any number of processes together. Exit code 1 where jobs stay parked."""
+    """Play planned rollouts from the queue, any number of processes together. Exit code 1 where jobs stay parked.
+
+    A controller goes round the fast loop as `flywheel run` does, within its budget; then the worker ends.
+    """
     chosen = _roles(roles)
+    course = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
+    course = within(
+        replace(course, verify_steps=verify_steps),
+        runs=budget_runs,
+        dollars=budget_dollars,
+        minutes=budget_minutes,
+        verdicts=verdicts,
+        clusters=cluster,
+    )
     terms = Terms(max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty)
     tell = _as_json if as_json else _as_text
     with opened() as house, ExitStack() as stack:
-        queue, client = RolloutQueue(house.engine, site), None
+        queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
         watching: Watching = nobody
-        if "runner" in chosen:
+        if {"runner", "controller"} & set(chosen):
             where = Where(url, admin_url, sandbox, port, admin_port)
             placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
-            see_site(house, placed, site, TerminalReporter())
-            client = placed.environment
+            reporter = TerminalReporter()
+            see_site(house, placed, site, reporter)
             own = folders_of(house)
             doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs, folder_of=own))
-            checking = watching_of(house.settings, client, site, verify_steps=verify_steps)
+            checking = watching_of(house.settings, placed.environment, site, verify_steps=verify_steps)
             watching = stack.enter_context(checking)
-            if retry_parked:
+            client = placed.environment if "runner" in chosen else None
+            if client is not None and retry_parked:
                 tell("again", count=queue.retry_parked())
+            if "controller" in chosen:
+                refuse_memoryless(executor)
+                controlling = partial(_controlled, Controller(house, placed.environment, site, course, reporter, doing))
         tell("started", roles=" and ".join(chosen), site=site)
         follows = "projector" in chosen
         work(
-            house, client, site, terms, lambda notice: _notice(tell, notice), doing, follows=follows, watching=watching
+            house,
+            client,
+            site,
+            terms,
+            lambda notice: _notice(tell, notice),
+            doing,
+            follows=follows,
+            watching=watching,
+            controlling=controlling,
         )
         parked = len(queue.parked()) if client is not None else 0
         tell("stopped", open=queue.open(), parked=parked)
@@ -88,10 +135,17 @@ def worker(
         raise typer.Exit(1)
 
 
+def _controlled(controller: Controller, is_told_to_stop: Callable[[], bool]) -> str:
+    """Run a controller until it is done or told to stop; says why it stopped, on the terminal too."""
+    why = replace(controller, is_told_to_stop=is_told_to_stop).run()
+    controller.reporter.say(why)
+    return why
+
+
 def _roles(named: str) -> list[Role]:
     chosen = [role for role in ROLES if role in named.split(",")]
     if not chosen or set(named.split(",")) - set(ROLES):
-        raise typer.BadParameter(f"{named!r} names no roles; expected {' or '.join(ROLES)}, or both with a comma")
+        raise typer.BadParameter(f"{named!r} names no roles; expected {' or '.join(ROLES)}, or several with commas")
     return chosen
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import get_args
 
 from .champion import ChampionPointed
+from .courses import Budget, CourseClosed, CourseOpened
 from .datasets import (
     DatasetFrozen,
     DpoQuery,
@@ -41,6 +42,8 @@ from .gate import (
 )
 from .memory import (
     Artifact,
+    ChoiceReason,
+    Decay,
     ExemplarCaptured,
     HintRecorded,
     Memory,
@@ -51,6 +54,9 @@ from .memory import (
     PieceTried,
     RecipeImported,
     SnippetLearned,
+    Substrate,
+    SubstrateChosen,
+    SubstrateCredited,
 )
 from .models import CheckName, ModelRole, Said, Sampling
 from .plans import Spec, Step, StepType, TaskSpec, Template, places, unrolled
@@ -134,6 +140,10 @@ AnyEvent = (
     | RecipeImported
     | MemoryQuarantined
     | PieceTried
+    | SubstrateChosen
+    | SubstrateCredited
+    | CourseOpened
+    | CourseClosed
     | DatasetFrozen
     | SliceRegistered
     | TrainingStarted
@@ -167,15 +177,20 @@ __all__ = [
     "BenchmarkTask",
     "BenchmarkTemplate",
     "Bias",
+    "Budget",
     "ChampionPointed",
     "Change",
     "CheckName",
     "CheckpointFile",
     "CheckpointPublished",
     "CheckpointSaved",
+    "ChoiceReason",
     "Confirmation",
     "Conflict",
+    "CourseClosed",
+    "CourseOpened",
     "DatasetFrozen",
+    "Decay",
     "Decision",
     "DpoConfig",
     "DpoQuery",
@@ -250,6 +265,9 @@ __all__ = [
     "StepVerified",
     "Stratum",
     "SubjectErased",
+    "Substrate",
+    "SubstrateChosen",
+    "SubstrateCredited",
     "SweepPlanned",
     "TaskPlan",
     "TaskSpec",

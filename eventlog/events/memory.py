@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from .event import BlobAddress, Count, Event, FrozenModel, Name, ScoreMicro, Whole
+from pydantic import Field
+
+from .event import EXACT, BlobAddress, Count, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
 from .plans import StepType
 from .rewrites import PromotionRule
 
@@ -141,3 +143,57 @@ class PieceTried(Event):
     control_successes: Count
     won: bool
     withheld: bool
+
+
+Substrate = Literal["hints", "exemplars", "rewrites", "curriculum", "recipes"]
+"""A way to learn. Each has one kind of piece: hint, exemplar, rewrite, snippet (curriculum) and recipe."""
+
+ChoiceReason = Literal["unknown", "explore", "exploit"]
+"""unknown: it was never credited there. explore: drawn, whatever it is worth. exploit: it is worth the most."""
+
+
+class Decay(FrozenModel):
+    """How exploring wanes: after k credited runs epsilon is `start * halved_after / (halved_after + k)`."""
+
+    start: ScoreMicro = 300_000
+    halved_after: Annotated[int, Field(ge=1, le=EXACT)] = 20
+
+
+class SubstrateChosen(Event):
+    """In a group of a sweep one sibling learns by this substrate alone, and this is why.
+
+    `value` is what it was worth in this cluster then (None: unknown), `epsilon` the chance of exploring, `budget_left`
+    micro-dollars (None: no bound). The draw is that of the stream `seed/environment/cluster/group`.
+    """
+
+    type: Literal["SubstrateChosen"] = "SubstrateChosen"
+    environment: Name
+    cluster: Name
+    substrate: Substrate
+    sweep: Name
+    group: Name
+    reason: ChoiceReason
+    value: Micro | None
+    epsilon: ScoreMicro
+    budget_left: Count | None
+    seed: Whole
+    decay: Decay
+
+
+class SubstrateCredited(Event):
+    """What a choice came to: the run that carried the substrate, beside frozen siblings of the same instance.
+
+    `gain` is the reward of the run less the mean of its `control_runs`; None where one of them has none. `cost` is the
+    run's, in micro-dollars. Where no piece of the substrate `applied`, the run says nothing about it.
+    """
+
+    type: Literal["SubstrateCredited"] = "SubstrateCredited"
+    environment: Name
+    cluster: Name
+    substrate: Substrate
+    group: Name
+    run: Name
+    control_runs: tuple[Name, ...]
+    applied: bool
+    gain: Micro | None
+    cost: Count | None

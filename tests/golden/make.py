@@ -53,6 +53,8 @@ def make(file: Path) -> int:
                 visible_seeds=(9_000,),
                 sealed_seeds=tuple(range(10_000, 10_010)),
                 max_rounds=6,
+                max_verdicts=1,
+                clusters=("navigation",),
                 rule=SeedsRule(),
                 trials=Trials(treated_micro=1_000_000, withheld_micro=0),
                 max_parallel=1,

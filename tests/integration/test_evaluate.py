@@ -42,6 +42,8 @@ COURSE = Course(
     visible_seeds=(9_000,),
     sealed_seeds=tuple(range(10_000, 10_005)),
     max_rounds=6,
+    max_verdicts=1,
+    clusters=("navigation",),
     max_parallel=4,
     rule=SeedsRule(),
     rules=Rules(test="bootstrap", min_pairs=1),

@@ -30,6 +30,7 @@ from tests.recomputing import every_verdict_recomputes
 
 pytestmark = pytest.mark.timeout(400)
 COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "run", "--rule", "seeds", "--json"]
+COMMAND += ["--cluster", "navigation", "--verdicts", "1"]
 
 
 @pytest.fixture

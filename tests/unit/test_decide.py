@@ -379,3 +379,14 @@ def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:
     with pytest.raises(FactMissing):
         prices(views(a_store()))
     assert known(0) == 0
+
+
+def test_where_runs_fail_and_nothing_is_on_trial_nothing_helps() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, False, False)
+    assert decided(store, sweep, rounds=1).what == "plan_sweep"
+    found = decided(store, sweep, rounds=2)
+    assert (found.what, found.why) == ("stop", "nothing helps: runs of s1 failed, and nothing is on trial")
+    propose(store, "rw-a")
+    assert decided(store, sweep, rounds=2).what == "plan_sweep"

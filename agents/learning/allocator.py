@@ -1,0 +1,191 @@
+"""The allocator: which substrate a group of a cluster learns by. Pure over what the fold says each was worth.
+
+What was never credited goes first, then epsilon-greedy. The draw is a frozen stream of what stands in the choice's
+event, so every choice can be made again. Ties go by the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventlog.chain import digest
+from eventlog.events import ChoiceReason, Decay, PieceKind, Spec, Substrate, SubstrateChosen, SubstrateCredited
+from projections.rewards import RewardState
+from projections.substrates import Standing, SubstrateState, key_of, standings
+
+KINDS: Final[Mapping[Substrate, PieceKind]] = {
+    "hints": "hint",
+    "exemplars": "exemplar",
+    "rewrites": "rewrite",
+    "curriculum": "snippet",
+    "recipes": "recipe",
+}
+SUBSTRATE_OF: Final[Mapping[PieceKind, Substrate]] = {kind: name for name, kind in KINDS.items()}
+PATIENCE: Final = 3
+"""After so many choices that never applied a substrate is not unknown any more: it is worth nothing there."""
+_WHOLE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a substrate is worth in a cluster: mean gain and mean cost (micro); None where it is unknown.
+
+    `pending` counts choices that are not credited yet: of equals in the dark the one with fewer goes first.
+    """
+
+    substrate: Substrate
+    gain: int | None
+    cost: int | None
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A substrate and why."""
+
+    substrate: Substrate
+    reason: ChoiceReason
+    value: int | None
+
+
+def value_of(substrate: Substrate, standing: Standing | None) -> Value:
+    """What the fold says of a substrate."""
+    if standing is None:
+        return Value(substrate, None, None)
+    pending = max(0, standing.chosen - standing.pulls - standing.idle - standing.unknown)
+    if not standing.pulls and standing.idle + standing.unknown >= PATIENCE:
+        return Value(substrate, 0, 0, pending)
+    return Value(substrate, standing.value, standing.mean_cost, pending)
+
+
+def affordable(values: Iterable[Value], budget_left: int | None) -> frozenset[Substrate]:
+    """The substrates that the budget (micro-dollars; None: no bound) still allows.
+
+    What is unknown is held to cost as much as the dearest that is known.
+    """
+    known = list(values)
+    dearest = max((value.cost or 0 for value in known), default=0)
+    costs = {value.substrate: dearest if value.cost is None else value.cost for value in known}
+    return frozenset(
+        name for name, cost in costs.items() if budget_left is None or (budget_left > 0 and cost <= budget_left)
+    )
+
+
+def choose(values: Collection[Value], can_be: Collection[Substrate], *, epsilon: int, stream: str) -> Choice | None:
+    """One of the substrates that `can_be`; None where there is none.
+
+    The unknown goes first, fewest pending before others. Else with chance `epsilon` (micro) any of them, drawn from
+    `stream`; else the one that is worth the most.
+    """
+    open_ones = sorted((value for value in values if value.substrate in can_be), key=lambda value: value.substrate)
+    if not open_ones:
+        return None
+    unknown = [value for value in open_ones if value.gain is None]
+    if unknown:
+        return Choice(min(unknown, key=lambda value: value.pending).substrate, "unknown", None)
+    if _drawn(stream, "explore") % _WHOLE < epsilon:
+        found = open_ones[_drawn(stream, "which") % len(open_ones)]
+        return Choice(found.substrate, "explore", found.gain)
+    found = max(open_ones, key=lambda value: value.gain or 0)
+    return Choice(found.substrate, "exploit", found.gain)
+
+
+def greedy(values: Iterable[Value]) -> Substrate | None:
+    """The substrate that is worth the most, as an evaluation has it; None where none is worth anything."""
+    worth = sorted((value for value in values if (value.gain or 0) > 0), key=lambda value: value.substrate)
+    return max(worth, key=lambda value: value.gain or 0).substrate if worth else None
+
+
+def _drawn(stream: str, what: str) -> int:
+    return int(digest([stream, what]).hex()[:15], 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A group that may learn by one of the substrates `open_to` it."""
+
+    group: str
+    cluster: str
+    open_to: frozenset[Substrate]
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """What all choices of a sweep have in common; `budget_left` in micro-dollars, None for no bound."""
+
+    environment: str
+    sweep: str
+    seed: int
+    budget_left: int | None = None
+    decay: Decay = field(default_factory=Decay)
+
+
+def allotted(
+    states: Mapping[str, SubstrateState], places: Iterable[Place], allotment: Allotment
+) -> tuple[SubstrateChosen, ...]:
+    """One choice for each group that has one, in order; each counts as pending for those after it."""
+    left, found = allotment.budget_left, []
+    pending: dict[tuple[str, str], int] = {}
+    for place in places:
+        state = states.get(key_of(allotment.environment, place.cluster))
+        known = standings(states, allotment.environment, place.cluster)
+        before = {name: value_of(name, known.get(name)) for name in KINDS}
+        values = [
+            Value(name, value.gain, value.cost, value.pending + pending.get((place.cluster, name), 0))
+            for name, value in before.items()
+        ]
+        epsilon = allotment.decay.start if state is None or state.epsilon is None else state.epsilon
+        stream = f"{allotment.seed}/{allotment.environment}/{place.cluster}/{place.group}"
+        choice = choose(values, affordable(values, left) & place.open_to, epsilon=epsilon, stream=stream)
+        if choice is None:
+            continue
+        found.append(
+            SubstrateChosen(
+                environment=allotment.environment,
+                cluster=place.cluster,
+                substrate=choice.substrate,
+                sweep=allotment.sweep,
+                group=place.group,
+                reason=choice.reason,
+                value=choice.value,
+                epsilon=epsilon,
+                budget_left=left,
+                seed=allotment.seed,
+                decay=allotment.decay,
+            )
+        )
+        place_of = (place.cluster, choice.substrate)
+        pending[place_of] = pending.get(place_of, 0) + 1
+        if left is not None:
+            left = max(0, left - (before[choice.substrate].cost or 0))
+    return tuple(found)
+
+
+def credited(
+    choice: SubstrateChosen,
+    carrier: Spec,
+    controls: Iterable[Spec],
+    rewards: Mapping[str, RewardState],
+    *,
+    applied: bool,
+) -> SubstrateCredited:
+    """What a choice came to, from the reward of the run that carried it and those of its frozen siblings."""
+    names = tuple(sorted(spec.spec_id for spec in controls))
+    reward, beside = rewards.get(carrier.spec_id), [rewards.get(name) for name in names]
+    values = [each.value for each in beside if each is not None and each.value is not None]
+    gain = None
+    if reward is not None and reward.value is not None and values and len(values) == len(names):
+        gain = (reward.value * len(values) - sum(values)) // len(values)
+    return SubstrateCredited(
+        environment=choice.environment,
+        cluster=choice.cluster,
+        substrate=choice.substrate,
+        group=choice.group,
+        run=carrier.spec_id,
+        control_runs=names,
+        applied=applied,
+        gain=gain,
+        cost=None if reward is None else reward.cost,
+    )

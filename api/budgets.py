@@ -1,0 +1,144 @@
+"""A course and its budget: opened, resumed and closed in the log, and what it has spent so far as the log says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from eventlog.chain import microseconds
+from eventlog.events import Budget, CourseClosed, CourseOpened, SweepPlanned, VerdictReached
+from eventlog.store import Append, EventStore, Position
+from gate.figures import dollars
+from projections.courses import COURSES, CourseState
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+from projections.verdicts import VERDICTS
+from projections.views import Views
+
+from .decide import ACTOR, Course, is_of
+
+LoopName = Literal["fast", "slow", "both"]
+_MICRO = 1_000_000
+_MINUTE = 60 * _MICRO
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts."""
+
+    rounds: int = 0
+    runs: int = 0
+    micro_dollars: int = 0
+    microseconds: int = 0
+    verdicts: int = 0
+
+
+def budget_of(course: Course) -> Budget:
+    """The budget as it rides on the event."""
+    return Budget(
+        rounds=course.max_rounds,
+        runs=course.max_runs,
+        micro_dollars=course.max_micro_dollars,
+        minutes=course.max_minutes,
+        verdicts=course.max_verdicts,
+    )
+
+
+def present_course(views: Views, site: str) -> CourseState | None:
+    """The course of a site that goes on; None where none does."""
+    state = views.get(COURSES, site)
+    return state if state is not None and state.is_open else None
+
+
+def open_course(store: EventStore, views: Views, site: str, course: Course, loop: LoopName = "fast") -> None:
+    """Open a course, or go on with the one that was interrupted, under the budget that is asked for now."""
+    state, budget = views.get(COURSES, site), budget_of(course)
+    if state is not None and state.is_open:
+        if _budget_in(state) == budget:
+            return
+        name, count = state.course, state.number
+    else:
+        count = 1 if state is None else state.number + 1
+        name = f"{site}-course-{count}"
+    event = CourseOpened(course=name, environment=site, loop=loop, budget=budget)
+    store.append([Append(_stream(site), (event,), ACTOR)])
+
+
+def close_course(store: EventStore, views: Views, site: str, why: str) -> None:
+    """Close the course that goes on, where one does."""
+    state = present_course(views, site)
+    if state is not None:
+        event = CourseClosed(course=state.course, environment=site, why=why)
+        store.append([Append(_stream(site), (event,), ACTOR, key=f"course-closed:{state.course}")])
+
+
+def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
+    """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them."""
+    state = present_course(views, site)
+    if state is None:
+        return Spent()
+    of_site = {key: each for key, each in views.find(VERDICTS).items() if is_of(views, each.benchmark, site)}
+    sweeps = _planned(store, state)
+    opened = [key for key, each in of_site.items() if each.opened_since > state.since]
+    prefixes = [f"{name}__" for name in (*sweeps, *opened)]
+    decided = store.read(after=Position(state.since), types=["VerdictReached"])
+    return Spent(
+        rounds=len(sweeps),
+        runs=sum(run.is_ended for prefix in prefixes for run in views.find(RUNS, prefix).values()),
+        micro_dollars=sum(reward.cost or 0 for prefix in prefixes for reward in views.find(REWARDS, prefix).values()),
+        microseconds=max(0, microseconds(now) - state.opened_at),
+        verdicts=sum(
+            each.actor == ACTOR and isinstance(each.event, VerdictReached) and each.event.evaluation in of_site
+            for each in decided
+        ),
+    )
+
+
+def used_up(course: Course, used: Spent) -> str | None:
+    """Which part of the budget is spent, in words; None where all of it has something left."""
+    if course.max_runs is not None and used.runs >= course.max_runs:
+        return f"the budget of {course.max_runs:,} runs is spent"
+    if course.max_micro_dollars is not None and used.micro_dollars >= course.max_micro_dollars:
+        return f"the budget of {dollars(course.max_micro_dollars)} is spent"
+    if course.max_minutes is not None and used.microseconds >= course.max_minutes * _MINUTE:
+        return f"the budget of {course.max_minutes:,} minutes is spent"
+    if course.max_verdicts is not None and used.verdicts >= course.max_verdicts:
+        return f"the gate has reached {used.verdicts} of {course.max_verdicts} verdicts"
+    return None
+
+
+def dollars_left(course: Course, used: Spent) -> int | None:
+    """The micro-dollars that are left; None where there is no bound."""
+    return None if course.max_micro_dollars is None else max(0, course.max_micro_dollars - used.micro_dollars)
+
+
+def seeds_within(course: Course, used: Spent, runs_a_seed: int) -> int:
+    """How many seeds the next round may take: as many as the course says, or as the runs left are enough for."""
+    if course.max_runs is None:
+        return course.seeds_per_round
+    return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed))
+
+
+def _planned(store: EventStore, state: CourseState) -> list[str]:
+    """The sweeps that the controller planned on the site since the course was opened."""
+    found = []
+    for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
+        event = recorded.event
+        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == ACTOR:
+            found.append(event.sweep)
+    return list(dict.fromkeys(found))
+
+
+def _budget_in(state: CourseState) -> Budget:
+    return Budget(
+        rounds=state.rounds,
+        runs=state.runs,
+        micro_dollars=state.micro_dollars,
+        minutes=state.minutes,
+        verdicts=state.verdicts,
+    )
+
+
+def _stream(site: str) -> str:
+    return f"course/{site}"

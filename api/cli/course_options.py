@@ -1,0 +1,70 @@
+"""What the controller is told on the command line: which tasks, and within which budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from eventlog.events import PairedRule, PromotionRule, SeedsRule
+
+from ..decide import Course
+from ..executing import Way
+
+_MICRO = 1_000_000
+
+
+class Evidence(StrEnum):
+    """Which rule rides on what recovery proposes."""
+
+    PAIRED = "paired"
+    SEEDS = "seeds"
+
+    def rule(self) -> PromotionRule:
+        """The rule with its defaults."""
+        return PairedRule() if self is Evidence.PAIRED else SeedsRule()
+
+
+Rule = Annotated[
+    Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
+]
+Rounds = Annotated[int, typer.Option(min=1, max=1000, help="At most so many rounds: sweeps.")]
+BudgetRuns = Annotated[int | None, typer.Option(min=1, help="At most so many runs, of sweeps and of arms.")]
+BudgetDollars = Annotated[float | None, typer.Option(min=0.000001, help="At most so much, by the price book.")]
+BudgetMinutes = Annotated[int | None, typer.Option(min=1, help="No new round after so many minutes.")]
+Verdicts = Annotated[int | None, typer.Option(min=1, help="Stop after so many verdicts of the gate.")]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option("--cluster", help="Only tasks of this cluster; may be given again. Default: all."),
+]
+
+
+def refuse_memoryless(executor: Way) -> None:
+    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
+    if executor in {Way.POLICY, Way.DEMONSTRATION}:
+        raise typer.BadParameter(
+            f"--executor {executor.value}: its runs teach memory nothing, so there is nothing to judge; "
+            f"say `flywheel rollout sweep --executor {executor.value}`"
+        )
+
+
+def within(
+    course: Course,
+    *,
+    runs: int | None,
+    dollars: float | None,
+    minutes: int | None,
+    verdicts: int | None,
+    clusters: list[str] | None,
+) -> Course:
+    """A course with a budget, over these clusters."""
+    return replace(
+        course,
+        max_runs=runs,
+        max_micro_dollars=None if dollars is None else round(dollars * _MICRO),
+        max_minutes=minutes,
+        max_verdicts=verdicts,
+        clusters=tuple(clusters or ()),
+    )

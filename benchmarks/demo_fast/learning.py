@@ -1,0 +1,90 @@
+"""How a row learns: a sweep over all tasks, then trials where runs failed, by the code that `flywheel run` uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.envs.client import EnvClient
+from agents.learning.memory import held_of, reading
+from agents.rollouts.sweep import SeedSweep
+from agents.rollouts.trials import belongs
+from api.decide import Course, fresh_seeds
+from api.house import House
+from api.playing import Reporter
+from api.sweeping import plan, play_sweep, site_templates, sweeps_of
+from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
+from projections.memories import candidacies, kind_of
+from projections.rewards import REWARDS
+
+from .rows import RowPlan, Sizes
+
+_EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
+_NO_GROUP = Trials(treated_micro=0, withheld_micro=0)
+_RNG_SEED = 11
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A row on a site, in a project of its own."""
+
+    house: House
+    client: EnvClient
+    site: str
+    row: RowPlan
+    sizes: Sizes
+    reporter: Reporter
+
+    @property
+    def course(self) -> Course:
+        """What its sweeps are played by."""
+        return Course(kinds=self.row.kinds, max_parallel=4)
+
+    def learn(self) -> None:
+        """Learn on training seeds alone; nothing is seeded by hand."""
+        found = site_templates(self.client)
+        self._sweep("found", found, self.sizes.found_seeds, 2, _NO_GROUP)
+        for number in range(self.sizes.trial_rounds):
+            for template, candidates in self._on_trial(found):
+                groups = min(self.sizes.most_groups, self.sizes.groups_a_candidate * candidates)
+                name = f"trial{number + 1}-{template.template_id.partition('.')[2]}"
+                self._sweep(name, (template,), groups, 1 + PairedRule().controls, _EVERY_GROUP)
+
+    def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
+        """The tasks at which runs failed, each with how many candidates of the row's kinds fit its plan."""
+        views, read, kinds = self.house.views(), reading(self.house.blobs), self.row.kinds
+        states = [state for state in candidacies(views).values() if state.is_on_trial and kind_of(state) in kinds]
+        held = [piece for state in states if (piece := held_of(state, read)) is not None]
+        fitting = {each.template_id: sum(belongs(piece, each, self.site) for piece in held) for each in found}
+        failed = self._failing()
+        return [
+            (each, fitting[each.template_id])
+            for each in found
+            if fitting[each.template_id] and each.template_id in failed
+        ]
+
+    def _failing(self) -> set[str]:
+        """The tasks of which a plain run failed in the last sweep that played them."""
+        views, last = self.house.views(), dict[str, SweepPlanned]()
+        for sweep in sweeps_of(self.house.store, self.site):
+            last |= {template.template_id: sweep for template in sweep.templates}
+        failed = set()
+        for name, sweep in last.items():
+            rewards = views.find(REWARDS, f"{sweep.sweep}__")
+            plain = [spec.spec_id for spec in sweep.specs if spec.template == name and spec.is_plain]
+            if any(run in rewards and not rewards[run].passed for run in plain):
+                failed.add(name)
+        return failed
+
+    def _sweep(self, name: str, found: tuple[Template, ...], seeds: int, siblings: int, trials: Trials) -> None:
+        drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds)
+        sweep = plan(
+            self.house,
+            self.house.views(),
+            self.site,
+            SeedSweep(f"{self.site}-{name}", found, drawn, siblings),
+            rng_seed=_RNG_SEED,
+            trials=trials,
+            decay=Decay() if self.row.is_allocated else None,
+            kinds=self.row.kinds,
+        )
+        play_sweep(self.house, self.client, sweep, self.course, self.reporter)

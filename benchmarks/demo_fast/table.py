@@ -1,0 +1,158 @@
+"""The table: success with its interval, cost and score per dollar of every row in every cell; and the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+from typing import Final
+
+from agents.learning.allocator import KINDS
+from gate.intervals import wilson
+
+from ..report import Target, at_least, at_most, between
+from .playing import Measured, Outcome
+from .rows import ALL, ALLOCATOR, FROZEN, SINGLES
+
+MICRO: Final = 1_000_000
+CURABLE: Final = ("navigation", "knowledge", "policy")
+NULL: Final = "control"
+_ERROR: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row in one group of tasks."""
+
+    row: str
+    group: str
+    visible: tuple[int, int]
+    sealed: tuple[int, int]
+    cost: int
+    score: int
+
+    @property
+    def sealed_rate(self) -> float:
+        """Sealed success."""
+        return self.sealed[0] / self.sealed[1] if self.sealed[1] else 0.0
+
+    @property
+    def score_a_dollar(self) -> float:
+        """Scores added up, over what the runs cost."""
+        return self.score / self.cost if self.cost else 0.0
+
+    def cells(self) -> tuple[str, ...]:
+        """As the table shows it."""
+        runs = f"{self.visible[1]} + {self.sealed[1]}"
+        dollars = f"${self.cost / MICRO:.4f}"
+        return (
+            self.group,
+            self.row,
+            shown(self.visible),
+            shown(self.sealed),
+            runs,
+            dollars,
+            f"{self.score_a_dollar:,.0f}",
+        )
+
+
+HEADINGS: Final = ("tasks", "row", "visible success", "sealed success", "runs", "cost", "score per $")
+
+
+def shown(counts: tuple[int, int]) -> str:
+    """A rate with its 95 % interval (Wilson)."""
+    passed, runs = counts
+    interval = wilson(passed, runs)
+    rate = passed / runs if runs else 0.0
+    return f"{rate:.2f} ({interval.low / MICRO:.2f} to {interval.high / MICRO:.2f})"
+
+
+def group_of(outcome: Outcome) -> str:
+    """A cluster of marketplace, a task of helpdesk."""
+    return f"marketplace {outcome.cluster}" if outcome.site == "marketplace" else outcome.task.replace(".", " ")
+
+
+def cells_of(found: Iterable[Measured]) -> list[Cell]:
+    """Every cell, by group, then in the order of the rows; last all tasks together."""
+    outcomes = [outcome for each in found for outcome in each.outcomes]
+    rows = list(dict.fromkeys(outcome.row for outcome in outcomes))
+    groups = sorted({group_of(outcome) for outcome in outcomes})
+    by_group = [_cell(row, group, [o for o in outcomes if group_of(o) == group]) for group in groups for row in rows]
+    return by_group + [_cell(row, "all tasks", outcomes) for row in rows]
+
+
+def _cell(row: str, group: str, outcomes: Sequence[Outcome]) -> Cell:
+    own = [outcome for outcome in outcomes if outcome.row == row]
+    return Cell(
+        row,
+        group,
+        _counted([outcome for outcome in own if not outcome.is_sealed]),
+        _counted([outcome for outcome in own if outcome.is_sealed]),
+        sum(outcome.cost for outcome in own),
+        sum(outcome.score for outcome in own),
+    )
+
+
+def _counted(outcomes: Sequence[Outcome]) -> tuple[int, int]:
+    return sum(outcome.passed for outcome in outcomes), len(outcomes)
+
+
+def figures_of(
+    found: Sequence[Measured],
+) -> tuple[dict[str, float], dict[str, Target], dict[str, tuple[float, float]]]:
+    """The figures, what they shall reach, and the intervals of those that have one."""
+    cells = {(cell.group, cell.row): cell for cell in cells_of(found)}
+    curable = {group_of(o) for each in found for o in each.outcomes if o.cluster in CURABLE}
+    null = {group_of(o) for each in found for o in each.outcomes if o.cluster == NULL}
+    singles = [row.name for row in SINGLES]
+    figures: dict[str, float] = {}
+    targets: dict[str, Target] = {}
+    spans: dict[str, tuple[float, float]] = {}
+    for group in sorted(curable):
+        best = max(cells[group, row].sealed_rate for row in singles)
+        figures[f"{group}: frozen, sealed"] = cells[group, FROZEN].sealed_rate
+        figures[f"{group}: best substrate, sealed"] = best
+        figures[f"{group}: allocator less best substrate"] = cells[group, ALLOCATOR].sealed_rate - best
+        targets |= {
+            f"{group}: frozen, sealed": at_most(0.1),
+            f"{group}: best substrate, sealed": at_least(0.95),
+            f"{group}: allocator less best substrate": at_least(-0.05),
+        }
+    overall: Callable[[str], float] = lambda row: cells["all tasks", row].sealed_rate  # noqa: E731
+    for row in (FROZEN, *singles, ALLOCATOR, ALL):
+        figures[f"all tasks: {row}, sealed"] = overall(row)
+    name = "all tasks: allocator less best single substrate"
+    figures[name] = overall(ALLOCATOR) - max(overall(row) for row in singles)
+    targets[name] = at_least(0.0001)
+    others = [*singles, ALLOCATOR, ALL]
+    for group in sorted(null):
+        for row in others:
+            name = f"{group}: {row} less frozen, sealed"
+            treated, frozen = cells[group, row].sealed, cells[group, FROZEN].sealed
+            figures[name] = cells[group, row].sealed_rate - cells[group, FROZEN].sealed_rate
+            spans[name] = difference(treated, frozen, _ERROR / (len(others) * len(null)))
+            targets[name] = between(0, 0)
+    figures |= {"runs, evaluated": sum(len(each.outcomes) for each in found)}
+    figures |= {"runs, learning": sum(each.learning_runs for each in found)}
+    figures |= {"runs missing": sum(each.missing for each in found)}
+    figures["substrates the allocator knows"] = len(KINDS)
+    targets["runs missing"] = at_most(0)
+    return figures, targets, spans
+
+
+def difference(one: tuple[int, int], other: tuple[int, int], error: float) -> tuple[float, float]:
+    """Newcombe's interval of the difference of two rates that errs with this probability at most, nearly."""
+    z = NormalDist().inv_cdf(1 - error / 2)
+    (p, low, high), (q, its_low, its_high) = _score(*one, z), _score(*other, z)
+    return (
+        p - q - sqrt((p - low) ** 2 + (its_high - q) ** 2),
+        p - q + sqrt((high - p) ** 2 + (q - its_low) ** 2),
+    )
+
+
+def _score(passed: int, runs: int, z: float) -> tuple[float, float, float]:
+    rate, weight = passed / runs, z * z / runs
+    centre = (rate + weight / 2) / (1 + weight)
+    spread = z * sqrt(rate * (1 - rate) / runs + weight / (4 * runs)) / (1 + weight)
+    return rate, max(0.0, centre - spread), min(1.0, centre + spread)

@@ -1,0 +1,42 @@
+"""Courses: what the controller was asked to do on a site, within which budget, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .event import Count, Event, FrozenModel, Name
+
+
+class Budget(FrozenModel):
+    """What a course may spend; None is no bound. Rounds are sweeps, runs are those of sweeps and of arms.
+
+    Minutes go by since the course was opened, whether or not anybody works on it.
+    """
+
+    rounds: Count
+    runs: Count | None
+    micro_dollars: Count | None
+    minutes: Count | None
+    verdicts: Count | None
+
+
+class CourseOpened(Event):
+    """The controller goes round the loop from here on, until the budget is spent or nothing is left to try.
+
+    A further event of the same course gives it another budget; what was spent stays spent.
+    """
+
+    type: Literal["CourseOpened"] = "CourseOpened"
+    course: Name
+    environment: Name
+    loop: Literal["fast", "slow", "both"]
+    budget: Budget
+
+
+class CourseClosed(Event):
+    """A course ended, and why. One without it was interrupted, and whoever runs the controller next goes on with it."""
+
+    type: Literal["CourseClosed"] = "CourseClosed"
+    course: Name
+    environment: Name
+    why: str

@@ -1,0 +1,128 @@
+"""Substrates: what each way to learn was worth, by environment and cluster, from runs beside their frozen siblings.
+
+A run counts only where a piece of the substrate really applied. Exploring wanes with the runs credited in a cluster, by
+the numbers that rode on its last choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from msgspec.structs import replace
+
+from eventlog.events import Substrate
+
+from .projection import Fold, Row, State
+
+
+class Standing(State, frozen=True, kw_only=True):
+    """What one substrate came to in a cluster; gains and costs are sums in micro-units.
+
+    `chosen` counts its choices, `pulls` those credited, `idle` those where nothing of it applied, `unknown` those whose
+    reward or cost is not known.
+    """
+
+    substrate: Substrate
+    chosen: int = 0
+    pulls: int = 0
+    idle: int = 0
+    unknown: int = 0
+    gain: int = 0
+    cost: int = 0
+
+    @property
+    def value(self) -> int | None:
+        """The mean gain of a run in micro-units, rounded down; None where none was credited."""
+        return self.gain // self.pulls if self.pulls else None
+
+    @property
+    def mean_cost(self) -> int | None:
+        """The mean cost of a credited run in micro-dollars, rounded down; None where none was credited."""
+        return self.cost // self.pulls if self.pulls else None
+
+
+class SubstrateState(State, frozen=True, kw_only=True):
+    """One cluster of an environment: its substrates in order of name.
+
+    `epsilon` is the chance of exploring next (micro), None before the first choice; `start` and `halved_after` are what
+    it wanes by.
+    """
+
+    environment: str = ""
+    cluster: str = ""
+    substrates: tuple[Standing, ...] = ()
+    epsilon: int | None = None
+    start: int = 0
+    halved_after: int = 0
+
+    @property
+    def pulls(self) -> int:
+        """How many runs were credited in this cluster."""
+        return sum(each.pulls for each in self.substrates)
+
+
+def key_of(environment: str, cluster: str) -> str:
+    """The row of a cluster."""
+    return f"{environment}/{cluster}"
+
+
+def standings(states: Mapping[str, SubstrateState], environment: str, cluster: str) -> Mapping[Substrate, Standing]:
+    """What is known of a cluster's substrates, by name."""
+    state = states.get(key_of(environment, cluster), SubstrateState())
+    return {each.substrate: each for each in state.substrates}
+
+
+def _with(state: SubstrateState, standing: Standing) -> SubstrateState:
+    others = [each for each in state.substrates if each.substrate != standing.substrate]
+    return replace(state, substrates=tuple(sorted((*others, standing), key=lambda each: each.substrate)))
+
+
+def _credited(before: Standing, row: Row) -> Standing:
+    gain, cost = row.maybe_number("gain"), row.maybe_number("cost")
+    if not row.flag("applied"):
+        return replace(before, idle=before.idle + 1)
+    if gain is None or cost is None:
+        return replace(before, unknown=before.unknown + 1)
+    return replace(before, pulls=before.pulls + 1, gain=before.gain + gain, cost=before.cost + cost)
+
+
+def _epsilon(state: SubstrateState) -> int | None:
+    if not state.halved_after:
+        return None
+    return state.start * state.halved_after // (state.halved_after + state.pulls)
+
+
+def _fold(state: SubstrateState, row: Row) -> SubstrateState:
+    name = cast("Substrate", row.text("substrate"))
+    before = next((each for each in state.substrates if each.substrate == name), Standing(substrate=name))
+    state = replace(state, environment=row.text("environment"), cluster=row.text("cluster"))
+    if row.type == "SubstrateChosen":
+        state = _with(state, replace(before, chosen=before.chosen + 1))
+        state = replace(state, start=row.number("decay.start"), halved_after=row.number("decay.halved_after"))
+    else:
+        state = _with(state, _credited(before, row))
+    return replace(state, epsilon=_epsilon(state))
+
+
+SUBSTRATES = Fold(
+    name="substrates",
+    version=1,
+    reads={
+        "SubstrateChosen": ("environment", "cluster", "substrate", "decay.start", "decay.halved_after"),
+        "SubstrateCredited": (
+            "environment",
+            "cluster",
+            "substrate",
+            "run",
+            "control_runs",
+            "applied",
+            "gain",
+            "cost",
+        ),
+    },
+    initial=SubstrateState(),
+    key=lambda row: key_of(row.text("environment"), row.text("cluster")),
+    fold=_fold,
+    rests_on={"SubstrateCredited": ("run", "control_runs")},
+)

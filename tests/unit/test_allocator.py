@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from itertools import permutations
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.learning.allocator import (
+    KINDS,
+    Allotment,
+    Place,
+    Value,
+    affordable,
+    allotted,
+    choose,
+    credited,
+    greedy,
+    value_of,
+)
+from eventlog.events import AnyEvent, Substrate, SubstrateCredited
+from projections.rewards import RewardState
+from projections.substrates import SUBSTRATES, Standing, key_of, standings
+from tests.golden.test_golden_samples import sample
+from tests.unit.test_agent_samples import spec
+from tests.unit.test_folds_samples import states
+
+ARMS: tuple[Substrate, ...] = tuple(KINDS)
+EVERY = frozenset(ARMS)
+GAINS = st.one_of(st.none(), st.integers(-1_000_000, 1_000_000))
+
+
+def values(**gains: int | None) -> list[Value]:
+    return [Value(name, gains.get(name), 10) for name in ARMS if name in gains]
+
+
+def test_what_is_unknown_goes_first_and_of_those_the_one_with_fewer_pending() -> None:
+    found = [Value("hints", 999_999, 10), Value("rewrites", None, None, 1), Value("recipes", None, None, 0)]
+    choice = choose(found, EVERY, epsilon=0, stream="s")
+    assert choice is not None
+    assert (choice.substrate, choice.reason, choice.value) == ("recipes", "unknown", None)
+
+
+def test_without_exploring_the_one_that_is_worth_the_most_is_chosen_and_ties_go_by_name() -> None:
+    for order in permutations(values(hints=5, exemplars=7, rewrites=7)):
+        choice = choose(order, EVERY, epsilon=0, stream="s")
+        assert choice is not None
+        assert (choice.substrate, choice.reason, choice.value) == ("exemplars", "exploit", 7)
+
+
+def test_epsilon_is_the_share_of_choices_that_explore() -> None:
+    found = [choose(values(hints=5, rewrites=1), EVERY, epsilon=300_000, stream=f"7/{n}") for n in range(4_000)]
+    explored = [each for each in found if each is not None and each.reason == "explore"]
+    assert 0.27 < len(explored) / 4_000 < 0.33
+    assert 0.42 < sum(each.substrate == "rewrites" for each in explored) / len(explored) < 0.58
+
+
+def test_nothing_is_chosen_where_nothing_can_be() -> None:
+    assert choose(values(hints=5), frozenset(), epsilon=0, stream="s") is None
+    assert choose(values(hints=5), affordable(values(hints=5), 0), epsilon=0, stream="s") is None
+
+
+def test_a_budget_leaves_out_what_costs_more_and_holds_the_unknown_to_the_dearest() -> None:
+    found = [Value("hints", 1, 10), Value("rewrites", 1, 30), Value("recipes", None, None)]
+    assert affordable(found, None) == {"hints", "rewrites", "recipes"}
+    assert affordable(found, 29) == {"hints"}
+    assert affordable(found, 30) == {"hints", "rewrites", "recipes"}
+
+
+def test_an_evaluation_takes_the_best_and_none_where_nothing_is_worth_anything() -> None:
+    assert greedy(values(hints=5, rewrites=9, recipes=None)) == "rewrites"
+    assert greedy(values(hints=0, rewrites=-4, recipes=None)) is None
+
+
+def test_what_never_applied_is_worth_nothing_after_a_few_choices() -> None:
+    assert value_of("hints", Standing(substrate="hints", chosen=2, idle=2)).gain is None
+    assert value_of("hints", Standing(substrate="hints", chosen=3, idle=3)).gain == 0
+
+
+@given(
+    gains=st.dictionaries(st.sampled_from(ARMS), GAINS, min_size=1),
+    epsilon=st.integers(0, 1_000_000),
+    stream=st.text(max_size=8),
+    data=st.data(),
+)
+def test_a_choice_is_one_that_can_be_and_the_order_of_the_values_does_not_matter(
+    gains: Mapping[Substrate, int | None], epsilon: int, stream: str, data: st.DataObject
+) -> None:
+    found = [Value(name, gain, None if gain is None else 10) for name, gain in gains.items()]
+    can_be = data.draw(st.frozensets(st.sampled_from(ARMS)))
+    choice = choose(found, can_be, epsilon=epsilon, stream=stream)
+    again = choose(data.draw(st.permutations(found)), can_be, epsilon=epsilon, stream=stream)
+    assert choice == again
+    assert (choice is None) == (not can_be & gains.keys())
+    if choice is not None:
+        assert choice.substrate in can_be
+        unknown = any(gains[name] is None for name in can_be & gains.keys())
+        assert (choice.reason == "unknown") == unknown
+        if choice.reason == "exploit":
+            assert choice.value == max(gains[name] or 0 for name in can_be & gains.keys()) or choice.value is not None
+
+
+def test_the_groups_of_a_sweep_go_round_what_is_unknown() -> None:
+    places = [Place(f"g{n}", "policy", EVERY) for n in range(10)]
+    found = allotted({}, places, Allotment("marketplace", "m-2", 7))
+    assert [each.substrate for each in found[:5]] == sorted(ARMS)
+    assert {each.reason for each in found} == {"unknown"}
+    assert [each.group for each in found] == [place.group for place in places]
+
+
+def test_a_group_that_nothing_is_open_to_has_no_choice() -> None:
+    places = [Place("g1", "policy", frozenset()), Place("g2", "policy", frozenset({"hints"}))]
+    assert [each.group for each in allotted({}, places, Allotment("marketplace", "m-2", 7))] == ["g2"]
+
+
+def test_choices_stop_where_the_budget_is_used_up() -> None:
+    known = states(SUBSTRATES, *(sample("SubstrateCredited", substrate=name, cost=40) for name in ARMS))
+    places = [Place(f"g{n}", "knowledge", EVERY) for n in range(10)]
+    found = allotted(known, places, Allotment("marketplace", "m-2", 7, budget_left=100))
+    assert [each.budget_left for each in found] == [100, 60]
+
+
+def rewards(**each: int | None) -> dict[str, RewardState]:
+    return {f"s1__{run}": RewardState(run=f"s1__{run}", value=value, cost=12) for run, value in each.items()}
+
+
+@pytest.mark.parametrize(
+    ("known", "gain"),
+    [
+        (rewards(t=900_000, a=0, b=100_000), 850_000),
+        (rewards(t=0, a=0, b=1), -1),
+        (rewards(t=900_000, a=0), None),
+        (rewards(t=None, a=0, b=0), None),
+        (rewards(a=0, b=0), None),
+    ],
+)
+def test_a_gain_is_the_reward_above_the_mean_of_the_frozen_siblings(
+    known: dict[str, RewardState], gain: int | None
+) -> None:
+    (choice,) = allotted({}, [Place("g1", "policy", EVERY)], Allotment("marketplace", "m-2", 7))
+    event = credited(choice, spec("t", candidate="c"), [spec("b"), spec("a")], known, applied=True)
+    assert (event.gain, event.control_runs, event.run, event.group) == (gain, ("s1__a", "s1__b"), "s1__t", "g1")
+
+
+def learned(worth: Mapping[Substrate, float], seed: int, rounds: int = 12, groups: int = 16) -> Substrate | None:
+    """What an evaluation takes after rounds of a coin for each arm, the values coming from the fold alone."""
+    coin, log = random.Random(seed), list[AnyEvent]()  # noqa: S311 a coin, not a secret
+    for number in range(rounds):
+        places = [Place(f"r{number}g{n}", "policy", EVERY) for n in range(groups)]
+        choices = allotted(states(SUBSTRATES, *log), places, Allotment("marketplace", f"m-{number}", seed))
+        log += choices
+        for each in choices:
+            gain = 1_000_000 if coin.random() < worth[each.substrate] else 0
+            log.append(
+                SubstrateCredited(
+                    environment=each.environment,
+                    cluster=each.cluster,
+                    substrate=each.substrate,
+                    group=each.group,
+                    run=each.group,
+                    control_runs=(),
+                    applied=True,
+                    gain=gain,
+                    cost=10,
+                )
+            )
+    found = standings(states(SUBSTRATES, *log), "marketplace", "policy")
+    assert key_of("marketplace", "policy") in states(SUBSTRATES, *log)
+    return greedy(value_of(name, found.get(name)) for name in ARMS)
+
+
+def test_with_five_arms_the_greedy_evaluation_is_within_five_percent_of_the_best() -> None:
+    worth: dict[Substrate, float] = dict(zip(ARMS, (0.2, 0.4, 0.95, 0.5, 0.05), strict=True))
+    taken = [learned(worth, seed) for seed in range(20)]
+    assert fmean(0.0 if name is None else worth[name] for name in taken) >= 0.95 * max(worth.values())

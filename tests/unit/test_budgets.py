@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from api.budgets import (
+    Spent,
+    budget_of,
+    close_course,
+    dollars_left,
+    open_course,
+    present_course,
+    seeds_within,
+    spent,
+    used_up,
+)
+from api.decide import Course
+from eventlog.events import AnyEvent
+from eventlog.memory import MemoryStore
+from projections.courses import COURSES
+from tests.golden.test_golden_samples import sample
+from tests.unit.test_agent_samples import views
+from tests.unit.test_decide import SITE, a_log, plan, play
+from tests.unit.test_folds_samples import only, states
+
+COURSE = Course(max_runs=100, max_micro_dollars=5_000, max_minutes=2)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def used(store: MemoryStore, at: datetime | None = None) -> Spent:
+    return spent(store, views(store), SITE, at or now())
+
+
+def opened(course: Course = COURSE) -> MemoryStore:
+    store = a_log()
+    open_course(store, views(store), SITE, course)
+    return store
+
+
+def test_before_a_course_nothing_is_spent() -> None:
+    assert used(a_log()) == Spent()
+
+
+def test_a_course_has_spent_the_rounds_runs_and_dollars_since_it_was_opened() -> None:
+    store = a_log()
+    before = plan(store, "s0")
+    play(store, before.specs, True, False)
+    open_course(store, views(store), SITE, COURSE)
+    by_hand = plan(store, "s1", by="ann")
+    play(store, by_hand.specs, True, True)
+    sweep = plan(store, "s2", 3)
+    play(store, sweep.specs[:2], True, None)
+    found = used(store)
+    assert (found.rounds, found.runs, found.verdicts) == (1, 2, 0)
+    assert found.micro_dollars > 0
+
+
+def test_who_was_interrupted_goes_on_with_the_same_course_and_what_it_has_spent() -> None:
+    store = opened()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    head = store.head()
+    open_course(store, views(store), SITE, COURSE)
+    assert store.head() == head
+    assert used(store).runs == 2
+    open_course(store, views(store), SITE, replace(COURSE, max_runs=7))
+    state = present_course(views(store), SITE)
+    assert state is not None
+    assert (state.course, state.runs, state.number, used(store).runs) == ("marketplace-course-1", 7, 1, 2)
+
+
+def test_a_course_that_was_closed_is_followed_by_another_that_has_spent_nothing() -> None:
+    store = opened()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    close_course(store, views(store), SITE, "done")
+    assert present_course(views(store), SITE) is None
+    head = store.head()
+    close_course(store, views(store), SITE, "done")
+    assert store.head() == head
+    open_course(store, views(store), SITE, COURSE)
+    state = present_course(views(store), SITE)
+    assert state is not None
+    assert (state.course, used(store).runs) == ("marketplace-course-2", 0)
+
+
+@pytest.mark.parametrize(
+    ("course", "found", "why"),
+    [
+        (Course(max_runs=10), Spent(runs=10), "the budget of 10 runs is spent"),
+        (Course(max_micro_dollars=2_000_000), Spent(micro_dollars=2_000_000), "is spent"),
+        (Course(max_minutes=3), Spent(microseconds=180_000_000), "the budget of 3 minutes is spent"),
+        (Course(max_verdicts=1), Spent(verdicts=1), "1 of 1 verdicts"),
+    ],
+)
+def test_each_part_of_a_budget_ends_a_course(course: Course, found: Spent, why: str) -> None:
+    assert why in (used_up(course, found) or "")
+    assert used_up(course, Spent()) is None
+    assert used_up(Course(), found) is None
+
+
+def test_minutes_go_by_since_the_course_was_opened() -> None:
+    store = opened()
+    (began,) = [recorded.at for recorded in store.read(types=["CourseOpened"])]
+    assert used_up(COURSE, used(store, began + timedelta(minutes=1))) is None
+    assert used_up(COURSE, used(store, began + timedelta(minutes=2))) == "the budget of 2 minutes is spent"
+
+
+def test_a_round_takes_no_more_seeds_than_runs_are_left_for() -> None:
+    assert seeds_within(Course(), Spent(runs=9_999), 8) == 12
+    assert seeds_within(COURSE, Spent(runs=60), 8) == 5
+    assert seeds_within(COURSE, Spent(runs=95), 8) == 0
+
+
+def test_the_dollars_left_are_never_below_nothing() -> None:
+    assert dollars_left(Course(), Spent(micro_dollars=5)) is None
+    assert dollars_left(COURSE, Spent(micro_dollars=9_000)) == 0
+
+
+def a_course(course: str = "c-1", **changes: object) -> AnyEvent:
+    return sample("CourseOpened", course=course, **changes)
+
+
+def a_close(course: str = "c-1") -> AnyEvent:
+    return sample("CourseClosed", course=course, why="done")
+
+
+def test_the_fold_keeps_the_last_course_of_each_environment() -> None:
+    found = states(COURSES, a_course(), a_close(), a_course("c-2"), a_course("h-1", environment="helpdesk"))
+    assert (found["marketplace"].course, found["marketplace"].number, found["marketplace"].since) == ("c-2", 2, 3)
+    assert found["marketplace"].is_open
+    assert (found["helpdesk"].number, found["helpdesk"].closed) == (1, None)
+
+
+def test_another_budget_of_the_same_course_keeps_when_it_was_opened() -> None:
+    more = budget_of(replace(COURSE, max_runs=9)).model_dump()
+    state = only(COURSES, a_course(), a_course(budget=more))
+    assert (state.runs, state.since, state.number) == (9, 1, 1)
+    assert only(COURSES, a_course(), a_close("c-0")).is_open
