@@ -10,6 +10,7 @@ from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Executor
 from agents.executors.miniwob import MiniWobScript, on_miniwob
+from agents.executors.miniwob_plan import MiniWobPlan
 from agents.executors.policy import PolicyExecutor, over_http
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
@@ -26,6 +27,10 @@ class Way(StrEnum):
     BROWSER = "browser"
     POLICY = "policy"
     MINIWOB_SCRIPT = "miniwob-script"
+    MINIWOB_PLAN = "miniwob-plan"
+
+
+_ON_MINIWOB = frozenset({Way.MINIWOB_SCRIPT, Way.MINIWOB_PLAN})
 
 
 @contextmanager
@@ -34,10 +39,10 @@ def executor_of(
 ) -> Iterator[Executor]:
     """The executor of a way, ready to be used; a policy asks the model of the settings, or another of that endpoint.
 
-    `tabs` are those that a site of MiniWoB++ lives in: there only a policy or the scripts can act. Raises WrongWay,
-    BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint.
+    `tabs` are those that a site of MiniWoB++ lives in: there a policy, the scripts or plans with slots act.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint.
     """
-    fit = [each for each in Way if each is Way.POLICY or (each is Way.MINIWOB_SCRIPT) == (tabs is not None)]
+    fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
     if way not in fit:
         raise WrongWay(actual=way.value, expected=" or ".join(fit))
     match way:
@@ -51,6 +56,8 @@ def executor_of(
                 yield PolicyExecutor(asked, opening=over_http if tabs is None else on_miniwob(tabs))
         case Way.MINIWOB_SCRIPT if tabs is not None:
             yield MiniWobScript(tabs)
+        case Way.MINIWOB_PLAN if tabs is not None:
+            yield MiniWobPlan(tabs)
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
