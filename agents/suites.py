@@ -23,6 +23,7 @@ TYPES: Final[tuple[StepType, ...]] = ("navigate", "click", "fill_field", "select
 """The types of steps that a suite of ours can hold."""
 
 MICRO: Final = 1_000_000
+_NO_LOOP: Final = -1
 
 
 class SuiteRefused(FlywheelError):
@@ -43,7 +44,7 @@ class MicroIntent(_Wire):
     reverse: str = ""
     grounding: bool = False
     claude_only: bool = False
-    loop_target: int = -1
+    loop_target: int = _NO_LOOP
     loop_count: int = 0
     section: str = ""
     required: bool = False
@@ -141,9 +142,14 @@ def signature(intents: Sequence[Mapping[str, Any]]) -> str:
 def _intent(index: int, step: Step) -> MicroIntent:
     if step.type not in TYPES:
         raise SuiteRefused(actual=f"step {index} is {step.type!r}", expected=f"one of {', '.join(TYPES)}")
-    given = {"url": step.url, "label": step.label, "value": step.value}
+    given: dict[str, JsonValue] = {"url": step.url, "label": step.label, "value": step.value}
+    given |= {"optional": True} if step.optional else {}
     return MicroIntent(
-        intent=step.intent, type=step.type, params={name: text for name, text in given.items() if text is not None}
+        intent=step.intent,
+        type=step.type,
+        loop_target=_NO_LOOP if step.loop_to is None else step.loop_to,
+        loop_count=step.loop_count or 0,
+        params={name: said for name, said in given.items() if said is not None},
     )
 
 
@@ -151,9 +157,13 @@ def _step(index: int, intent: MicroIntent) -> Step:
     if intent.type not in TYPES:
         raise SuiteRefused(actual=f"step {index} is {intent.type!r}", expected=f"one of {', '.join(TYPES)}")
     try:
-        return Step.model_validate({"type": intent.type, "intent": intent.intent, **intent.params})
+        return Step.model_validate({"type": intent.type, "intent": intent.intent, **_loop(intent), **intent.params})
     except ValidationError as error:
         raise SuiteRefused(actual=f"step {index}: {_first(error)}", expected="url, label and value as text") from error
+
+
+def _loop(intent: MicroIntent) -> Mapping[str, int]:
+    return {} if intent.loop_target < 0 else {"loop_to": intent.loop_target, "loop_count": intent.loop_count}
 
 
 def _first(error: ValidationError) -> str:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventlog.chain import canonical
 from eventlog.errors import FlywheelError
-from eventlog.events import BenchmarkFrozen, Refused, RunFinished, SftQuery, Step, StepTaken, SweepPlanned
+from eventlog.events import BenchmarkFrozen, Refused, RunFinished, SftQuery, Step, StepTaken, SweepPlanned, unrolled
 from eventlog.store import Position, Recorded
 
 from .benchmarks import Instance
@@ -224,8 +224,8 @@ def sft_rows(
     run: RunState, reward: RewardState, events: Iterable[Recorded], text_of: Callable[[str], str]
 ) -> tuple[SftRow, ...]:
     """A row for each step of a run. `events` are its stream, `text_of` gives the text of a blob. Raises BrokenRun."""
-    plan = _plan(run, text_of)
     finished, steps = _ended(run, events)
+    plan = unrolled(_plan(run, text_of), len(steps))
     page: str | None = None
     taken: list[str] = []
     rows = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 
 from eventlog.events import CheckName, ModelRole, RunStatus, Step, StepOutcome
 
@@ -17,6 +17,9 @@ from ..learning.step_checks import Checked
 from ..models.model import Completion, Request
 from ..plans import Plan
 from .errors import NoLogprobs
+
+LACKS: Final[frozenset[StepOutcome]] = frozenset({"no_such_link", "no_such_field", "no_such_option"})
+"""How a step ends whose control the page lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class Taken:
     http_status: int | None
     text: str | None
     screenshot: bytes | None = None
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether it ended badly; an optional step that found nothing to act on did not."""
+        return self.outcome != "ok" and not (self.step.optional and self.outcome in LACKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ class Execution:
     @property
     def failed(self) -> Taken | None:
         """The last step, if it ended badly."""
-        return self.taken[-1] if self.taken and self.taken[-1].outcome != "ok" else None
+        return self.taken[-1] if self.taken and self.taken[-1].is_failed else None
 
 
 Watch = Callable[[Taken], Verified | None]

@@ -16,9 +16,9 @@ from lxml import html
 
 from eventlog.events import Step, StepTaken
 
+from ..envs.controls import controls, offers
 from ..envs.pages import LONGEST_TEXT, Page, plain
 from ..envs.session import Session
-from ..learning.recovery import is_possible
 from ..plans import Plan
 from .executor import Execution
 from .plan import execute
@@ -110,11 +110,11 @@ class _Parts:
 
 def _shown(text: str, decisions: Sequence[RecordedStep]) -> _Shown:
     """A recorded page on which the decisions made there can be made again, each as far as the text bears it out."""
-    bare = _page(_html(text, {}, ()))
+    shown = controls(_page(_html(text, {}, ())))
     parts = _Parts(text)
     for decision in decisions:
         label = decision.step.label or ""
-        is_shown = is_possible(decision.step, bare)
+        is_shown = offers(shown, decision.step)
         match decision.step.type:
             case "click":
                 _trust_link(parts, decision, label, is_shown=is_shown)

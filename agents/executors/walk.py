@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Literal
 
-from eventlog.events import RunStatus, Step
+from eventlog.events import RunStatus, Step, places
 
 from ..plans import Plan
 from .executor import Execution, Taken, Verified, Watch, unwatched
@@ -17,16 +18,21 @@ Pictures = Literal["every step", "pages", "none"]
 def walk(
     plan: Plan, surface: Surface, *, max_steps: int, watch: Watch = unwatched, pictures: Pictures = "none"
 ) -> Execution:
-    """Walk the plan. Raises EnvironmentDown where the site does not answer: that is no outcome of the agent."""
+    """Walk the plan, its loops as often as they say; an optional step whose control is not there is passed over.
+
+    Steps are numbered as they are taken. Raises EnvironmentDown where the site does not answer: that is no outcome of
+    the agent.
+    """
     taken: list[Taken] = []
     verified: list[Verified] = []
-    for index, step in enumerate(plan[:max_steps]):
-        taken.append(_taken(index, step, surface, pictures))
+    ahead = places(plan)
+    for index, place in enumerate(islice(ahead, max_steps)):
+        taken.append(_taken(index, plan[place], surface, pictures))
         if (found := watch(taken[-1])) is not None:
             verified.append(found)
-        if taken[-1].outcome != "ok":
+        if taken[-1].is_failed:
             return Execution(tuple(taken), "halted", verified=tuple(verified))
-    status: RunStatus = "completed" if len(plan) <= max_steps else "out_of_budget"
+    status: RunStatus = "completed" if next(ahead, None) is None else "out_of_budget"
     return Execution(tuple(taken), status, verified=tuple(verified))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import RewardGraded, StepOutcome, Usage
+from eventlog.events import RewardGraded, Step, StepOutcome, Usage, unrolled
 from projections.runs import PLANLESS
 
 SHAPING_VERSION: Final = "shaped-1"
@@ -49,9 +49,12 @@ def conduct_of(outcomes: Sequence[StepOutcome], usage: Usage, *, planned: int, m
     return Conduct(effort, succeeded, len(outcomes), planned, max_steps)
 
 
-def steps_planned(executor: str, plan_steps: int, max_steps: int) -> int:
-    """The steps that a run was to take: those of the plan that it executed, or the most allowed where it had none."""
-    return max_steps if executor in PLANLESS else plan_steps
+def steps_planned(executor: str, plan: Sequence[Step], max_steps: int) -> int:
+    """The steps that a run was to take: those of the plan that it executed, or the most allowed where it had none.
+
+    Loops count as often as they are walked, as far as the most allowed.
+    """
+    return max_steps if executor in PLANLESS else len(unrolled(plan, max(len(plan), max_steps)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,4 +162,4 @@ def _step(model: str, number: int, planned: PlannedStep) -> Step:
         raise PlanRefused(
             model=model, actual=f"step {number} holds signs that nobody can type", expected="text as people write it"
         )
-    return Step(type=known, intent=planned.intent.strip() or known, **needed)
+    return Step.model_validate({"type": known, "intent": planned.intent.strip() or known, **needed})

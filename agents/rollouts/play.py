@@ -15,6 +15,7 @@ from eventlog.events import (
     AnyEvent,
     ArmRun,
     Artifact,
+    HintRecorded,
     InstanceReset,
     MissingCause,
     PromotionRule,
@@ -28,20 +29,24 @@ from eventlog.events import (
     Usage,
 )
 from projections.costs import PriceBook
+from projections.runs import PLANLESS
 
 from ..envs.addresses import shown_in, without_instances
-from ..envs.contract import Graded, Instance, Mutation
+from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
-from ..envs.session import Session
 from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from ..executors.plan import PlanExecutor
-from ..learning.recovery import propose
+from ..executors.surroundings import HttpSurroundings
+from ..learning.recovery.budgets import BUDGETS, Budgets
+from ..learning.recovery.failing import failing
+from ..learning.surroundings import Surroundings
 from ..models.errors import ModelFailure
 from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
+from .recovering import NOTHING, Recovery, recovered
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ TRIES = 3
 class Means:
     """What a run is played with: an environment, the executor, who looks at its steps, prices, the rule of proposals.
 
-    `watching` makes the watch of one instance; `stopwatch` gives monotonic microseconds.
+    `watching` makes the watch of one instance, `surroundings` what recovery looks around in afterwards, with the index
+    of the run's noise; `stopwatch` gives monotonic microseconds.
     """
 
     environment: Environment
@@ -109,6 +115,8 @@ class Means:
     executor: Executor = PLAN
     watching: Callable[[Instance], Watch] = lambda _instance: unwatched
     tries: int = TRIES
+    surroundings: Callable[[Environment, Instance, int], Surroundings] = HttpSurroundings
+    budgets: Budgets = BUDGETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ class Played:
 
     events: tuple[AnyEvent, ...]
     blobs: tuple[Blob, ...]
-    proposals: tuple[RewriteProposed, ...]
+    proposals: tuple[RewriteProposed | HintRecorded, ...]
     profile: bytes | None = None
     stands: bool = True
 
@@ -146,6 +154,7 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
         plan=blob.digest,
         applied=overlaid.applied,
         arm=job.arm,
+        conflicts=overlaid.conflicts,
     )
     return event, blob
 
@@ -183,7 +192,7 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, r
     wall = means.stopwatch() - began
     finish, end_state = _finished(job, environment, instance, execution, wall)
     judged = environment.oracle(instance, job.template.oracle_task_id)
-    proposals = _proposals(job, execution, judged, means.rule, instance, environment.page_headers)
+    recovery = _recovered(job, means, execution, instance, passed=judged.passed)
     reward = graded(
         job.run,
         job.spec.group_id,
@@ -195,12 +204,17 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, r
         conduct=conduct_of(
             [taken.outcome for taken in execution.taken],
             finish.usage,
-            planned=steps_planned(means.executor.name, len(assignment.plan), assignment.max_steps),
+            planned=steps_planned(means.executor.name, assignment.plan, assignment.max_steps),
             max_steps=assignment.max_steps,
         ),
     )
     facts = facts_of(job.run, execution)
-    return Played((reset, *facts.events, finish, reward), (*facts.blobs, end_state), proposals, execution.profile)
+    return Played(
+        (reset, *facts.events, finish, reward, *recovery.decided),
+        (*facts.blobs, end_state, *recovery.contents),
+        recovery.proposals,
+        execution.profile,
+    )
 
 
 def _finished(
@@ -230,27 +244,15 @@ def _total(tokens: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _proposals(
-    job: Job,
-    execution: Execution,
-    judged: Graded,
-    rule: PromotionRule,
-    instance: Instance,
-    page_headers: Mapping[str, str],
-) -> tuple[RewriteProposed, ...]:
-    failed = execution.failed
-    if not job.learns or job.arm is not None or judged.passed or failed is None or not job.spec.is_plain:
-        return ()
-    if failed.step not in job.template.plan_steps:
-        return ()
-    place = job.template.plan_steps.index(failed.step)
-    following = job.template.plan_steps[place + 1] if place + 1 < len(job.template.plan_steps) else None
-    try:
-        with Session(instance.url, headers=page_headers) as session:
-            found = propose(failed.step, following, session)
-    except EnvironmentFailure:
-        return ()  # the run is played and graded: what recovery meets afterwards takes nothing from it
-    return tuple(proposal.event(job.run, rule) for proposal in found)
+def _recovered(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
+    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything."""
+    may_teach = job.learns and job.arm is None and job.spec.is_plain
+    if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
+        return NOTHING
+    at = None if execution.failed is None else execution.failed.index
+    run = failing(job.environment, job.template.plan_steps, job.pieces, at, job.template.max_steps)
+    surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
+    return recovered(job.run, run, surroundings, means.budgets, means.rule)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from eventlog.blobs import BlobStore
-from eventlog.events import RunMissing
+from eventlog.events import HintRecorded, RewriteProposed, RunMissing
 from eventlog.store import Append, EventStore, KeyReused, Position
 
 from .dispatch import beside
@@ -113,10 +113,12 @@ def _finish(job: Job, played: Played) -> Append:
 
 
 def _proposals(job: Job, played: Played) -> list[Append]:
-    """A rewrite is proposed once; one that may return, once a sweep. What is proposed besides is refused."""
-    return [
-        Append(f"rewrite/{event.rewrite}", (event,), ACTOR, key=f"propose:{event.rewrite}:{job.spec.sweep}")
-        if event.rewrite in job.returning
-        else Append(f"rewrite/{event.rewrite}", (event,), ACTOR, expect=0, key=f"propose:{event.rewrite}")
-        for event in played.proposals
-    ]
+    """A piece is proposed once; one that may return, once a sweep. What is proposed besides is refused."""
+    return [_proposed(job, event) for event in played.proposals]
+
+
+def _proposed(job: Job, event: RewriteProposed | HintRecorded) -> Append:
+    piece, stream = (event.rewrite, "rewrite") if isinstance(event, RewriteProposed) else (event.hint, "hint")
+    if piece in job.returning:
+        return Append(f"{stream}/{piece}", (event,), ACTOR, key=f"propose:{piece}:{job.spec.sweep}")
+    return Append(f"{stream}/{piece}", (event,), ACTOR, expect=0, key=f"propose:{piece}")

@@ -90,7 +90,7 @@ def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: 
     """How a recorded run went; `plan` is the one that was recorded with it."""
     outcomes = [step.outcome for step in steps]
     max_steps = started.task_spec.max_steps
-    planned = steps_planned(started.executor, len(plan), max_steps)
+    planned = steps_planned(started.executor, plan, max_steps)
     return conduct_of(outcomes, finished.usage, planned=planned, max_steps=max_steps)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eventlog.chain import canonical
-from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken
+from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken, unrolled
 from projections.costs import PriceBook
 
 from ..envs.sites.known import KNOWN
@@ -134,14 +134,15 @@ def _checks(
 
 def _record(recording: Recording) -> tuple[RecordedStep, ...]:
     """The steps as recorded, as far as the recorded plan has them."""
+    walked = unrolled(recording.plan, recording.started.task_spec.max_steps)
     return tuple(
         RecordedStep(
-            recording.plan[event.index],
+            walked[event.index],
             event,
             None if event.observation is None else recording.texts[event.observation],
         )
         for event in recording.steps
-        if event.index < len(recording.plan)
+        if event.index < len(walked)
     )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import Anchor, Spec, Template, Trials
+from eventlog.events import Spec, Template, Trials
 
-from ..plans import Piece, anchor_of, apply_overlay
+from ..plans import Piece, apply_overlay, place_of
 
 _WHOLE: Final = 1_000_000
 
@@ -39,15 +39,15 @@ def treat(
     plans = {template.template_id: template.plan_steps for template in templates}
     memory = [each.piece for each in promoted]
     applied = {name: {item.piece for item in apply_overlay(plan, memory).applied} for name, plan in plans.items()}
-    belonging: dict[Anchor, list[Tryable]] = {}
-    for each in candidates:
-        belonging.setdefault(each.piece.anchor, []).append(each)
-    anchors = {name: {anchor_of(step) for step in plan} for name, plan in plans.items()}
+    belonging = {
+        name: [each for each in candidates if place_of(plan, each.piece.anchor) is not None]
+        for name, plan in plans.items()
+    }
 
     def drawn(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
         if place < trials.treated_micro:
-            kind, fitting = "candidate", [each for anchor in anchors[template] for each in belonging.get(anchor, ())]
+            kind, fitting = "candidate", belonging[template]
         elif place < trials.treated_micro + trials.withheld_micro:
             kind, fitting = "withheld", [each for each in promoted if each.piece.piece in applied[template]]
         else:

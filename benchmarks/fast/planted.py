@@ -91,7 +91,7 @@ def swept(house: House, cell: Cell) -> Ended:
         if not left:
             break
         generator = SeedSweep(f"coin-{number}", left, range(before, look), 1 + RULE.controls)
-        sweep = plan(house, views, SITE, generator, rng_seed=cell.seed, trials=_EVERY_GROUP)
+        sweep = plan(house, views, SITE, generator, rng_seed=cell.seed, trials=_EVERY_GROUP, learns=False)
         _record(house, means, jobs_of(house, views, sweep, sweep.specs))
         credit(house, sweep)
         runs, treated, before = runs + len(sweep.specs), treated + len(left) * (look - before), look
@@ -105,7 +105,7 @@ def _proposed(house: House, cell: Cell) -> dict[str, Template]:
     requests = []
     for number in range(cell.candidates):
         template = template_of(number)
-        event = proposal_of(template).event(f"planted-{number}", RULE)
+        event = proposal_of(template).rewrite(f"planted-{number}", RULE)
         found[event.rewrite] = template
         requests.append(Append(f"rewrite/{event.rewrite}", (event,), ACTOR, key=f"propose:{event.rewrite}"))
     house.store.append(requests)

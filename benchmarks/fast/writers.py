@@ -23,7 +23,7 @@ def lost(server: Server, writers: int, outcomes: int) -> int:
     engine = server.engine(project)
     try:
         store = PostgresStore(engine)
-        event = proposal_of(template_of(0)).event("planted", RULE)
+        event = proposal_of(template_of(0)).rewrite("planted", RULE)
         store.append([Append(f"rewrite/{event.rewrite}", (event,), ACTOR)])
         with get_context("spawn").Pool(writers) as pool:
             tasks = [(server, project, event.rewrite, writer, outcomes) for writer in range(writers)]

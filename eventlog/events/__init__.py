@@ -52,8 +52,9 @@ from .memory import (
     SnippetLearned,
 )
 from .models import CheckName, ModelRole, Said, Sampling
-from .plans import Spec, Step, StepType, TaskSpec, Template
+from .plans import Spec, Step, StepType, TaskSpec, Template, places, unrolled
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
+from .recovery import RecoveryDecided, RecoveryMode, RecoveryReason
 from .rewards import JudgeOpined, RewardGraded, RewardTerms
 from .rewrites import (
     Anchor,
@@ -76,6 +77,7 @@ from .runs import (
     ArmName,
     ArmRun,
     Bias,
+    Conflict,
     InstanceReset,
     MissingCause,
     ModelCalled,
@@ -105,6 +107,7 @@ AnyEvent = (
     | RunMissing
     | RewardGraded
     | JudgeOpined
+    | RecoveryDecided
     | RewriteProposed
     | RewriteWon
     | RewriteLost
@@ -146,6 +149,7 @@ __all__ = [
     "Change",
     "CheckName",
     "Confirmation",
+    "Conflict",
     "DatasetFrozen",
     "Decision",
     "DpoQuery",
@@ -181,6 +185,9 @@ __all__ = [
     "PromotionRule",
     "Query",
     "RecipeImported",
+    "RecoveryDecided",
+    "RecoveryMode",
+    "RecoveryReason",
     "Refused",
     "ReplaceUrl",
     "RewardGraded",
@@ -223,5 +230,7 @@ __all__ = [
     "Verdict",
     "VerdictReached",
     "Visible",
+    "places",
     "query_of",
+    "unrolled",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -16,13 +18,54 @@ pixels of the window. finish: the agent says that it is done, `value` is its ans
 
 
 class Step(FrozenModel):
-    """One intent of a micro-plan. `label` is what a person sees: a link's text, a field's label, a button's caption."""
+    """One intent of a micro-plan. `label` is what a person sees: a link's text, a field's label, a button's caption.
+
+    With `loop_to` the walk goes back from here to the step at that place, `loop_count` times. An `optional` step is
+    passed over where the page lacks what it names. A step without these three is written as it was before there were
+    any. Raises ValueError for a loop that lacks one of its two numbers.
+    """
 
     type: StepType
     intent: str
     url: str | None = None
     label: str | None = None
     value: str | None = None
+    loop_to: Annotated[Count | None, Field(exclude_if=lambda place: place is None)] = None
+    loop_count: Annotated[Count | None, Field(exclude_if=lambda times: times is None)] = None
+    optional: Annotated[bool, Field(exclude_if=lambda optional: not optional)] = False
+
+    @model_validator(mode="after")
+    def _loops_or_not(self) -> Step:
+        if (self.loop_to is None) != (self.loop_count is None):
+            raise ValueError(f"loop_to is {self.loop_to} and loop_count {self.loop_count}; expected both or neither")
+        return self
+
+
+def places(plan: Sequence[Step]) -> Iterator[int]:
+    """The places of a plan's steps in the order in which they are taken, its loops walked; inner loops begin anew.
+
+    A loop that would go forward is none.
+    """
+    left: dict[int, int] = {}
+    place = 0
+    while place < len(plan):
+        yield place
+        target, times = plan[place].loop_to, left.get(place, plan[place].loop_count or 0)
+        if target is not None and target <= place and times:
+            left = {loop: turns for loop, turns in left.items() if not target <= loop <= place} | {place: times - 1}
+            place = target
+        else:
+            left.pop(place, None)
+            place += 1
+
+
+def unrolled(plan: Sequence[Step], at_most: int) -> tuple[Step, ...]:
+    """A plan's steps in the order in which they are taken, `at_most` of them, without loops."""
+    return tuple(_straight(plan[place]) for place in islice(places(plan), at_most))
+
+
+def _straight(step: Step) -> Step:
+    return step if step.loop_to is None else step.model_copy(update={"loop_to": None, "loop_count": None})
 
 
 class Template(FrozenModel):

@@ -49,10 +49,14 @@ class InsertSteps(FrozenModel):
 
 
 class PreferTarget(FrozenModel):
-    """Act on what is called `label` on the page, in place of what the step names: what a hint says."""
+    """Act on what is called `label` on the page, in place of what the step names: what a hint says.
+
+    `then` are the texts of links to follow from there, in order. A change without any is written as it was before.
+    """
 
     kind: Literal["prefer_target"] = "prefer_target"
     label: str
+    then: Annotated[tuple[str, ...], Field(exclude_if=lambda then: not then)] = ()
 
 
 Change = Annotated[ReplaceUrl | FollowLink | EditStep | InsertSteps | PreferTarget, Field(discriminator="kind")]

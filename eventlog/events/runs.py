@@ -41,6 +41,14 @@ class Applied(FrozenModel):
     step: Count
 
 
+class Conflict(FrozenModel):
+    """Two pieces wanted the same of one step of a plan: `kept` was applied, `dropped` was not."""
+
+    step: Count
+    kept: Name
+    dropped: Name
+
+
 class Usage(FrozenModel):
     """What a run used. None is unknown, never zero."""
 
@@ -108,8 +116,9 @@ class SweepPlanned(Event):
 class RunStarted(Event):
     """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan.
 
-    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased. An event
-    without one is written as it was before there were subjects: the same digest, the same content for its key.
+    `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased. `conflicts`
+    are pieces that gave way to others of the same step. An event without these two is written as it was before there
+    were any: the same digest, the same content for its key.
     """
 
     type: Literal["RunStarted"] = "RunStarted"
@@ -122,6 +131,7 @@ class RunStarted(Event):
     applied: tuple[Applied, ...]
     arm: ArmRun | None
     subject: Annotated[Name | None, Field(exclude_if=lambda subject: subject is None)] = None
+    conflicts: Annotated[tuple[Conflict, ...], Field(exclude_if=lambda conflicts: not conflicts)] = ()
 
 
 class InstanceReset(Event):

@@ -100,6 +100,8 @@ def test_the_order_of_proposals_and_wins_does_not_matter(order: list[str]) -> No
 def test_a_piece_keeps_the_anchor_that_finds_its_step() -> None:
     store, marks = a_log()
     pieces = pieces_from(remember(ReplayedViews(store, marks["one"]), "base")[1].body)
-    elsewhere = Step(type="navigate", intent="open the boats page", url="/boats?all")
+    edited = Step(type="navigate", intent="open the boats page", url="/boats?all")
+    elsewhere = Step(type="navigate", intent="open the tickets", url="/boats?all")
     assert apply_overlay((elsewhere,), pieces).applied == ()
-    assert apply_overlay((elsewhere, OPEN), pieces).applied[0].step == 1
+    assert apply_overlay((edited,), pieces).applied[0].step == 0
+    assert apply_overlay((edited, OPEN), pieces).applied[0].step == 1

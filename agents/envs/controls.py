@@ -1,0 +1,78 @@
+"""What can be acted on, on a page, named by what a person sees: links, buttons, fields, choices. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from eventlog.events import Step
+
+from .pages import Page, caption_of, form_of, plain, text_of
+
+ControlKind = Literal["link", "button", "field", "choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One of them. `form` is the number of the form around it on its page, None outside of any.
+
+    `path` is where a link leads, from the instance's root; "" where that is not seen. `options` are those of a choice,
+    `value` is what a field holds, or which option is chosen.
+    """
+
+    kind: ControlKind
+    label: str
+    form: int | None = None
+    path: str = ""
+    options: tuple[str, ...] = ()
+    value: str = ""
+
+
+def controls(page: Page) -> tuple[Control, ...]:
+    """The controls of a page, each where steps can act on it: links first, then forms, in the order of the page."""
+    return (*_links(page), *_in_forms(page))
+
+
+def _links(page: Page) -> Iterator[Control]:
+    for link in page.links():
+        if link.text:
+            yield Control("link", link.text, path=link.path)
+
+
+def _in_forms(page: Page) -> Iterator[Control]:
+    forms = {form: number for number, form in enumerate(page.document.iter("form"))}
+    for element in page.document.iter("label", "button", "input"):
+        if element.tag == "label":
+            control = page.control_of(element)
+            if control is not None:
+                yield _field(caption_of(element), control, forms.get(form_of(control)))
+        elif element.tag == "button" or element.get("type") == "submit":
+            caption = text_of(element) if element.tag == "button" else str(element.get("value") or "")
+            form = forms.get(form_of(element))
+            if caption and form is not None:
+                yield Control("button", caption, form)
+
+
+def _field(caption: str, control: Any, form: int | None) -> Control:
+    name = caption.rstrip(":* ")
+    if control.tag != "select":
+        return Control("field", name, form, value=str(control.get("value") or "") if control.tag == "input" else "")
+    options = tuple(control.iter("option"))
+    chosen = next((each for each in options if each.get("selected") is not None), options[0] if options else None)
+    shown = tuple(text_of(each) for each in options)
+    return Control("choice", name, form, options=shown, value="" if chosen is None else text_of(chosen))
+
+
+def offers(shown: Sequence[Control], step: Step) -> bool:
+    """Whether the control that a step names is there; a step that names none can always be taken."""
+    wanted = plain(step.label or "")
+    match step.type:
+        case "click":
+            return any(wanted in plain(each.label) for each in shown if each.kind == "link")
+        case "submit":
+            return any(wanted == plain(each.label) for each in shown if each.kind == "button")
+        case "fill_field" | "select_option":
+            return any(wanted == plain(each.label) for each in shown if each.kind in {"field", "choice"})
+        case _:
+            return True

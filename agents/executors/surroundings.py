@@ -1,0 +1,38 @@
+"""The surroundings of a run over plain HTTP: its instance made anew, a fresh session, the pages as they are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..envs.contract import Instance
+from ..envs.controls import controls
+from ..envs.environment import Environment
+from ..envs.session import Session
+from ..learning.surroundings import Seen
+from ..plans import Plan
+from .surface import HttpSurface
+from .walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSurroundings:
+    """See Surroundings. `repeat` is the index that the run's noise was drawn for."""
+
+    environment: Environment
+    instance: Instance
+    repeat: int
+
+    def after(self, steps: Plan) -> Seen:
+        """See Surroundings."""
+        anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
+        with Session(anew.url, headers=self.environment.page_headers) as session:
+            surface = HttpSurface(session)
+            went = walk(steps, surface, max_steps=len(steps))
+            page, failed = surface.page, went.failed
+        return Seen(
+            walked=len(went.taken) - (failed is not None),
+            outcome="ok" if failed is None else failed.outcome,
+            page="" if page is None else page.path,
+            text="" if page is None else page.text(),
+            controls=() if page is None else controls(page),
+        )

@@ -1,0 +1,77 @@
+"""A failed run as recovery looks at it: what was planned, what was done, where it went wrong. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from eventlog.events import Step, places
+
+from ...plans import Overlaid, Piece, Plan, apply_overlay
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One step as it is taken: which step of the plan it comes from, and the how-manieth of the plan's turns it is in.
+
+    Steps that stand for one step, or were put beside it, are of one turn.
+    """
+
+    step: Step
+    origin: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A run whose oracle said no.
+
+    `plan` is the template's, `pieces` the memory it ran with, `turns` the steps that it took or would have taken, and
+    `at` the number of the one that failed: None where each went well.
+    """
+
+    environment: str
+    plan: Plan
+    pieces: tuple[Piece, ...]
+    turns: tuple[Turn, ...]
+    at: int | None
+
+    def before(self, number: int) -> Plan:
+        """The steps before one of them."""
+        return tuple(each.step for each in self.turns[:number])
+
+    def is_own(self, number: int) -> bool:
+        """Whether a step is the template's own, so that another target or address can stand for it."""
+        each = self.turns[number]
+        return each.step == _bare(self.plan[each.origin])
+
+    def tried(self, piece: Piece) -> tuple[Turn, ...]:
+        """The steps with one more piece, up to the one after the failed one; all of them where none failed."""
+        most = len(self.turns) + len(self.plan)
+        turns = turns_of(apply_overlay(self.plan, self.pieces, forced=piece), most)
+        if self.at is None:
+            return tuple(turns)
+        last = self.turns[self.at].turn + 1
+        return tuple(takewhile(lambda each: each.turn <= last, turns))
+
+
+def failing(environment: str, plan: Plan, pieces: Sequence[Piece], at: int | None, max_steps: int) -> Failing:
+    """The failed run of a plan with memory applied; `at` is the number of its failed step, as it was taken."""
+    overlaid = apply_overlay(plan, pieces)
+    return Failing(environment, plan, tuple(pieces), tuple(turns_of(overlaid, max_steps)), at)
+
+
+def turns_of(overlaid: Overlaid, at_most: int) -> Iterator[Turn]:
+    """The steps of an overlaid plan as they are taken, `at_most` of them."""
+    turn, before = 0, -1
+    for number, place in enumerate(places(overlaid.plan)):
+        if number == at_most:
+            return
+        is_new = place <= before or (before >= 0 and overlaid.origins[place] != overlaid.origins[before])
+        turn, before = turn + is_new, place
+        yield Turn(_bare(overlaid.plan[place]), overlaid.origins[place], turn)
+
+
+def _bare(step: Step) -> Step:
+    return step if step.loop_to is None else step.model_copy(update={"loop_to": None, "loop_count": None})

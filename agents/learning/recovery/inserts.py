@@ -1,0 +1,89 @@
+"""Steps that are missing: what could be pressed, followed or chosen before a step or after it, and was left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from eventlog.events import InsertSteps, Step
+
+from ...envs.controls import Control
+from ...envs.pages import plain
+from ...plans import anchor_of
+from .budgets import Budgets
+from .failing import Failing
+from .proposal import Proposal
+from .sights import Sights, ranked, told
+
+Where = Literal["before", "after"]
+_LAST = 2
+
+
+def missing_before(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
+    """Steps to put before the failed one: choices that the plan leaves alone, buttons, and links of its page alone."""
+    shown, everywhere = sights.shown(run.before(number)), sights.everywhere()
+    links = [each for each in shown if each.kind == "link" and each.label not in everywhere]
+    wanted = told(run.turns[number].step)
+    pressed = [each for each in shown if each.kind == "button"]
+    for step in [*_switched(run, number, shown, budgets), *_pressed(pressed, wanted), *_pressed(links, wanted)]:
+        yield _insert(run, number, step, "before")
+
+
+def missing_at_submits(run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
+    """Steps to put beside the last steps that sent something, where each step went well and the oracle said no.
+
+    After the last step nothing is put where that one changed nothing on its page: it is what has to work.
+    """
+    for number in reversed(submits(run)[-_LAST:]):
+        shown, step = sights.shown(run.before(number)), run.turns[number].step
+        buttons = [each for each in shown if each.kind == "button" and plain(each.label) != plain(step.label or "")]
+        for missing in [*_switched(run, number, shown, budgets), *_pressed(buttons, told(step))]:
+            yield _insert(run, number, missing, "before")
+        if number == len(run.turns) - 1 and has_effect(run.before(number + 1), sights):
+            buttons = [each for each in sights.shown(run.before(number + 1)) if each.kind == "button"]
+            for missing in _pressed(buttons, told(step)):
+                yield _insert(run, number, missing, "after")
+
+
+def submits(run: Failing) -> list[int]:
+    """The numbers of the steps that send something; the last step, where there is none."""
+    found = [number for number, each in enumerate(run.turns) if each.step.type == "submit"]
+    return found or list(range(len(run.turns)))[-1:]
+
+
+def has_effect(steps: tuple[Step, ...], sights: Sights) -> bool:
+    """Whether the last of these steps changed what the page says."""
+    before, after = sights.after(steps[:-1]), sights.after(steps)
+    return before is not None and after is not None and before.text != after.text
+
+
+def _switched(run: Failing, number: int, shown: tuple[Control, ...], budgets: Budgets) -> Iterator[Step]:
+    """Each other option of the switches in the form of a step that the plan does not set; smallest first."""
+    labels = {plain(each.label) for each in run.plan if each.label is not None}
+    label = plain(run.turns[number].step.label or "")
+    forms = {each.form for each in shown if plain(each.label) == label and each.kind != "link"}
+    switches = [
+        each
+        for each in shown
+        if each.kind == "choice" and len(each.options) <= budgets.switch and plain(each.label) not in labels
+        if each.form in forms or not forms
+    ]
+    for switch in sorted(switches, key=lambda each: (len(each.options), each.label)):
+        for option in switch.options:
+            if option != switch.value:
+                intent = f"choose {option} as {switch.label}"
+                yield Step(type="select_option", intent=intent, label=switch.label, value=option, optional=True)
+
+
+def _pressed(controls: list[Control], wanted: frozenset[str]) -> Iterator[Step]:
+    for each in ranked(controls, wanted):
+        if each.kind == "link":
+            yield Step(type="click", intent=f"follow {each.label}", label=each.label, optional=True)
+        else:
+            yield Step(type="submit", intent=f"press {each.label}", label=each.label, optional=True)
+
+
+def _insert(run: Failing, number: int, step: Step, where: Where) -> Proposal:
+    place = run.turns[number].origin
+    change = InsertSteps(steps=(step,), where=where)
+    return Proposal(anchor_of(run.plan[place]), change, "page_controls", 500_000, mode="insert_steps", place=place)

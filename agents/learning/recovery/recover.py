@@ -1,0 +1,123 @@
+"""Recovering: mode by mode, cheapest first, each change tried in the run's own instance before it is proposed.
+
+It knows nothing of any site: all it goes by is the plan, and what the pages show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from eventlog.events import RecoveryDecided, RecoveryReason
+
+from ..surroundings import Surroundings
+from .addresses import other_addresses
+from .budgets import BUDGETS, Budgets
+from .failing import Failing
+from .inserts import has_effect, missing_at_submits, missing_before, submits
+from .proposal import Mode, Proposal
+from .sights import Sights
+from .targets import other_options, other_targets, ways_there
+
+MODES: Final[tuple[Mode, ...]] = ("add_hint", "edit_step", "insert_steps")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What recovery proposes, and how it came to that: a fact for each mode that tried something, or one halt."""
+
+    proposals: tuple[Proposal, ...]
+    decided: tuple[RecoveryDecided, ...]
+
+
+def recover(name: str, run: Failing, surroundings: Surroundings, budgets: Budgets = BUDGETS) -> Recovered:
+    """Changes of a failed run's plan that were seen to work in its instance. Raises EnvironmentFailure.
+
+    "Works" means: the failed step can be done, and the one after it. Where each step went well, the whole plan can be
+    done again, and what it sends last changes the page at least as it did. The oracle is not asked: trials decide.
+    """
+    sights = Sights(surroundings, budgets.looks)
+    found: list[Proposal] = []
+    decided: list[RecoveryDecided] = []
+    for mode in MODES:
+        tried, proposed = _tried(mode, run, sights, budgets, found)
+        found += proposed
+        for place in sorted(tried):
+            names = tuple(each.name for each in proposed if each.place == place)
+            reason: RecoveryReason = "proposed" if names else "nothing_worked"
+            decided.append(
+                RecoveryDecided(run=name, step=place, mode=mode, tried=tried[place], proposed=names, reason=reason)
+            )
+    if not found:
+        decided.append(_halt(name, run, sights, sum(each.tried for each in decided)))
+    return Recovered(tuple(found), tuple(decided))
+
+
+def _tried(
+    mode: Mode, run: Failing, sights: Sights, budgets: Budgets, before: list[Proposal]
+) -> tuple[Counter[int], list[Proposal]]:
+    """How often a mode tried something at each step of the plan, and what worked."""
+    tried: Counter[int] = Counter()
+    found: list[Proposal] = []
+    names: set[str] = set()
+    for candidate in _candidates(mode, run, sights, budgets):
+        taken = [*before, *found]
+        if len(taken) >= budgets.per_run or sights.left == 0:
+            break
+        is_full = sum(each.place == candidate.place for each in taken) >= budgets.per_step
+        if is_full or candidate.name in names:
+            continue
+        names.add(candidate.name)
+        tried[candidate.place] += 1
+        if works(candidate, run, sights):
+            found.append(candidate)
+    return tried, found
+
+
+def _candidates(mode: Mode, run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
+    """What a mode thinks of, best first, as long as it is asked for more."""
+    match mode, run.at:
+        case "add_hint", int(at):
+            yield from other_targets(run, at, sights)
+            yield from ways_there(run, at, sights, budgets)
+        case "edit_step", int(at):
+            yield from other_addresses(run, at, sights)
+            yield from other_options(run, at, sights)
+            if at:
+                yield from other_addresses(run, at - 1, sights)
+        case "insert_steps", int(at):
+            yield from missing_before(run, at, sights, budgets)
+        case "insert_steps", None:
+            yield from missing_at_submits(run, sights, budgets)
+
+
+def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
+    """Whether a change does in the run's instance what it is for, as far as can be seen there."""
+    turns = run.tried(candidate.piece)
+    steps = tuple(each.step for each in turns)
+    seen = sights.after(steps)
+    if seen is None or seen.walked < len(steps):
+        return False
+    if run.at is not None:
+        return True
+    last = submits(run)[-1]  # there is one, for a candidate was found beside it
+    if has_effect(run.before(last + 1), sights):
+        return True
+    sent = max((number for number, each in enumerate(turns) if each.step == run.turns[last].step), default=0)
+    return has_effect(steps[: sent + 1], sights)
+
+
+def _halt(name: str, run: Failing, sights: Sights, tried: int) -> RecoveryDecided:
+    at = -1 if run.at is None else run.at
+    place = run.turns[at].origin
+    reason: RecoveryReason = "nothing_worked" if tried else "nothing_to_try"
+    return RecoveryDecided(
+        run=name,
+        step=place,
+        mode="halt",
+        tried=tried,
+        proposed=(),
+        reason=reason if sights.left else "budget_used_up",
+    )

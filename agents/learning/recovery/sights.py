@@ -1,0 +1,72 @@
+"""What was seen in the instance so far: each walk is made once, and only so many are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventlog.events import Step
+
+from ...envs.controls import Control
+from ...plans import Plan
+from ..surroundings import Seen, Surroundings
+
+START_PAGE: Final = "/"
+START: Final = Step(type="navigate", intent="open the first page", url=START_PAGE)
+MICRO: Final = 1_000_000
+_WORD: Final = re.compile(r"[a-z0-9]+")
+_FILLERS: Final = frozenset(
+    ["a", "an", "and", "at", "for", "in", "of", "on", "open", "page", "the", "to", "with", "your"]
+)
+
+
+@dataclass(slots=True)
+class Sights:
+    """A run's surroundings, to be looked at `left` more times."""
+
+    surroundings: Surroundings
+    left: int
+    _kept: dict[Plan, Seen] = field(default_factory=dict)
+
+    def after(self, steps: Plan) -> Seen | None:
+        """What is seen after these steps; None where no more looks are left. Raises EnvironmentFailure."""
+        if steps not in self._kept:
+            if self.left == 0:
+                return None
+            self.left -= 1
+            self._kept[steps] = self.surroundings.after(steps)
+        return self._kept[steps]
+
+    def shown(self, steps: Plan) -> tuple[Control, ...]:
+        """The controls there; none where these steps cannot be taken, or no more looks are left."""
+        seen = self.after(steps)
+        return seen.controls if seen is not None and seen.outcome == "ok" else ()
+
+    def everywhere(self) -> frozenset[str]:
+        """The texts of the links on the first page: what stands on each page leads nowhere in particular."""
+        return frozenset(each.label for each in self.shown((START,)) if each.kind == "link")
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text that carry meaning."""
+    return frozenset(_WORD.findall(text.lower())) - _FILLERS
+
+
+def share(text: str, wanted: frozenset[str]) -> int:
+    """How many of the wanted words a text has, in millionths."""
+    return len(words(text) & wanted) * MICRO // max(1, len(wanted))
+
+
+def ranked(found: Iterable[Control], wanted: frozenset[str]) -> list[Control]:
+    """Controls by the wanted words that they share, most first, then by name; of one name the first alone."""
+    unique: dict[str, Control] = {}
+    for each in found:
+        unique.setdefault(each.label, each)
+    return sorted(unique.values(), key=lambda each: (-share(each.label, wanted), each.label))
+
+
+def told(step: Step) -> frozenset[str]:
+    """The words of what a step says that it wants."""
+    return words(f"{step.intent} {step.label or ''} {step.url or ''}")

@@ -1,0 +1,112 @@
+"""Other targets and options: what else is seen on the page for a step whose own led nowhere, or to the wrong page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from eventlog.events import EditStep, Occasion, PreferTarget, Step
+
+from ...envs.controls import Control, ControlKind, offers
+from ...envs.pages import plain
+from ...plans import anchor_of
+from ..content import page_pattern
+from .budgets import Budgets
+from .failing import Failing
+from .proposal import Proposal
+from .sights import Sights, ranked, share, told, words
+
+LEAST_SHARE: Final = 250_000
+_KINDS: Final[dict[str, frozenset[ControlKind]]] = {
+    "click": frozenset({"link"}),
+    "submit": frozenset({"button"}),
+    "fill_field": frozenset({"field"}),
+    "select_option": frozenset({"choice"}),
+}
+
+
+def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
+    """Hints for the failed step: controls of its page that share words with it, best first."""
+    step = run.turns[number].step
+    if step.type not in _KINDS or not run.is_own(number):
+        return
+    wanted = told(step)
+    for control in ranked(_others(step, sights.shown(run.before(number))), wanted):
+        if share(control.label, wanted) >= LEAST_SHARE:
+            yield _hint(run, number, sights, PreferTarget(label=control.label), 500_000)
+
+
+def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
+    """Hints for the step before the failed one: other links of its page on whose way the failed step can be done."""
+    before = number - 1
+    if before < 0 or run.turns[before].step.type != "click" or not run.is_own(before):
+        return
+    failed = run.turns[number].step
+    wanted = told(failed) | told(run.turns[before].step)
+    known = sights.everywhere() | {run.turns[before].step.label or ""}
+    ways: list[tuple[str, ...]] = [()]
+    for depth in range(budgets.depth):
+        further: list[tuple[str, ...]] = []
+        for way in ways:
+            shown = sights.shown(_followed(run, before, way))
+            links = [each for each in shown if each.kind == "link" and each.label not in known]
+            further += [(*way, link.label) for link in ranked(links, wanted)[: budgets.links]]
+        there = [way for way in further if offers(sights.shown(_followed(run, before, way)), failed)]
+        for way in there:
+            change = PreferTarget(label=way[0], then=way[1:])
+            yield _hint(run, before, sights, change, 600_000 - 50_000 * depth)
+        known = known | {label for way in further for label in way}
+        ways = [way for way in further if way not in there]
+
+
+def other_options(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
+    """Edits of a choice whose option is not there: options that share words with it, best first."""
+    turn = run.turns[number]
+    step = turn.step
+    if step.type != "select_option" or not run.is_own(number):
+        return
+    wanted = words(step.value or "")
+    for control in sights.shown(run.before(number)):
+        if control.kind == "choice" and plain(control.label) == plain(step.label or ""):
+            options = ranked((Control("choice", option) for option in control.options), wanted)
+            for option in (each.label for each in options if share(each.label, wanted) >= LEAST_SHARE):
+                edited = step.model_copy(update={"value": option})
+                yield Proposal(
+                    anchor_of(run.plan[turn.origin]),
+                    EditStep(step=edited),
+                    "page_controls",
+                    500_000,
+                    place=turn.origin,
+                )
+
+
+def _followed(run: Failing, number: int, way: tuple[str, ...]) -> tuple[Step, ...]:
+    """The steps before one, and then links."""
+    clicks = (Step(type="click", intent=run.turns[number].step.intent, label=label) for label in way)
+    return (*run.before(number), *clicks)
+
+
+def _others(step: Step, shown: tuple[Control, ...]) -> Iterator[Control]:
+    for each in shown:
+        if each.kind in _KINDS[step.type] and plain(each.label) != plain(step.label or ""):
+            yield each
+
+
+def _hint(run: Failing, number: int, sights: Sights, change: PreferTarget, confidence: int) -> Proposal:
+    turn = run.turns[number]
+    seen = sights.after(run.before(number))
+    occasion = Occasion(
+        environment=run.environment,
+        type=turn.step.type,
+        intent=turn.step.intent,
+        page="" if seen is None else page_pattern(seen.page),
+    )
+    return Proposal(
+        anchor_of(run.plan[turn.origin]),
+        change,
+        "page_controls",
+        confidence,
+        mode="add_hint",
+        occasion=occasion,
+        place=turn.origin,
+    )
