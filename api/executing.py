@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
+from agents.envs.contract import Instance
+from agents.envs.environment import Environment
 from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Executor
 from agents.executors.miniwob import MiniWobScript, on_miniwob
 from agents.executors.miniwob_plan import MiniWobPlan
+from agents.executors.miniwob_surroundings import around_miniwob
 from agents.executors.policy import PolicyExecutor, over_http
+from agents.executors.surroundings import HttpSurroundings
+from agents.learning.surroundings import Surroundings
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
 
@@ -58,6 +63,11 @@ def executor_of(
             yield MiniWobScript(tabs)
         case Way.MINIWOB_PLAN if tabs is not None:
             yield MiniWobPlan(tabs)
+
+
+def surroundings_of(executor: Executor) -> Callable[[Environment, Instance, int], Surroundings]:
+    """What gives recovery the surroundings of a run that an executor played."""
+    return around_miniwob(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpSurroundings
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:

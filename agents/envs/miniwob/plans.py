@@ -33,7 +33,7 @@ PLANS: Final[Mapping[str, tuple[Step, ...]]] = {
     "click-button-sequence": (_click("click the first button", "ONE"), _click("click the second button", "TWO")),
     "click-collapsible": (_click("expand the section", "Section"), _SUBMIT),
     "click-collapsible-2": (_click("expand a section", "Section"), _click("click the link inside", "{quoted}")),
-    "click-dialog": (_click("close the dialog box", "{quoted}"),),
+    "click-dialog": (_click("close the dialog box", "x"),),
     "click-dialog-2": (_click("click the button in the dialog box", "{quoted}"),),
     "click-link": (_click("click the link", "{quoted}"),),
     "click-option": (_click("select the option", "{between:Select...and}"), _SUBMIT),
