@@ -94,7 +94,16 @@ def play_jobs(
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
     with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
-        means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch, course.tries, surroundings_of(executor))
+        means = Means(
+            client,
+            prices(house.views()),
+            course.rule,
+            stopwatch,
+            executor,
+            watch,
+            course.tries,
+            surroundings_of(executor),
+        )
         _dispatched(house, means, title, jobs, course, reporter)
 
 

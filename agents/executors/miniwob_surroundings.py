@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -98,8 +98,8 @@ def _told(control: Control, instruction: str) -> Iterator[Control]:
             content = fill(slot, instruction)
         except Unfilled:
             continue
-        held = re.compile(rf"(?<!\w){re.escape(content)}(?!\w)")
-        if content and held.search(control.label):
-            label = held.sub(lambda _, slot=slot: slot, control.label, count=1)
-            yield Control(control.kind, label, control.form, control.path, control.options, control.value)
+        held = re.search(rf"(?<!\w){re.escape(content)}(?!\w)", control.label)
+        if content and held:
+            label = f"{control.label[: held.start()]}{slot}{control.label[held.end() :]}"
+            yield replace(control, label=label)
             return
