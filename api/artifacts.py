@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agents.learning.memory import forget_everything, pieces_from, remember
+from agents.learning.memory import erased_in, forget_everything, pieces_from, reading, remember
+from agents.plans import Piece
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
 from eventlog.store import Position
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.rewrites import REWRITES
+from projections.memories import candidacies
 from projections.verdicts import VERDICTS
 from projections.views import Views
 
@@ -58,19 +59,25 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
     artifact, _blob = resolve(house, name)
     if artifact.memory.upto == 0:
         return forget_everything(artifact.weights)
-    quarantined = {key for key, state in house.views().find(REWRITES).items() if state.status == "quarantined"}
+    quarantined = {key for key, state in candidacies(house.views()).items() if state.status == "quarantined"}
     return remember(house.views(Position(artifact.memory.upto)), artifact.weights, without=quarantined)
 
 
 def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:
-    """The pieces an artifact remembers, as they are kept. Raises BlobMissing, BlobErased."""
-    pieces = pieces_from(house.blobs.get(artifact.memory.digest).body)
-    return [
+    """The pieces an artifact remembers, as they are kept; without a change where the content was erased.
+
+    Raises BlobMissing, BlobErased.
+    """
+    held, read = house.blobs.get(artifact.memory.digest).body, reading(house.blobs)
+    kept: list[dict[str, Any]] = [
         {
             "piece": piece.piece,
-            "step": piece.anchor.intent,
+            "kind": piece.kind,
+            "step": piece.anchor.intent if isinstance(piece, Piece) else piece.occasion.intent,
             "change": piece.change.model_dump(mode="json"),
             "wins": piece.wins,
         }
-        for piece in pieces
+        for piece in pieces_from(held, read)
     ]
+    erased = {"kind": "erased", "step": "", "change": None, "wins": 0}
+    return kept + [{"piece": piece, **erased} for piece in erased_in(held, read)]

@@ -18,8 +18,8 @@ from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
+from projections.memories import candidacies
 from projections.rewards import REWARDS, RewardState
-from projections.rewrites import REWRITES
 from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 from projections.views import Views
@@ -136,7 +136,7 @@ def _passed(reward: RewardState | None) -> bool:
 
 
 def _aside(views: Views) -> str:
-    quarantined = [key for key, state in views.find(REWRITES).items() if state.status == "quarantined"]
+    quarantined = [key for key, state in candidacies(views).items() if state.status == "quarantined"]
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
 
 

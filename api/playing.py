@@ -10,8 +10,8 @@ from typing import Protocol
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
-from agents.learning.memory import piece_of, pieces_from
-from agents.plans import Piece
+from agents.learning.lessons import Held
+from agents.learning.memory import held_of, pieces_from, reading
 from agents.rollouts.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
@@ -20,7 +20,8 @@ from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.state_keys import State
 from eventlog.blobs.postgres import unhurried
 from eventlog.events import Artifact, Spec, SweepPlanned
-from projections.rewrites import REWRITES, may_return
+from projections.candidacy import may_return
+from projections.memories import candidacies
 from projections.runs import PLANLESS
 from projections.views import Views
 
@@ -43,16 +44,16 @@ class Reporter(Protocol):
         ...
 
 
-def pieces_of(house: House, artifact: Artifact) -> tuple[Piece, ...]:
-    """What an artifact remembers. Raises BlobMissing."""
-    return pieces_from(house.blobs.get(artifact.memory.digest).body)
+def pieces_of(house: House, artifact: Artifact) -> tuple[Held, ...]:
+    """What an artifact remembers, less the pieces whose content was erased. Raises BlobMissing."""
+    return pieces_from(house.blobs.get(artifact.memory.digest).body, reading(house.blobs))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
     """Some specs of a sweep, each with all that its run needs to know. Raises BlobMissing, FactMissing."""
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
-    states = views.find(REWRITES)
+    states, read = candidacies(views), reading(house.blobs)
     returning = may_return(states, datetime.now(UTC)) if sweep.learns else frozenset()
     return [
         Job(
@@ -61,7 +62,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             environment=sweep.environment,
             artifact=sweep.artifact,
             pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
-            candidate=None if spec.candidate is None else piece_of(known(states.get(spec.candidate))),
+            candidate=None if spec.candidate is None else held_of(known(states.get(spec.candidate)), read),
             arm=None,
             learns=sweep.learns,
             returning=returning,

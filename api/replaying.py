@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.executors import plan as plan_executor
-from agents.learning.memory import REMADE, forget_everything, piece_of, pieces_from, remember
-from agents.plans import Overlaid, apply_overlay, plan_from
+from agents.learning.memory import forget_everything, held_of, pieces_from, remembered_again
+from agents.learning.retrieval import overlaid
+from agents.plans import Overlaid, plan_from
 from agents.rollouts.arms import planned_templates
 from agents.rollouts.replay import Recording, Replayed, erased, replay
 from eventlog.blobs import BlobStore
@@ -27,7 +28,7 @@ from eventlog.events import (
 )
 from eventlog.store import EventStore, Position, Recorded
 from projections.costs import PriceBook
-from projections.rewrites import REWRITES
+from projections.memories import candidacies
 
 from .datasets import ViewsAt
 from .errors import NotReplayable, Unknown
@@ -93,11 +94,16 @@ def _derived(
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None
-    held = pieces_from(blobs.get(started.artifact.memory.digest).body)
+
+    def read(address: str) -> bytes:
+        return blobs.get(address).body
+
+    held = pieces_from(read(started.artifact.memory.digest), read)
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     named = started.spec.candidate
-    state = None if named is None else views_at(Position(begun - 1)).get(REWRITES, named)
-    return apply_overlay(template.plan_steps, pieces, forced=None if state is None else piece_of(state))
+    state = None if named is None else candidacies(views_at(Position(begun - 1))).get(named)
+    candidate = None if state is None else held_of(state, read)
+    return overlaid(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
 
 
 def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
@@ -130,12 +136,10 @@ def _of_evaluation(
 def _memory(views_at: ViewsAt, started: RunStarted) -> str | None:
     """The digest that the run's memory folds to now; None where folds of other versions made it."""
     memory = started.artifact.memory
-    if memory.folds not in REMADE:
-        return None
     if memory.upto == 0:
         return forget_everything(started.artifact.weights)[0].memory.digest
-    views = views_at(Position(memory.upto))
-    return remember(views, started.artifact.weights, without=memory.without)[0].memory.digest
+    found = remembered_again(views_at(Position(memory.upto)), started.artifact.weights, memory)
+    return None if found is None else found.digest
 
 
 def _end_state(blobs: BlobStore, finished: RunFinished) -> bytes | None:

@@ -10,9 +10,10 @@ import msgspec
 
 from eventlog.events import PieceTried, RewriteLost, RewriteWon
 from eventlog.store import Recorded
+from projections.candidacy import status_of
 from projections.evidence import Evidence, Paired, Seeds, next_look
 from projections.projection import Change
-from projections.rewrites import RewriteState, status_of
+from projections.rewrites import RewriteState
 
 from .decide import describe
 

@@ -10,7 +10,8 @@ from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.credit import Outcomes, credits_of
-from agents.learning.memory import forget_everything, piece_of, remember
+from agents.learning.lessons import Read
+from agents.learning.memory import forget_everything, held_of, reading, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.play import PLAN
@@ -21,11 +22,12 @@ from agents.rollouts.trials import Tryable
 from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
-from projections.contamination import contaminated_runs
+from projections.candidacy import Candidacy, cold_ones
+from projections.contamination import contaminated_runs, is_contaminated
 from projections.evidence import Paired
 from projections.failures import FAILURES
+from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.rewrites import REWRITES, RewriteState, cold_ones
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
@@ -149,16 +151,17 @@ def plan(
     """
     cold = cold_now(views)
     artifact, blob = remember(views, champion(views).pointed().weights, without=cold)
-    states = [] if trials is None else [each for key, each in views.find(REWRITES).items() if key not in cold]
+    states = [] if trials is None else [each for key, each in candidacies(views).items() if key not in cold]
     promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
+    read = reading(house.blobs)
     name, model = recorded_as(executor)
     event = planned(
         generator,
         site,
         artifact,
         rng_seed=rng_seed,
-        candidates=[_tryable(state) for state in states if state.is_on_trial],
-        promoted=[_tryable(state) for state in promoted],
+        candidates=_tryables([each for each in states if each.is_on_trial and not _is_poisoned(views, each)], read),
+        promoted=_tryables(promoted, read),
         trials=_shares(trials, has_promoted=bool(promoted)),
         frozen=kept_to_judge(views, site, generator.templates),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
@@ -175,20 +178,26 @@ def plan(
 
 
 def cold_now(views: Views) -> frozenset[str]:
-    """The rewrites that were idle for too long, as of now: they stay out of memory until they are promoted again."""
-    return cold_ones(views.find(REWRITES), datetime.now(UTC))
+    """The pieces that were idle for too long, as of now: they stay out of memory until they are promoted again."""
+    return cold_ones(candidacies(views), datetime.now(UTC))
 
 
 def siblings_for_trials(views: Views, at_least: int) -> int:
     """How many siblings an instance takes so that whatever is on trial, or might be withheld, has its controls."""
-    asked = [
-        state.controls for state in views.find(REWRITES).values() if state.is_on_trial or state.status == "promoted"
-    ]
+    asked = [state.controls for state in candidacies(views).values() if state.is_on_trial or state.status == "promoted"]
     return max(at_least, 1 + max(asked, default=0))
 
 
-def _tryable(state: RewriteState) -> Tryable:
-    return Tryable(piece_of(state), state.controls)
+def _tryables(states: Iterable[Candidacy], read: Read) -> list[Tryable]:
+    """What a sibling may try; what was erased nobody can."""
+    held = ((held_of(state, read), state.controls) for state in states)
+    return [Tryable(piece, controls) for piece, controls in held if piece is not None]
+
+
+def _is_poisoned(views: Views, state: Candidacy) -> bool:
+    """Whether the run that a piece was found in began from another state than its siblings: it is never tried."""
+    found_in = views.get(RUNS, state.proposed_by)
+    return found_in is not None and is_contaminated(views, found_in)
 
 
 def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
@@ -237,4 +246,4 @@ def credit(house: House, sweep: SweepPlanned) -> None:
     if unended(views, sweep.specs, prefix):
         return
     outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
-    house.store.append(credits_of(sweep.specs, outcomes, views.find(REWRITES), ACTOR))
+    house.store.append(credits_of(sweep.specs, outcomes, candidacies(views), ACTOR))

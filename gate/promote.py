@@ -22,9 +22,10 @@ from eventlog.events import (
 )
 from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, Position, Recorded, Repeated
 from projections.alpha import ALPHA, AlphaState
+from projections.candidacy import Candidacy
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.projection import replay
-from projections.rewrites import REWRITES, RewriteState
+from projections.memories import FOLDS, candidacies, kind_of
+from projections.projection import AnyFold, replay
 from projections.views import Views
 
 from .alpha import next_alpha
@@ -192,28 +193,29 @@ def back(
     restored = next(c.state.pointed() for c in history if c.state is not None and c.since == state.stack[-2])
     pieces = tuple(
         key
-        for key, rewrite in views.find(REWRITES).items()
-        if _is_left_behind(views, rewrite, state.pointed().memory, restored.memory)
+        for key, piece in candidacies(views).items()
+        if _is_left_behind(views, key, piece, state.pointed().memory, restored.memory)
     )
     event = ChampionPointed(artifact=restored, by="rollback", reason=reason, evaluation=None)
     return _move(store, views, event, pieces, actor, withdraw)
 
 
-def _is_left_behind(views: Views, rewrite: RewriteState, present: Memory, restored: Memory) -> bool:
-    """Whether a rewrite was accepted after the restored memory, or is kept out of it, and the present one has it.
+def _is_left_behind(views: Views, name: str, piece: Candidacy, present: Memory, restored: Memory) -> bool:
+    """Whether a piece was accepted after the restored memory, or is kept out of it, and the present one has it.
 
-    A rewrite that is promoted now has been so without a break since `promoted_since`; one that was promoted before, and
+    One that is promoted now has been so without a break since `promoted_since`; one that was promoted before, and
     is demoted or on trial again, counts where the present memory still carries it.
     """
-    if rewrite.status == "promoted":
-        return (rewrite.promoted_since or 0) > restored.upto or rewrite.rewrite in restored.without
-    if rewrite.status in {"demoted", "candidate", "retired"}:
-        return _holds(views, present, rewrite.rewrite) and not _holds(views, restored, rewrite.rewrite)
+    if piece.status == "promoted":
+        return (piece.promoted_since or 0) > restored.upto or name in restored.without
+    if piece.status in {"demoted", "candidate", "retired"}:
+        fold = FOLDS[kind_of(piece)]
+        return _holds(views, fold, present, name) and not _holds(views, fold, restored, name)
     return False
 
 
-def _holds(views: Views, memory: Memory, piece: str) -> bool:
-    changes = [change.state for change in views.history(REWRITES, piece) if change.since <= memory.upto]
+def _holds(views: Views, fold: AnyFold, memory: Memory, piece: str) -> bool:
+    changes = [change.state for change in views.history(fold, piece) if change.since <= memory.upto]
     statuses = ["withdrawn" if state is None else state.status for state in changes]
     return piece not in memory.without and statuses[-1:] == ["promoted"]
 
@@ -227,8 +229,9 @@ def _move(
     withdraw: Sequence[RunsWithdrawn] = (),
 ) -> Pointed:
     """Append at the version that the views have seen, so that a move they have not seen is a conflict."""
+    known, restored = candidacies(views) if pieces else {}, event.artifact.memory.upto
     quarantines = tuple(
-        MemoryQuarantined(piece=piece, kind="rewrite", restored=event.artifact.memory.upto, reason=event.reason)
+        MemoryQuarantined(piece=piece, kind=kind_of(known[piece]), restored=restored, reason=event.reason)
         for piece in pieces
     )
     seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]

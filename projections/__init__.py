@@ -8,11 +8,15 @@ from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import CHECKPOINTS
 from .costs import COSTS
+from .curriculum import CURRICULUM
 from .environments import ENVIRONMENTS
+from .exemplars import EXEMPLARS
 from .failures import FAILURES
 from .groups import GROUPS
+from .hints import HINTS
 from .judges import JUDGES
 from .projection import AnyFold
+from .recipes import RECIPES
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
@@ -27,10 +31,14 @@ ALL: tuple[AnyFold, ...] = (
     CHAMPIONS,
     CHECKPOINTS,
     COSTS,
+    CURRICULUM,
     ENVIRONMENTS,
+    EXEMPLARS,
     FAILURES,
     GROUPS,
+    HINTS,
     JUDGES,
+    RECIPES,
     REWARDS,
     REWRITES,
     RUNS,

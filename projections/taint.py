@@ -8,11 +8,11 @@ their SHA-256, so that a prefix is exactly one of them, whatever it is called.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from eventlog.events import Artifact
+from eventlog.events import Artifact, PieceKind
 
 from .champions import CHAMPION, CHAMPIONS, ChampionState
 from .checkpoints import CHECKPOINTS, DatasetState
@@ -33,8 +33,8 @@ PLAYED = "played/"
 class TaintState(State, frozen=True, kw_only=True):
     """One fact and the position it was stated at; fields that this kind of fact has no use for are empty.
 
-    `runs` are those withdrawn, the one played, or those that a rewrite was learned from (the run, then its controls).
-    `weights` and `memory` (its digest) are what the run was played with.
+    `runs` are those withdrawn, the one played, or those that a piece of memory (of this `kind`) was learned from: the
+    run, then its controls. `weights` and `memory` (its digest) are what the run was played with.
     """
 
     since: int = 0
@@ -43,8 +43,18 @@ class TaintState(State, frozen=True, kw_only=True):
     subject: str = ""
     weights: str = ""
     memory: str = ""
-    rewrite: str = ""
+    piece: str = ""
+    kind: str = ""
 
+
+_RECORDED: Final[Mapping[str, PieceKind]] = {
+    "RewriteProposed": "rewrite",
+    "HintRecorded": "hint",
+    "ExemplarCaptured": "exemplar",
+    "SnippetLearned": "snippet",
+    "RecipeImported": "recipe",
+}
+"""What records a piece of memory, and its kind, which is also the name of the field with its id."""
 
 Holding = Callable[[DatasetState, Set[str]], bool]
 """Whether the rows of a frozen dataset hold one of these runs. No fold can say: a dataset is a query and a position."""
@@ -54,9 +64,10 @@ Holding = Callable[[DatasetState, Set[str]], bool]
 class Tainted:
     """What was learned from runs, at first order; names in order of their bytes.
 
-    `rewrites` were proposed in one of the runs, or won or lost by one (also as a control). `evaluations` have one in an
-    arm, `champions` are the positions at which one was pointed on such a verdict. `runs_under` are other runs that one
-    of the rewrites was applied in, and `rewrites_under` what was learned from those: listed, never removed.
+    `rewrites` were proposed in one of the runs, or won or lost by one (also as a control); `pieces` are the hints,
+    exemplars, snippets and recipes of which the same is true. `evaluations` have one in an arm, `champions` are the
+    positions at which one was pointed on such a verdict. `runs_under` are other runs that one of the rewrites or pieces
+    was applied in, `rewrites_under` and `pieces_under` what was learned from those: listed, never removed.
     """
 
     runs: tuple[str, ...]
@@ -67,27 +78,32 @@ class Tainted:
     champions: tuple[int, ...]
     runs_under: tuple[str, ...]
     rewrites_under: tuple[str, ...]
+    pieces: tuple[str, ...] = ()
+    pieces_under: tuple[str, ...] = ()
 
 
 def tainted(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
     """What was learned from these runs, as of what `views` show. Runs that nothing is known of taint nothing."""
     known = views.find(RUNS)
     among = frozenset(runs) & known.keys()
-    rewrites = _learned(views, among)
-    under = frozenset(run for run, state in known.items() if run not in among and rewrites & {*state.applied})
+    learned = _learned(views, among)
+    under = frozenset(run for run, state in known.items() if run not in among and learned.keys() & {*state.applied})
+    further = _learned(views, under)
     evaluations = {evaluation for run in among if (evaluation := known[run].evaluation) is not None}
     judged = {key for key, state in views.find(VERDICTS).items() if key in evaluations and state.decision is not None}
     pointed = (change.state for change in views.history(CHAMPIONS, CHAMPION))
     frozen = views.find(CHECKPOINTS, "dataset/").values() if among else ()
     return Tainted(
         runs=_in_order(among),
-        rewrites=_in_order(rewrites),
+        rewrites=_in_order(piece for piece, kind in learned.items() if kind == "rewrite"),
         datasets=_in_order(state.dataset for state in frozen if holding(state, among)),
         checkpoints=(),
         evaluations=_in_order(evaluations),
         champions=_pointed_on(pointed, judged),
         runs_under=_in_order(under),
-        rewrites_under=_in_order(_learned(views, under) - rewrites),
+        rewrites_under=_in_order(p for p, kind in further.items() if kind == "rewrite" and p not in learned),
+        pieces=_in_order(piece for piece, kind in learned.items() if kind != "rewrite"),
+        pieces_under=_in_order(p for p, kind in further.items() if kind != "rewrite" and p not in learned),
     )
 
 
@@ -134,11 +150,12 @@ def runs_of_artifact(views: Views, artifact: Artifact, *, after: int) -> tuple[s
     return _in_order({run for s in played if s.weights == artifact.weights and s.since > after for run in s.runs})
 
 
-def _learned(views: Views, runs: Set[str]) -> frozenset[str]:
-    """The rewrites that were proposed in one of these runs, or won or lost by one."""
+def _learned(views: Views, runs: Set[str]) -> dict[str, str]:
+    """The pieces that were proposed in one of these runs, or won or lost by one, with their kinds."""
     if not runs:
-        return frozenset()
-    return frozenset(state.rewrite for state in views.find(TAINT, LEARNED).values() if not runs.isdisjoint(state.runs))
+        return {}
+    learned = views.find(TAINT, LEARNED).values()
+    return {state.piece: state.kind for state in learned if not runs.isdisjoint(state.runs)}
 
 
 def _pointed_on(states: Iterable[ChampionState | None], evaluations: Set[str]) -> tuple[int, ...]:
@@ -167,7 +184,7 @@ def _key(row: Row) -> str | None:
             return f"{WITHDRAWN}{row.position:020d}"
         case "SubjectErased":
             return f"{ERASED}{_hashed(row.text('subject'))}"
-        case "PieceTried" if row.text("kind") != "rewrite":
+        case kind if kind in _RECORDED and row.maybe_text("run") is None:
             return None
         case _:
             return f"{LEARNED}{row.position:020d}"
@@ -189,20 +206,22 @@ def _fold(state: TaintState, row: Row) -> TaintState:
             return TaintState(since=row.position, runs=tuple(row.records("runs")), reason=row.text("reason"))
         case "SubjectErased":
             return TaintState(since=row.position, subject=row.text("subject"), reason=row.text("reason"))
-        case "RewriteProposed":
-            return TaintState(since=row.position, runs=(row.text("run"),), rewrite=row.text("rewrite"))
-        case _:
+        case "PieceTried" | "RewriteWon" | "RewriteLost" as kind:
             runs = (row.text("run"), *row.records("control_runs"))
-            piece = row.text("piece" if row.type == "PieceTried" else "rewrite")
-            return TaintState(since=row.position, runs=runs, rewrite=piece)
+            if kind == "PieceTried":
+                return TaintState(since=row.position, runs=runs, piece=row.text("piece"), kind=row.text("kind"))
+            return TaintState(since=row.position, runs=runs, piece=row.text("rewrite"), kind="rewrite")
+        case _:
+            of = _RECORDED[row.type]
+            return TaintState(since=row.position, runs=(row.text("run"),), piece=row.text(of), kind=of)
 
 
 TAINT = Fold(
     name="taint",
-    version=2,
+    version=3,
     reads={
         "RunStarted": ("run", "subject", "artifact.weights", "artifact.memory.digest"),
-        "RewriteProposed": ("rewrite", "run"),
+        **{event: (kind, "run") for event, kind in _RECORDED.items()},
         "RewriteWon": ("rewrite", "run", "control_runs"),
         "RewriteLost": ("rewrite", "run", "control_runs"),
         "PieceTried": ("piece", "kind", "run", "control_runs"),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from eventlog.events import AnyEvent, PieceTried, RewriteLost, RewriteWon, Spec
 from eventlog.store import Append
+from projections.candidacy import Candidacy
+from projections.memories import kind_of
 from projections.rewards import RewardState
-from projections.rewrites import RewriteState
 from projections.runs import RunState
 
 
@@ -36,11 +37,11 @@ class Outcomes:
 
 
 def credits_of(
-    specs: Sequence[Spec], outcomes: Outcomes, rewrites: Mapping[str, RewriteState], actor: str
+    specs: Sequence[Spec], outcomes: Outcomes, pieces: Mapping[str, Candidacy], actor: str
 ) -> tuple[Append, ...]:
     """One append for each trial, in the order of the sweep's groups.
 
-    The controls are the untreated siblings of lowest index, as many as the rewrite's rule asks. It is no trial where
+    The controls are the untreated siblings of lowest index, as many as the piece's rule asks. It is no trial where
     one of these runs is missing, contaminated or an evaluation's, where a candidate changed nothing in the treated
     run, or where what was withheld changed nothing in a control. The key is the run's, so crediting a sweep again
     changes nothing.
@@ -51,19 +52,20 @@ def credits_of(
             plain.setdefault(spec.group_id, []).append(spec)
     appends = []
     for spec in specs:
-        state = rewrites.get(spec.candidate or spec.withheld or "")
-        if state is None or spec.is_plain:
+        piece = spec.candidate or spec.withheld or ""
+        state = pieces.get(piece)
+        if state is None:
             continue
         controls = tuple(each.spec_id for each in plain.get(spec.group_id, [])[: state.controls])
-        event = _trial(spec, controls, state, outcomes)
+        event = _trial(spec, piece, controls, state, outcomes)
         if event is not None:
-            appends.append(Append(f"rewrite/{state.rewrite}", (event,), actor, key=f"credit:{spec.spec_id}"))
+            appends.append(Append(f"{kind_of(state)}/{piece}", (event,), actor, key=f"credit:{spec.spec_id}"))
     return tuple(appends)
 
 
-def _trial(spec: Spec, controls: tuple[str, ...], state: RewriteState, outcomes: Outcomes) -> AnyEvent | None:
+def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, outcomes: Outcomes) -> AnyEvent | None:
     """The trial as a fact; None where it is none."""
-    run, piece = spec.spec_id, state.rewrite
+    run = spec.spec_id
     passed, known = outcomes.passed(run), [outcomes.passed(control) for control in controls]
     if passed is None or None in known or len(controls) < state.controls:
         return None
@@ -72,16 +74,16 @@ def _trial(spec: Spec, controls: tuple[str, ...], state: RewriteState, outcomes:
         return None
     if any(outcomes.carried(each, piece) for each in {run, *controls} - {*carrying}):
         return None
-    successes = sum(outcome is True for outcome in known)
-    if spec.candidate is not None:
-        kind = RewriteWon if passed else RewriteLost
-        return kind(rewrite=piece, run=run, control_runs=controls, control_successes=successes)
+    successes, kind = sum(outcome is True for outcome in known), kind_of(state)
+    if spec.candidate is not None and kind == "rewrite":
+        event = RewriteWon if passed else RewriteLost
+        return event(rewrite=piece, run=run, control_runs=controls, control_successes=successes)
     return PieceTried(
         piece=piece,
-        kind="rewrite",
+        kind=kind,
         run=run,
         control_runs=controls,
         control_successes=successes,
         won=passed,
-        withheld=True,
+        withheld=spec.candidate is None,
     )

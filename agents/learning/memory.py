@@ -1,26 +1,36 @@
-"""Memory as an artifact: what folds at a position hold, as canonical bytes with a digest. Pure over views."""
+"""Memory as an artifact: what folds at a position hold, as canonical bytes with a digest. Pure over views.
+
+Of hints, exemplars, snippets and recipes it holds the addresses of their contents: erasing one changes no digest.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from eventlog.blobs import Blob
+from eventlog.blobs import Blob, BlobStore
 from eventlog.chain import canonical
-from eventlog.events import Anchor, Artifact, Change, Memory
+from eventlog.errors import BlobErased
+from eventlog.events import Anchor, Artifact, Memory, Occasion, PieceKind
+from projections.candidacy import Candidacy, worth
+from projections.memories import FOLDS, LOOSE, kind_of
+from projections.pieces import PieceState
 from projections.rewrites import REWRITES, RewriteState
 from projections.views import Views
 
 from ..plans import Piece
+from .lessons import CHANGE, Held, Lesson, Read, text_and_change
+
+_WHOLE: Final = 1_000_000
+_RANKED: Final = frozenset({"hint", "exemplar"})
+"""Kinds with a rank of their own beside evidence."""
 
 MEDIA_TYPE = "application/vnd.flywheel.memory+json"
-_FOLDS = {REWRITES.name: REWRITES.version}
-REMADE = tuple({REWRITES.name: version} for version in (1, REWRITES.version))
-"""Versions of folds whose memory is made again to the same bytes: 2 decides by the seeds' rule as 1 did."""
-_CHANGE: TypeAdapter[Change] = TypeAdapter(Change)
+EVERY_KIND: Final[frozenset[PieceKind]] = frozenset(FOLDS)
+_KEYS: Final[Mapping[PieceKind, str]] = {kind: f"{kind}s" for kind in LOOSE}
+_REMADE: Final = {REWRITES.name: frozenset({1, REWRITES.version})}
+"""Versions of folds whose memory is made again to the same bytes: rewrites 2 decide by the seeds' rule as 1 did."""
 
 
 def piece_of(state: RewriteState) -> Piece:
@@ -28,40 +38,100 @@ def piece_of(state: RewriteState) -> Piece:
     return Piece(
         piece=state.rewrite,
         anchor=Anchor.model_validate(state.anchor),
-        change=_CHANGE.validate_python(state.change),
+        change=CHANGE.validate_python(state.change, strict=False),
         wins=state.wins,
         confidence=state.confidence,
     )
 
 
-def remember(views: Views, weights: str, *, without: Collection[str] = ()) -> tuple[Artifact, Blob]:
+def held_of(state: Candidacy, read: Read) -> Held | None:
+    """A row of any kind as memory holds it; None where its content was erased."""
+    if isinstance(state, RewriteState):
+        return piece_of(state)
+    return _lesson(kind_of(state), _plain_lesson(state), read) if isinstance(state, PieceState) else None
+
+
+def reading(blobs: BlobStore) -> Read:
+    """Reads contents; what was erased is None."""
+
+    def read(address: str) -> bytes | None:
+        try:
+            return blobs.get(address).body
+        except BlobErased:
+            return None
+
+    return read
+
+
+def remember(
+    views: Views, weights: str, *, without: Collection[str] = (), kinds: Collection[PieceKind] = EVERY_KIND
+) -> tuple[Artifact, Blob]:
     """The artifact of these weights with what was promoted at the views' position, and the blob of its content.
 
-    `without` names pieces that stay out; those that would have been in are written down in the artifact.
+    `without` names pieces that stay out; those that would have been in are written down in the artifact. Only pieces of
+    these `kinds` are in; the artifact names the folds of those that any was promoted of, and always that of rewrites.
     """
-    states = [state for state in views.find(REWRITES).values() if state.status == "promoted"]
-    pieces = [piece_of(state) for state in states if state.rewrite not in without]
-    left_out = tuple(sorted(state.rewrite for state in states if state.rewrite in without))
-    return _artifact(weights, int(views.upto), pieces, left_out)
+    content: dict[str, list[dict[str, Any]]] = {"rewrites": []}
+    folds = {REWRITES.name: REWRITES.version} if "rewrite" in kinds else {}
+    left_out: list[str] = []
+    for kind, fold in FOLDS.items():
+        if kind not in kinds:
+            continue
+        promoted = {key: state for key, state in views.find(fold).items() if state.status == "promoted"}
+        if promoted:
+            folds[fold.name] = fold.version
+        left_out += [key for key in promoted if key in without]
+        kept = [_plain(promoted[key]) for key in sorted(promoted) if key not in without]
+        if kept:
+            content["rewrites" if kind == "rewrite" else _KEYS[kind]] = kept
+    return _artifact(weights, int(views.upto), content, folds, tuple(sorted(left_out)))
+
+
+def remembered_again(views: Views, weights: str, memory: Memory) -> Blob | None:
+    """The content of a memory made again from the log, as of its position; None where its folds are other ones now."""
+    kinds = {kind for kind, fold in FOLDS.items() if fold.name in memory.folds}
+    known = {fold.name: _REMADE.get(fold.name, frozenset({fold.version})) for fold in FOLDS.values()}
+    if any(version not in known.get(name, ()) for name, version in memory.folds.items()):
+        return None
+    return remember(views, weights, without=memory.without, kinds=kinds)[1]
 
 
 def forget_everything(weights: str) -> tuple[Artifact, Blob]:
     """The artifact of these weights with empty memory: the first champion."""
-    return _artifact(weights, 0, [], ())
+    return _artifact(weights, 0, {"rewrites": []}, {REWRITES.name: REWRITES.version}, ())
 
 
-def pieces_from(content: bytes) -> tuple[Piece, ...]:
-    """The pieces of a memory blob."""
-    return tuple(_piece(item) for item in json.loads(content)["rewrites"])
+def pieces_from(content: bytes, read: Read) -> tuple[Held, ...]:
+    """What a memory blob holds, rewrites first. What `read` gives None for is left out."""
+    found = json.loads(content)
+    lessons = (_lesson(kind, item, read) for kind in LOOSE for item in found.get(_KEYS[kind], ()))
+    return (*(_piece(item) for item in found["rewrites"]), *(each for each in lessons if each is not None))
 
 
-def _artifact(weights: str, upto: int, pieces: list[Piece], without: tuple[str, ...]) -> tuple[Artifact, Blob]:
-    content = {"rewrites": [_plain(piece) for piece in sorted(pieces, key=lambda piece: piece.piece)]}
+def erased_in(content: bytes, read: Read) -> tuple[str, ...]:
+    """The pieces of a memory blob whose own content was erased: they are left out wherever it is applied."""
+    found = json.loads(content)
+    items = (item for key in _KEYS.values() for item in found.get(key, ()))
+    return tuple(item["piece"] for item in items if read(item["content"]) is None)
+
+
+def _artifact(
+    weights: str,
+    upto: int,
+    content: Mapping[str, list[dict[str, Any]]],
+    folds: dict[str, int],
+    without: tuple[str, ...],
+) -> tuple[Artifact, Blob]:
     blob = Blob(MEDIA_TYPE, canonical(content))
-    return Artifact(weights=weights, memory=Memory(upto=upto, folds=_FOLDS, without=without, digest=blob.digest)), blob
+    return Artifact(weights=weights, memory=Memory(upto=upto, folds=folds, without=without, digest=blob.digest)), blob
 
 
-def _plain(piece: Piece) -> dict[str, Any]:
+def _plain(state: Candidacy) -> dict[str, Any]:
+    if isinstance(state, PieceState):
+        return _plain_lesson(state)
+    if not isinstance(state, RewriteState):
+        raise TypeError(f"{type(state).__name__} is no piece of memory")
+    piece = piece_of(state)
     return {
         "piece": piece.piece,
         "anchor": piece.anchor.model_dump(mode="json"),
@@ -71,11 +141,40 @@ def _plain(piece: Piece) -> dict[str, Any]:
     }
 
 
+def _plain_lesson(state: PieceState) -> dict[str, Any]:
+    """A lesson's row; its rank is what its kind is ranked by, as far as its treated runs bear it out."""
+    return {
+        "piece": state.piece,
+        "occasion": state.occasion,
+        "content": state.content,
+        "title": state.title,
+        "wins": state.wins,
+        "rank": (max(0, state.rank) if state.kind in _RANKED else _WHOLE) * worth(state) // _WHOLE,
+    }
+
+
+def _lesson(kind: PieceKind, item: Mapping[str, Any], read: Read) -> Lesson | None:
+    content = read(item["content"])
+    if content is None:
+        return None
+    text, change = text_and_change(content)
+    return Lesson(
+        piece=item["piece"],
+        kind=kind,
+        occasion=Occasion.model_validate(item["occasion"]),
+        change=change,
+        text=text,
+        title=item["title"],
+        wins=item["wins"],
+        rank=item["rank"],
+    )
+
+
 def _piece(item: dict[str, Any]) -> Piece:
     return Piece(
         piece=item["piece"],
         anchor=Anchor.model_validate(item["anchor"]),
-        change=_CHANGE.validate_python(item["change"]),
+        change=CHANGE.validate_python(item["change"], strict=False),
         wins=item["wins"],
         confidence=item["confidence"],
     )

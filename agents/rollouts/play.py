@@ -39,11 +39,13 @@ from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from ..executors.plan import PlanExecutor
 from ..executors.surroundings import HttpSurroundings
+from ..learning.lessons import Held
 from ..learning.recovery.budgets import BUDGETS, Budgets
 from ..learning.recovery.failing import failing
+from ..learning.retrieval import anchored, overlaid
 from ..learning.surroundings import Surroundings
 from ..models.errors import ModelFailure
-from ..plans import Overlaid, Piece, apply_overlay, plan_bytes
+from ..plans import Overlaid, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
 from .recovering import NOTHING, Recovery, recovered
@@ -53,15 +55,15 @@ from .recovering import NOTHING, Recovery, recovered
 class Job:
     """Everything one run needs to know. `learns` says whether recovery may propose.
 
-    `pieces` are what the run has of its artifact's memory. `returning` are rewrites that a new proposal brings back.
+    `pieces` are what the run has of its artifact's memory. `returning` are pieces that a new proposal brings back.
     """
 
     spec: Spec
     template: Template
     environment: str
     artifact: Artifact
-    pieces: tuple[Piece, ...]
-    candidate: Piece | None
+    pieces: tuple[Held, ...]
+    candidate: Held | None
     arm: ArmRun | None
     learns: bool
     returning: frozenset[str] = frozenset()
@@ -73,7 +75,8 @@ class Job:
 
     def overlaid(self) -> Overlaid:
         """The template's plan with memory applied, and the candidate on trial."""
-        return apply_overlay(self.template.plan_steps, self.pieces, forced=self.candidate)
+        template = self.template
+        return overlaid(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
@@ -135,8 +138,8 @@ class Played:
 
 def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
     """The first event of a run and the blob of the plan that it will execute."""
-    overlaid = job.overlaid()
-    blob = Blob(JSON_TYPE, plan_bytes(overlaid.plan))
+    executed = job.overlaid()
+    blob = Blob(JSON_TYPE, plan_bytes(executed.plan))
     task_spec = TaskSpec(
         task_spec_id=f"{job.template.template_id}.{blob.digest[:8]}",
         instruction=job.template.instruction,
@@ -152,9 +155,9 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
         artifact=job.artifact,
         executor=executor,
         plan=blob.digest,
-        applied=overlaid.applied,
+        applied=executed.applied,
         arm=job.arm,
-        conflicts=overlaid.conflicts,
+        conflicts=executed.conflicts,
     )
     return event, blob
 
@@ -250,7 +253,9 @@ def _recovered(job: Job, means: Means, execution: Execution, instance: Instance,
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed is None else execution.failed.index
-    run = failing(job.environment, job.template.plan_steps, job.pieces, at, job.template.max_steps)
+    template = job.template
+    pieces = anchored(template.plan_steps, template.instruction, job.environment, job.pieces)
+    run = failing(job.environment, template.plan_steps, pieces, at, template.max_steps)
     surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
     return recovered(job.run, run, surroundings, means.budgets, means.rule)
 

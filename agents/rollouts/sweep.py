@@ -145,7 +145,7 @@ def planned(
     check_name(generator.sweep)
     specs = generator.specs()
     if trials is not None:
-        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed)
+        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed, environment)
     drawn = {spec.template for spec in specs}
     templates = tuple(template for template in generator.templates if template.template_id in drawn)
     refuse_frozen(generator.sweep, environment, templates, specs, frozen)

@@ -10,7 +10,9 @@ from typing import Final
 
 from eventlog.events import Spec, Template, Trials
 
-from ..plans import Piece, apply_overlay, place_of
+from ..learning.lessons import Held
+from ..learning.retrieval import overlaid, retrieved
+from ..plans import Piece, place_of
 
 _WHOLE: Final = 1_000_000
 
@@ -19,7 +21,7 @@ _WHOLE: Final = 1_000_000
 class Tryable:
     """A piece that a sibling may try, and how many untreated siblings its rule compares that one with."""
 
-    piece: Piece
+    piece: Held
     controls: int
 
 
@@ -30,19 +32,19 @@ def treat(
     promoted: Collection[Tryable],
     trials: Trials,
     rng_seed: int,
+    environment: str = "",
 ) -> tuple[Spec, ...]:
     """Have the last sibling of some groups try exactly one piece; all others play the artifact as it is.
 
     A share of the groups is treated with a candidate, another does without a promoted piece. Only a piece that changes
     the group's plan is drawn, and only where the group has as many other siblings as its rule asks.
     """
-    plans = {template.template_id: template.plan_steps for template in templates}
     memory = [each.piece for each in promoted]
-    applied = {name: {item.piece for item in apply_overlay(plan, memory).applied} for name, plan in plans.items()}
-    belonging = {
-        name: [each for each in candidates if place_of(plan, each.piece.anchor) is not None]
-        for name, plan in plans.items()
-    }
+    belonging, applied = dict[str, list[Tryable]](), dict[str, set[str]]()
+    for each in templates:
+        name, plan, instruction = each.template_id, each.plan_steps, each.instruction
+        applied[name] = {item.piece for item in overlaid(plan, instruction, environment, memory).applied}
+        belonging[name] = [one for one in candidates if _belongs(one.piece, each, environment)]
 
     def drawn(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
@@ -56,6 +58,13 @@ def treat(
         return {kind: _one(names, rng_seed, group)} if names else {}
 
     return _given(specs, drawn)
+
+
+def _belongs(piece: Held, template: Template, environment: str) -> bool:
+    """Whether a piece would change a template's plan."""
+    if isinstance(piece, Piece):
+        return place_of(template.plan_steps, piece.anchor) is not None
+    return retrieved(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 
 def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:

@@ -23,5 +23,5 @@ def show(name: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")
         emit_json({"name": str(artifact), "artifact": artifact.model_dump(mode="json"), "pieces": pieces})
         return
     say(f"{artifact}: memory {artifact.memory.digest}, folds {artifact.memory.folds}")
-    rows = [(piece["piece"], piece["wins"], piece["step"], piece["change"]) for piece in pieces]
-    table(("piece", "wins", "step", "change"), rows, empty="it remembers nothing")
+    rows = [(piece["piece"], piece["kind"], piece["wins"], piece["step"], piece["change"]) for piece in pieces]
+    table(("piece", "kind", "wins", "step", "change"), rows, empty="it remembers nothing")

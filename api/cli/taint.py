@@ -37,10 +37,12 @@ def _kinds(found: Tainted) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return (
         ("runs", found.runs),
         ("rewrites learned from them", found.rewrites),
+        ("hints, exemplars, snippets and recipes learned from them", found.pieces),
         ("datasets whose rows hold them", found.datasets),
         ("checkpoints learned from those", found.checkpoints),
         ("evaluations they were played in", found.evaluations),
         ("champions pointed on those verdicts, at position", tuple(map(str, found.champions))),
-        ("other runs that carried those rewrites (listed, not touched)", found.runs_under),
+        ("other runs that carried what was learned (listed, not touched)", found.runs_under),
         ("rewrites learned from those other runs (listed, not touched)", found.rewrites_under),
+        ("other pieces learned from those other runs (listed, not touched)", found.pieces_under),
     )

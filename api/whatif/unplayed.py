@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.learning.memory import piece_of, remember
-from agents.plans import Overlaid, Piece, apply_overlay
+from agents.learning.lessons import Held, Read
+from agents.learning.memory import held_of, reading, remember
+from agents.learning.retrieval import overlaid
+from agents.plans import Overlaid
 from agents.rollouts.arms import planned_templates
 from agents.rollouts.trials import Tryable, treat, treat_all
 from eventlog.blobs import BlobStore
@@ -18,10 +20,11 @@ from eventlog.events import Artifact, BenchmarkFrozen, Spec, SweepPlanned, Templ
 from eventlog.store import EventStore, Position
 from gate.benchmark import specs as places_of
 from projections.benchmarks import BENCHMARKS
+from projections.candidacy import Candidacy
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.counterfactual import ViewsAt
 from projections.evidence import Paired
-from projections.rewrites import REWRITES, RewriteState
+from projections.memories import candidacies
 from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
 
@@ -32,38 +35,42 @@ from .report import Asked, Unplayed
 class _Side:
     """What one history remembered when something was pinned: what memory applies, and what was on trial."""
 
-    rewrites: Mapping[str, RewriteState]
+    pieces: Mapping[str, Candidacy]
     without: tuple[str, ...]
+    environment: str
+    read: Read
 
     def overlaid(self, template: Template, candidate: str | None, withheld: str | None = None) -> Overlaid:
         """The plan that a run of this memory would execute."""
-        forced = None if candidate is None or candidate not in self.rewrites else self.piece(candidate)
-        pieces = [self.piece(key) for key in self.promoted() if key != withheld]
-        return apply_overlay(template.plan_steps, pieces, forced=forced)
+        tried = None if candidate is None or candidate not in self.pieces else self.piece(candidate)
+        held = [self.piece(key) for key in self.promoted() if key != withheld]
+        pieces = [each for each in held if each is not None]
+        return overlaid(template.plan_steps, template.instruction, self.environment, pieces, tried)
 
-    def piece(self, rewrite: str) -> Piece:
-        """A rewrite as memory holds it."""
-        return piece_of(self.rewrites[rewrite])
+    def piece(self, name: str) -> Held | None:
+        """A piece as memory holds it; None where its content was erased."""
+        return held_of(self.pieces[name], self.read)
 
     def promoted(self) -> list[str]:
         """What memory holds."""
-        found = (key for key, state in self.rewrites.items() if state.status == "promoted")
+        found = (key for key, state in self.pieces.items() if state.status == "promoted")
         return [key for key in found if key not in self.without]
 
     def candidates(self) -> list[str]:
         """What is on trial."""
-        return sorted(key for key, state in self.rewrites.items() if state.is_on_trial)
+        return sorted(key for key, state in self.pieces.items() if state.is_on_trial)
 
     def treated(self, sweep: SweepPlanned, bare: Sequence[Spec]) -> tuple[Spec, ...]:
         """A sweep's specs with what would have been drawn for them."""
         if sweep.trials is None:
             return treat_all(bare, self.candidates(), sweep.rng_seed)
-        withheld = [key for key in self.promoted() if isinstance(self.rewrites[key].rule, Paired)]
-        candidates, promoted = ([self._tryable(key) for key in keys] for keys in (self.candidates(), withheld))
-        return treat(bare, sweep.templates, candidates, promoted, sweep.trials, sweep.rng_seed)
+        withheld = [key for key in self.promoted() if isinstance(self.pieces[key].rule, Paired)]
+        candidates, promoted = (self._tryables(keys) for keys in (self.candidates(), withheld))
+        return treat(bare, sweep.templates, candidates, promoted, sweep.trials, sweep.rng_seed, sweep.environment)
 
-    def _tryable(self, rewrite: str) -> Tryable:
-        return Tryable(self.piece(rewrite), self.rewrites[rewrite].controls)
+    def _tryables(self, names: Sequence[str]) -> list[Tryable]:
+        held = ((self.piece(name), self.pieces[name].controls) for name in names)
+        return [Tryable(piece, controls) for piece, controls in held if piece is not None]
 
 
 def unplayed(
@@ -73,25 +80,33 @@ def unplayed(
 
     Raises BlobMissing, BlobErased.
     """
+    read = reading(blobs)
     sweeps = ((item.event, item.version == 1) for item in store.read(types=("SweepPlanned",), upto=upto))
     found = [
         run
         for sweep, is_first in sweeps
         if isinstance(sweep, SweepPlanned)
-        for run in _of_sweep(sweep, *_sides(truth_at, other_at, sweep.artifact), is_drawn=is_first and sweep.learns)
+        for run in _of_sweep(
+            sweep,
+            *_sides(truth_at, other_at, sweep.artifact, sweep.environment, read),
+            is_drawn=is_first and sweep.learns,
+        )
     ]
     truth = truth_at(upto)
     for state in sorted(truth.find(VERDICTS).values(), key=lambda state: state.opened_since):
         benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen()
         opened = Position(state.opened_since)
         templates = planned_templates(benchmark.templates, state.plans(), store, blobs, opened)
-        found += _of_evaluation(state, benchmark, templates, truth_at, other_at)
+        found += _of_evaluation(state, benchmark, templates, truth_at, other_at, read)
     return tuple(found)
 
 
-def _sides(truth_at: ViewsAt, other_at: ViewsAt, artifact: Artifact) -> tuple[_Side, _Side]:
+def _sides(
+    truth_at: ViewsAt, other_at: ViewsAt, artifact: Artifact, environment: str, read: Read
+) -> tuple[_Side, _Side]:
     at, without = Position(artifact.memory.upto), artifact.memory.without
-    return _Side(truth_at(at).find(REWRITES), without), _Side(other_at(at).find(REWRITES), without)
+    truth, other = (_Side(candidacies(views_at(at)), without, environment, read) for views_at in (truth_at, other_at))
+    return truth, other
 
 
 def _of_sweep(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool) -> Iterator[Unplayed]:
@@ -126,8 +141,9 @@ def _of_evaluation(
     templates: Mapping[str, Template],
     truth_at: ViewsAt,
     other_at: ViewsAt,
+    read: Read,
 ) -> Iterator[Unplayed]:
-    sides = [_sides(truth_at, other_at, artifact) for artifact in state.artifacts()]
+    sides = [_sides(truth_at, other_at, artifact, benchmark.environment, read) for artifact in state.artifacts()]
     arms = dict(zip(("champion", "challenger"), sides, strict=True))
     for place in places_of(benchmark, state.evaluation):
         template, (actual, would) = templates.get(place.spec.template), arms[place.arm.arm]
@@ -168,7 +184,7 @@ def _unjudged(views_at: ViewsAt, opened: Sequence[VerdictState], upto: Position)
     known = [champion.pointed(), *(state.artifacts()[1] for state in opened if state.decision != "void")]
     judged = {_remembered(views_at, artifact) for artifact in known}
     present = remember(views, champion.pointed().weights)[0].memory.digest
-    held = tuple(key for key, state in views.find(REWRITES).items() if state.status == "promoted")
+    held = tuple(key for key, state in candidacies(views).items() if state.status == "promoted")
     return held if present not in judged else ()
 
 

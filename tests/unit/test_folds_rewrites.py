@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent, SeedsRule
-from projections.rewrites import REWRITES, RewriteState, is_cold
+from projections.candidacy import is_cold
+from projections.rewrites import REWRITES, RewriteState
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import DAWN, only, states

@@ -12,6 +12,7 @@ from projections import ALL
 from projections.datasets import select_sft
 from projections.failures import FAILURES
 from projections.groups import GROUPS
+from projections.memories import FOLDS
 from projections.projection import AnyFold, living, replay
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
@@ -20,10 +21,11 @@ from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import graded, started, told
 
-LEARNING = (REWRITES, GROUPS, FAILURES)
+LEARNING = (*FOLDS.values(), GROUPS, FAILURES)
 NAMES = ("a", "b", "c", "d")
 RUNS_OF = st.sampled_from(NAMES)
 PIECES = st.sampled_from(["rw-1", "rw-2"])
+KINDS = st.sampled_from([*FOLDS])
 STARTS = st.sampled_from(["0" * 64, "1" * 64])
 GROUP_OF = {"a": "g1", "b": "g1", "c": "g1", "d": "g2"}
 
@@ -51,7 +53,18 @@ LEARNED = st.one_of(
     st.builds(lambda rewrite, run: sample("RewriteProposed", rewrite=rewrite, run=run), PIECES, RUNS_OF),
     st.builds(credited, st.just("RewriteWon"), PIECES, RUNS_OF, st.lists(RUNS_OF, max_size=2)),
     st.builds(credited, st.just("RewriteLost"), PIECES, RUNS_OF, st.lists(RUNS_OF, max_size=2)),
-    st.builds(lambda piece: sample("MemoryQuarantined", piece=piece), PIECES),
+    st.builds(lambda piece, kind: sample("MemoryQuarantined", piece=piece, kind=kind), PIECES, KINDS),
+    st.builds(lambda piece, run: sample("HintRecorded", hint=piece, run=run), PIECES, st.none() | RUNS_OF),
+    st.builds(lambda piece, run: sample("ExemplarCaptured", exemplar=piece, run=run), PIECES, st.none() | RUNS_OF),
+    st.builds(lambda piece, run: sample("SnippetLearned", snippet=piece, run=run), PIECES, st.none() | RUNS_OF),
+    st.builds(lambda piece, run: sample("RecipeImported", recipe=piece, run=run), PIECES, st.none() | RUNS_OF),
+    st.builds(
+        lambda piece, kind, run, withheld: sample("PieceTried", piece=piece, kind=kind, run=run, withheld=withheld),
+        PIECES,
+        KINDS,
+        RUNS_OF,
+        st.booleans(),
+    ),
     st.builds(lambda runs: sample("RunsWithdrawn", runs=runs), st.lists(RUNS_OF, min_size=1, max_size=2)),
 )
 STORIES = st.lists(LEARNED, min_size=4, max_size=24)

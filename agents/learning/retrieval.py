@@ -1,0 +1,86 @@
+"""Retrieval: which lessons help at which steps of a plan, and the plan with all of memory applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from eventlog.events import PieceKind
+
+from ..plans import Overlaid, Piece, Plan, apply_overlay
+from .lessons import Held, Lesson, fits
+from .ranking import ranked
+
+_KINDS: Final[tuple[PieceKind, ...]] = ("hint", "exemplar", "snippet", "recipe")
+_INSTRUCTION_SHARE: Final = 4
+"""What an instruction shares with a lesson counts a quarter of what the step itself does."""
+
+
+def retrieved(plan: Plan, instruction: str, environment: str, lessons: Iterable[Lesson]) -> tuple[Piece, ...]:
+    """The lessons that a plan is given, each at the one step that it fits best; of each kind one a step at most.
+
+    Best is what shares most with the step, then what ranks higher, then the id. Steps that are put in are put in
+    beside the first step that is like their occasion. The order of `lessons` does not matter.
+    """
+    known = sorted(set(lessons), key=lambda lesson: lesson.piece)
+    return tuple(
+        piece
+        for kind in _KINDS
+        for piece in _of_kind(plan, instruction, environment, [each for each in known if each.kind == kind])
+    )
+
+
+def overlaid(
+    plan: Plan, instruction: str, environment: str, held: Sequence[Held], candidate: Held | None = None
+) -> Overlaid:
+    """A plan with what memory holds, and the one piece on trial before all else.
+
+    The candidate is placed as if nothing else were remembered, so that what it tries does not hang on the others.
+    """
+    forced = _placed(plan, instruction, environment, candidate)
+    others = [each for each in held if forced is None or each.piece != forced.piece]
+    return apply_overlay(plan, anchored(plan, instruction, environment, others), forced=forced)
+
+
+def anchored(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
+    """What memory holds, each at the step of the plan that it belongs to; lessons that fit none are left out."""
+    pieces = (each for each in held if isinstance(each, Piece))
+    lessons = [each for each in held if isinstance(each, Lesson)]
+    return (*pieces, *retrieved(plan, instruction, environment, lessons))
+
+
+def _placed(plan: Plan, instruction: str, environment: str, candidate: Held | None) -> Piece | None:
+    if isinstance(candidate, Lesson):
+        return next(iter(retrieved(plan, instruction, environment, [candidate])), None)
+    return candidate
+
+
+def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[Lesson]) -> Iterator[Piece]:
+    by_id = {each.piece: each for each in lessons}
+    taken: set[int] = set()
+    placed: set[str] = set()
+    found = _scored(plan, instruction, environment, lessons)
+    for _, _, _, name, place in sorted(found):
+        if name not in placed and place not in taken:
+            taken.add(place)
+            placed.add(name)
+            yield by_id[name].at(plan, place)
+
+
+def _scored(
+    plan: Plan, instruction: str, environment: str, lessons: Sequence[Lesson]
+) -> Iterator[tuple[int, int, int, str, int]]:
+    """Every step that a lesson may be given at, in the order in which they are: score, rank, wins, id and place."""
+    texts = {each.piece: each.words for each in lessons}
+    of_task = dict(ranked(instruction, texts))
+    seen: set[str] = set()
+    for place, step in enumerate(plan):
+        if step in plan[:place]:
+            continue  # an overlay finds the first of two equal steps
+        of_step = dict(ranked(f"{step.intent} {step.label or ''} {step.url or ''}", texts))
+        for each in lessons:
+            if (each.is_put_in and each.piece in seen) or not fits(each, environment, plan, place):
+                continue
+            seen.add(each.piece)
+            score = of_step.get(each.piece, 0) + of_task.get(each.piece, 0) // _INSTRUCTION_SHARE
+            yield -score, -each.rank, -each.wins, each.piece, place

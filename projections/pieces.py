@@ -1,0 +1,95 @@
+"""Pieces of memory that are matched by their occasion: how a fold of one kind of them is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import field
+from msgspec.structs import replace
+
+from eventlog.events import PieceKind
+
+from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
+from .projection import Fold, Row
+
+
+class PieceState(Candidacy, frozen=True, kw_only=True):
+    """A hint, exemplar, snippet or recipe and how it stands. `occasion` and `content` (a blob) are as recorded.
+
+    `rank` is what its kind is ranked by beside evidence, in millionths: the confidence of a hint, the reward of an
+    exemplar's run. `form` is an exemplar's, `title` a snippet's or a recipe's.
+    """
+
+    piece: str = ""
+    kind: str = ""
+    occasion: dict[str, str] = field(default_factory=dict)
+    content: str = ""
+    form: str = ""
+    title: str = ""
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The event that records a kind of piece; which of its fields are id, rank, form and title (None: it has none)."""
+
+    event: str
+    id: str
+    rank: str | None = None
+    form: str | None = None
+    title: str | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every field that the fold reads of it."""
+        named = (self.id, self.rank, self.form, self.title)
+        return (*(name for name in named if name is not None), "occasion", "content", "rule", "source", "run")
+
+
+def fold_of(name: str, version: int, kind: PieceKind, recorded: Recording) -> Fold[PieceState]:
+    """The fold of one kind of piece, a row for each piece. Trials and quarantines of other kinds are not its own."""
+
+    def key(row: Row) -> str | None:
+        if row.type == recorded.event:
+            return row.text(recorded.id)
+        return row.text("piece") if row.text("kind") == kind else None
+
+    return Fold(
+        name=name,
+        version=version,
+        reads={
+            recorded.event: recorded.reads,
+            "PieceTried": ("piece", "kind", "run", "control_runs", "control_successes", "won", "withheld"),
+            "MemoryQuarantined": ("piece", "kind"),
+        },
+        initial=PieceState(kind=kind),
+        key=key,
+        fold=_step(recorded),
+        rests_on={recorded.event: ("run",), "PieceTried": ("run", "control_runs")},
+    )
+
+
+def _step(recorded: Recording) -> Callable[[PieceState, Row], PieceState]:
+    def fold(state: PieceState, row: Row) -> PieceState:
+        match row.type:
+            case "MemoryQuarantined":
+                return replace(quarantined(state, row), piece=row.text("piece"))
+            case "PieceTried":
+                return trial_told(state, row, won=row.flag("won"), is_withheld=row.flag("withheld"))
+            case _:
+                return state if says_nothing_new(state, row) else _recorded(state, row, recorded)
+
+    return fold
+
+
+def _recorded(state: PieceState, row: Row, recorded: Recording) -> PieceState:
+    return replace(
+        proposed(state, row),
+        piece=row.text(recorded.id),
+        occasion=row.record("occasion"),
+        content=row.text("content"),
+        form="" if recorded.form is None else row.text(recorded.form),
+        title="" if recorded.title is None else row.text(recorded.title),
+        rank=0 if recorded.rank is None else row.number(recorded.rank),
+    )
