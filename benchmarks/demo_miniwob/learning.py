@@ -12,8 +12,8 @@ from api.house import House
 from api.playing import Reporter
 from api.sweeping import next_name, plan, play_sweep
 from eventlog.events import SweepPlanned, Template, Trials
+from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.rewrites import REWRITES
 
 ALL_GROUPS = Trials(treated_micro=1_000_000, withheld_micro=0)
 _FIRST_SEEDS = 3
@@ -59,5 +59,5 @@ class Learner:
 
     def _is_open(self, template: Template) -> bool:
         """Whether something that a run of this task proposed is on trial, or was promoted and not yet played."""
-        states = self.house.views().find(REWRITES).values()
+        states = candidacies(self.house.views()).values()
         return any(f"__{template.template_id}__" in state.proposed_by for state in states if state.status != "retired")
