@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -15,7 +17,7 @@ from agents.envs.miniwob.environment import MiniWob
 from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tabs import Tabs, open_tabs
 from agents.executors.miniwob_plan import MiniWobPlan
-from api.cli.output import TerminalReporter
+from api.cli.output import bar
 from api.decide import Course
 from api.house import House
 from api.settings import read_settings
@@ -35,6 +37,8 @@ from .learning import Learner
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "miniwob.md"
 PROJECT = "miniwob"
+QUICK = ("click-button", "click-dialog", "enter-text", "focus-text")
+T = TypeVar("T")
 FIRST_HELD_OUT = 20_000
 SAMPLES, SEED = 10_000, 7
 ABOVE_ZERO = 1 / MICRO
@@ -46,21 +50,23 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Four tasks and few seeds, to try it out.")] = False,
     write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
     held_out: Annotated[int, typer.Option(min=2, help="Held-out seeds for each task.")] = 20,
-    seeds: Annotated[int, typer.Option(min=1, help="Training seeds for each task and round.")] = 6,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of learning for each task, at most.")] = 5,
-    max_parallel: Annotated[int, typer.Option(min=1, help="Pages open side by side.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, help="Training seeds that try proposals, for each task and round.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of learning for each task, at most.")] = 4,
+    every_task: Annotated[bool, typer.Option("--every-task", help="Also further tasks of the same families.")] = False,
+    side_by_side: Annotated[int, typer.Option(min=1, help="Tasks side by side, two pages each.")] = 4,
 ) -> None:
     """Learn on training seeds, then play held-out ones twice: with empty memory, and with what was learned."""
     if write and quick:
         raise typer.BadParameter("--write is for a whole run: leave out --quick")
-    tasks = ("click-button", "click-dialog", "enter-text", "focus-text") if quick else tuple(PLANS)
+    tasks = QUICK if quick else tuple(PLANS) if every_task else families()
     amount = 4 if quick else held_out
-    course = Course(rule=SeedsRule(), max_parallel=max_parallel)
+    course = Course(rule=SeedsRule(), max_parallel=2)
     began = time.perf_counter()
     with house_of_its_own() as house, open_tabs(house.settings.browser) as tabs:
-        runs = learned(house, tabs, tasks, course, seeds, rounds)
+        each = Each(house, tabs, tasks, course, side_by_side)
+        runs = each.learned(seeds, rounds)
         learning = time.perf_counter() - began
-        played = measured(house, tabs, tasks, course, range(FIRST_HELD_OUT, FIRST_HELD_OUT + amount))
+        played = each.measured(range(FIRST_HELD_OUT, FIRST_HELD_OUT + amount))
     figures, intervals = figures_of(played)
     figures |= {
         "learning, runs": runs,
@@ -77,7 +83,7 @@ def house_of_its_own() -> Iterator[House]:
     """A log of its own with the first facts in it."""
     with own_server() as server:
         server.project(PROJECT)
-        engine = server.engine(PROJECT)
+        engine = server.engine(PROJECT, pool_size=16)
         try:
             store = PostgresStore(engine)
             blobs = PostgresBlobs(engine)
@@ -88,24 +94,57 @@ def house_of_its_own() -> Iterator[House]:
             engine.dispose()
 
 
-def learned(house: House, tabs: Tabs, tasks: Sequence[str], course: Course, seeds: int, rounds: int) -> int:
-    """Have every task learn; how many runs it took."""
-    learner = Learner(house, MiniWobPlan(tabs), course, TerminalReporter(), seeds, rounds)
-    runs = 0
-    for task in tasks:
-        with MiniWob(task, tabs) as environment:
-            runs += learner.learn(environment)
-    return runs
+def families() -> tuple[str, ...]:
+    """One task of each family: those whose name does not go on from another's, as `click-tab-2` does."""
+    return tuple(name for name in PLANS if not any(name.startswith(f"{other}-") for other in PLANS))
 
 
-def measured(house: House, tabs: Tabs, tasks: Sequence[str], course: Course, seeds: Sequence[int]) -> list[Played]:
-    """Every task's held-out seeds in both arms."""
-    found = []
-    both, executor, reporter = arms(house), MiniWobPlan(tabs), TerminalReporter()
-    for task in tasks:
-        with MiniWob(task, tabs) as environment:
-            found += [play_held_out(house, environment, arm, seeds, executor, course, reporter) for arm in both]
-    return found
+class Quiet:
+    """A reporter that says nothing: several tasks are played side by side."""
+
+    @contextmanager
+    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:  # noqa: ARG002 a Reporter's
+        """See Reporter."""
+        yield lambda: None
+
+    def say(self, text: str) -> None:
+        """See Reporter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Every task, some side by side, under one progress bar."""
+
+    house: House
+    tabs: Tabs
+    tasks: Sequence[str]
+    course: Course
+    side_by_side: int
+
+    def learned(self, seeds: int, rounds: int) -> int:
+        """Have every task learn; how many runs it took."""
+        learner = Learner(self.house, MiniWobPlan(self.tabs), self.course, Quiet(), seeds, rounds)
+        return sum(self._done("learning", learner.learn))
+
+    def measured(self, seeds: Sequence[int]) -> list[Played]:
+        """Every task's held-out seeds in both arms."""
+        both, executor = arms(self.house), MiniWobPlan(self.tabs)
+
+        def play(environment: MiniWob) -> list[Played]:
+            return [play_held_out(self.house, environment, arm, seeds, executor, self.course, Quiet()) for arm in both]
+
+        return [played for found in self._done("held-out seeds, twice", play) for played in found]
+
+    def _done(self, title: str, work: Callable[[MiniWob], T]) -> list[T]:
+        with bar(title, len(self.tasks)) as advance, ThreadPoolExecutor(self.side_by_side) as pool:
+
+            def one(task: str) -> T:
+                with MiniWob(task, self.tabs) as environment:
+                    found = work(environment)
+                advance()
+                return found
+
+            return list(pool.map(one, self.tasks))
 
 
 def figures_of(played: Sequence[Played]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
@@ -16,12 +16,15 @@ from projections.memories import candidacies
 from projections.rewards import REWARDS
 
 ALL_GROUPS = Trials(treated_micro=1_000_000, withheld_micro=0)
-_FIRST_SEEDS = 3
+_LOOKED_AT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What all tasks learn with. A round takes `seeds` fresh seeds a task, each with a plain and a treated sibling."""
+    """What all tasks learn with. A round looks at runs that play memory as it is, then tries what they proposed.
+
+    It takes two fresh seeds to look, and `seeds` to try, each with a plain and a treated sibling.
+    """
 
     house: House
     executor: Executor
@@ -31,33 +34,39 @@ class Learner:
     rounds: int
 
     def learn(self, environment: MiniWob) -> int:
-        """Go on until no plain run fails, nothing is left to try, or the rounds are over; says how many runs."""
+        """Go on until no run fails, nothing is left to try, or the rounds are over; says how many runs it took."""
         template, runs, first = environment.task.template(), 0, 0
-        for number in range(self.rounds):
-            seeds = range(first, first + (self.seeds if number else _FIRST_SEEDS))
-            sweep = self._swept(environment, template, seeds, siblings=2 if number else 1)
-            runs, first = runs + len(sweep.specs), seeds.stop
-            if not self._has_failed(sweep) or not self._is_open(template):
+        for _ in range(self.rounds):
+            look = self._swept(environment, SeedSweep("", [template], range(first, first + _LOOKED_AT)))
+            runs, first = runs + len(look.specs), first + _LOOKED_AT
+            if not self._has_failed(look) or not self._is_open(template):
                 break
+            seeds = range(first, first + self.seeds)
+            tried = self._swept(environment, SeedSweep("", [template], seeds, 2), trials=ALL_GROUPS)
+            runs, first = runs + len(tried.specs), seeds.stop
         return runs
 
-    def _swept(self, environment: MiniWob, template: Template, seeds: range, *, siblings: int) -> SweepPlanned:
+    def _swept(self, environment: MiniWob, drawn: SeedSweep, trials: Trials | None = None) -> SweepPlanned:
+        """Play a sweep. Recovery proposes where nothing is tried: it need not look at the same failure twice."""
         house, site = self.house, environment.name
-        generator = SeedSweep(next_name(house.store, site), [template], seeds, siblings)
-        rng_seed = self.course.rng_seed
         sweep = plan(
-            house, house.views(), site, generator, rng_seed=rng_seed, trials=ALL_GROUPS, executor=self.executor
+            house,
+            house.views(),
+            site,
+            replace(drawn, sweep=next_name(house.store, site)),
+            rng_seed=self.course.rng_seed,
+            trials=trials,
+            learns=trials is None,
+            executor=self.executor,
         )
         play_sweep(house, environment, sweep, self.course, self.reporter, self.executor)
         return sweep
 
     def _has_failed(self, sweep: SweepPlanned) -> bool:
-        """Whether a run failed that played its artifact as it is."""
-        rewards = self.house.views().find(REWARDS, f"{sweep.sweep}__")
-        plain = [rewards.get(spec.spec_id) for spec in sweep.specs if spec.is_plain]
-        return any(reward is not None and not reward.passed for reward in plain)
+        """Whether a run failed; one that is missing says nothing."""
+        return any(not reward.passed for reward in self.house.views().find(REWARDS, f"{sweep.sweep}__").values())
 
     def _is_open(self, template: Template) -> bool:
-        """Whether something that a run of this task proposed is on trial, or was promoted and not yet played."""
+        """Whether something that a run of this task proposed is on trial."""
         states = candidacies(self.house.views()).values()
-        return any(f"__{template.template_id}__" in state.proposed_by for state in states if state.status != "retired")
+        return any(f"__{template.template_id}__" in state.proposed_by for state in states if state.is_on_trial)
