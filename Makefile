@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -76,6 +76,9 @@ bench-gate: .venv/.dev ## what the gate decides where the truth is known, and ho
 
 bench-data: .venv/.dev ## a GRPO dataset out of the log against a plain loop, and its memory (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.datasets $(ARGS)
+
+demo-miniwob: .venv/.dev ## the fast loop on pages that others made, frozen against learned (ARGS=--quick for four of them)
+	@$(BIN)/python -m benchmarks.demo_miniwob $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt
