@@ -86,6 +86,9 @@ bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
 demo-slow: .venv/.train ## demonstrations, a warm-up, SFT, DPO and GRPO over training seeds, and the gate (ARGS=--quick for a small round)
 	@$(BIN)/python -m benchmarks.slow $(ARGS)
 
+demo-miniwob: .venv/.dev ## the fast loop on pages that others made, frozen against learned (ARGS=--quick for four of them)
+	@$(BIN)/python -m benchmarks.demo_miniwob $(ARGS)
+
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt
 	@test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv

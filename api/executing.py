@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
+from agents.envs.contract import Instance
+from agents.envs.environment import Environment
 from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.miniwob import MiniWobScript, on_miniwob
+from agents.executors.miniwob_plan import MiniWobPlan
+from agents.executors.miniwob_surroundings import around_miniwob
 from agents.executors.policy import PolicyExecutor, over_http
+from agents.executors.surroundings import HttpSurroundings
+from agents.learning.surroundings import Surroundings
 from agents.models.local.host import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
@@ -30,6 +36,10 @@ class Way(StrEnum):
     POLICY = "policy"
     DEMONSTRATION = "demonstration"
     MINIWOB_SCRIPT = "miniwob-script"
+    MINIWOB_PLAN = "miniwob-plan"
+
+
+_ON_MINIWOB = frozenset({Way.MINIWOB_SCRIPT, Way.MINIWOB_PLAN})
 
 
 @contextmanager
@@ -44,10 +54,10 @@ def executor_of(
     """The executor of a way, ready to be used; a policy asks the model of the settings, or another of that endpoint.
 
     The model `transformers:FOLDER` is a base model in this process, with the checkpoints whose folders `folder_of`
-    knows. `tabs` are those that a site of MiniWoB++ lives in: there only a policy or the scripts can act. Raises
-    WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    knows. `tabs` are those that a site of MiniWoB++ lives in: there a policy, the scripts or plans with slots act.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
-    fit = [each for each in Way if each is Way.POLICY or (each is Way.MINIWOB_SCRIPT) == (tabs is not None)]
+    fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
     if way not in fit:
         raise WrongWay(actual=way.value, expected=" or ".join(fit))
     match way:
@@ -69,6 +79,13 @@ def executor_of(
             yield Demonstrator(wording=settings.policy_wording)
         case Way.MINIWOB_SCRIPT if tabs is not None:
             yield MiniWobScript(tabs)
+        case Way.MINIWOB_PLAN if tabs is not None:
+            yield MiniWobPlan(tabs)
+
+
+def surroundings_of(executor: Executor) -> Callable[[Environment, Instance, int], Surroundings]:
+    """What gives recovery the surroundings of a run that an executor played."""
+    return around_miniwob(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpSurroundings
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:

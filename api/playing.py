@@ -27,6 +27,7 @@ from projections.views import Views
 
 from .decide import Course, known, prices
 from .errors import SessionNotKept
+from .executing import surroundings_of
 from .house import House
 from .verifying import watching_of
 
@@ -94,7 +95,16 @@ def play_jobs(
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
     with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
-        means = Means(client, prices(house.views()), course.rule, stopwatch, executor, watch, course.tries)
+        means = Means(
+            client,
+            prices(house.views()),
+            course.rule,
+            stopwatch,
+            executor,
+            watch,
+            course.tries,
+            surroundings_of(executor),
+        )
         _dispatched(house, means, title, jobs, course, reporter)
 
 

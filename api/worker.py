@@ -31,7 +31,7 @@ from .backlog import Backlog
 from .decide import known, prices
 from .errors import PlayedInVain, Unknown
 from .exclusive import admitting_alone, is_controlled
-from .executing import refuse_other, worker_of
+from .executing import refuse_other, surroundings_of, worker_of
 from .house import House
 from .playing import Reporter, give_up, jobs_of, play_one, took_longer
 from .sites import Placed
@@ -146,9 +146,16 @@ class SiteRunner:
                 what="sweep", actual=name, way_out="Its job is of another log; `flywheel worker` leaves it parked."
             )
         views = self.house.views()
-        return Met(
-            planned, views, Means(self.client, prices(views), self.rule, stopwatch, self.executor, self.watching)
+        means = Means(
+            self.client,
+            prices(views),
+            self.rule,
+            stopwatch,
+            self.executor,
+            self.watching,
+            surroundings=surroundings_of(self.executor),
         )
+        return Met(planned, views, means)
 
 
 def _facts(played: Played) -> Facts:

@@ -68,7 +68,7 @@ class MiniWobSurface:
                 return self._touch(step, step.value or "")
 
     def _click(self, step: Step) -> Acted:
-        found = self.look().with_text(step.label or "")
+        found = self.look().called(step.label or "")
         if found is None:
             return Acted(lacking(step))
         self._tab.click_at(*found.at)
@@ -76,7 +76,7 @@ class MiniWobSurface:
 
     def _fill(self, step: Step) -> Acted:
         if step.label is not None:
-            found = self.look().field(step.label)
+            found = self.look().field_called(step.label)
             if found is None:
                 return Acted("no_such_field")
             self._tab.click_at(*found.at)
@@ -85,7 +85,7 @@ class MiniWobSurface:
         return Acted("ok", led=True)
 
     def _choose(self, step: Step) -> Acted:
-        found = self.look().field(step.label or "")
+        found = self.look().field_called(step.label or "")
         if found is None or found.kind != "select":
             return Acted("no_such_field")
         if step.value not in found.options:

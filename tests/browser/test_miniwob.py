@@ -27,9 +27,14 @@ from agents.envs.miniwob.tabs import HEIGHT, WIDTH, Tabs, open_tabs
 from agents.envs.miniwob.tasks import TASKS
 from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from agents.executors.miniwob import MiniWobScript, MiniWobSurface, on_miniwob
+from agents.executors.miniwob_plan import MiniWobPlan
 from agents.executors.miniwob_scripts import SCRIPTS
+from agents.executors.miniwob_surroundings import around_miniwob
 from agents.executors.policy import PolicyExecutor
+from agents.learning.recovery.failing import failing
+from agents.learning.recovery.recover import recover
 from agents.models.scripted import Scripted
+from agents.plans import apply_overlay
 from agents.rollouts.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, play
 from agents.rollouts.record import rollout, stopwatch
@@ -440,3 +445,38 @@ def test_a_task_is_probed_from_the_command_line(flywheel: Flywheel) -> None:
     assert set(outcomes.values()) == {"passed", "skipped"}
     (listed,) = (row for row in shown(flywheel, "env", "list") if row["site"] == "miniwob.enter-text")
     assert (listed["task"], listed["admitted"]) == ("miniwob.enter-text", found["probed_since"] + 1)
+
+
+@pytest.mark.parametrize("task", ["click-button", "click-option", "click-tab", "login-user"])
+def test_a_plan_with_slots_does_what_each_instance_asks_for(task: str, tabs: Tabs) -> None:
+    with MiniWob(task, tabs) as env:
+        for seed in (1, 2):
+            instance = env.reset(seed)
+            plan = env.task.template().plan_steps
+            execution = MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance)
+            assert execution.status == "completed"
+            assert tuple(taken.step for taken in execution.taken) == plan
+            assert env.oracle(instance, env.name).passed
+
+
+def test_a_plan_that_names_what_the_page_does_not_show_halts(tabs: Tabs) -> None:
+    with MiniWob("enter-text", tabs) as env:
+        instance = env.reset(1)
+        plan = env.task.template().plan_steps
+        execution = MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance)
+        assert (execution.status, [taken.outcome for taken in execution.taken]) == ("halted", ["no_such_field"])
+        assert env.mutations(instance) == ()
+
+
+@pytest.mark.parametrize("task", ["choose-list", "focus-text-2"])
+def test_what_recovery_finds_in_one_instance_holds_in_others(task: str, tabs: Tabs) -> None:
+    with MiniWob(task, tabs) as env:
+        plan, instance = env.task.template().plan_steps, env.reset(3)
+        assert MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance).status == "halted"
+        run = failing(env.name, plan, (), 0, 9)
+        (found,) = recover("run", run, around_miniwob(tabs)(env, instance, 0)).proposals
+        cured = apply_overlay(plan, (), forced=found.piece).plan
+        for seed in (4, 5):
+            other = env.reset(seed)
+            MiniWobPlan(tabs).execute(Assignment("", cured, max_steps=9), other)
+            assert env.oracle(other, env.name).passed

@@ -10,9 +10,11 @@ from eventlog.events import Step, Template
 
 from ..contract import TaskText
 from .errors import UnknownPage
+from .plans import PLANS
 
 SITE: Final = "miniwob"
 Varies = Literal["answer", "places"]
+_OPEN: Final = (Step(type="navigate", intent="open the page", url="/"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,13 @@ class Task:
         return TaskText(task_id=self.task_id, instruction=self.asks)
 
     def template(self) -> Template:
-        """The task as a sweep takes it. No plan can be written before the page was seen: it opens the page."""
+        """The task as a sweep takes it. Where no plan can be written before the page was seen, it opens the page."""
         return Template(
             template_id=self.task_id,
             cluster=self.told().cluster,
             oracle_task_id=self.task_id,
             instruction=self.asks,
-            plan_steps=(Step(type="navigate", intent="open the page", url="/"),),
+            plan_steps=PLANS.get(self.name, _OPEN),
         )
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ..contract import Answer
+from ..pages import plain
 
 FIELDS: Final = frozenset({"input", "textarea", "select"})
+CLICKED: Final = frozenset({"a", "button", "h3", "label", "span"})
+"""What a person clicks at for the words in it, besides what takes text or a choice."""
 
 
 class Shown(Answer):
@@ -71,6 +74,21 @@ class View(Answer):
     def field(self, name: str) -> Shown | None:
         """The field that is called so."""
         return next((field for called, field in self.named() if called == name), None)
+
+    def field_called(self, label: str) -> Shown | None:
+        """The field that is called so, as labels are compared: without case, needless space and a colon at the end."""
+        return next((field for called, field in self.named() if plain(called) == plain(label)), None)
+
+    def called(self, label: str) -> Shown | None:
+        """What a label means: exactly these words, else a field called so, else what one clicks with them in it."""
+        wanted = f" {plain(label)} "
+        clicked = [each for each in self.shown if each.kind in CLICKED]
+        return (
+            self.with_text(label)
+            or next((each for each in clicked if plain(each.text) == plain(label)), None)
+            or self.field_called(label)
+            or next((each for each in clicked if wanted.strip() and wanted in f" {plain(each.text)} "), None)
+        )
 
     def with_text(self, text: str) -> Shown | None:
         """What has exactly these words: of several the one that takes a click, else the last."""

@@ -17,6 +17,8 @@ from .proposal import Proposal
 from .sights import Sights, ranked, share, told, words
 
 LEAST_SHARE: Final = 250_000
+FEW: Final = 2
+"""So many controls of a kind are tried in turn, where none of them shares words with the step."""
 _KINDS: Final[dict[str, frozenset[ControlKind]]] = {
     "click": frozenset({"link"}),
     "submit": frozenset({"button"}),
@@ -26,14 +28,18 @@ _KINDS: Final[dict[str, frozenset[ControlKind]]] = {
 
 
 def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
-    """Hints for the failed step: controls of its page that share words with it, best first."""
+    """Hints for the failed step: controls of its page that share words with it, best first.
+
+    Where none does, its page may have called them by nothing: then the only ones of the step's kind are tried.
+    """
     step = run.turns[number].step
     if step.type not in _KINDS or not run.is_own(number):
         return
     wanted = told(step)
-    for control in ranked(_others(step, sights.shown(run.before(number))), wanted):
-        if share(control.label, wanted) >= LEAST_SHARE:
-            yield _hint(run, number, sights, PreferTarget(label=control.label), 500_000)
+    others = ranked(_others(step, sights.shown(run.before(number))), wanted)
+    alike = [each for each in others if share(each.label, wanted) >= LEAST_SHARE]
+    for control in alike or (others if len(others) <= FEW else []):
+        yield _hint(run, number, sights, PreferTarget(label=control.label), 500_000 if alike else 400_000)
 
 
 def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:

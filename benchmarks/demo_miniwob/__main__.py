@@ -1,0 +1,187 @@
+"""`make demo-miniwob`: foreign pages, frozen against what the agent's own runs taught, on seeds not learned from."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from agents.envs.miniwob.environment import MiniWob
+from agents.envs.miniwob.plans import PLANS
+from agents.envs.miniwob.tabs import Tabs, open_tabs
+from agents.executors.miniwob_plan import MiniWobPlan
+from api.cli.output import bar
+from api.decide import Course
+from api.house import House
+from api.settings import read_settings
+from api.sweeping import first_facts
+from benchmarks.log.server import own_server
+from benchmarks.report import Target, at_least, report
+from eventlog.blobs import PostgresBlobs
+from eventlog.events import SeedsRule
+from eventlog.postgres import PostgresStore
+from gate.intervals import resampled
+from gate.stats import MICRO, averaged, bootstrap
+from gate.strata import stratified
+from projections.projector import Projector
+
+from .held_out import LEARNED, Played, arms, play_held_out
+from .learning import Learner
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "miniwob.md"
+PROJECT = "miniwob"
+QUICK = ("click-button", "click-dialog", "enter-text", "focus-text")
+T = TypeVar("T")
+FIRST_HELD_OUT = 20_000
+SAMPLES, SEED = 10_000, 7
+ABOVE_ZERO = 1 / MICRO
+OVER_TASKS, OVER_INSTANCES = "mean gain, tasks resampled", "mean gain, instances resampled inside tasks"
+
+
+def main(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Four tasks and few seeds, to try it out.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
+    held_out: Annotated[int, typer.Option(min=2, help="Held-out seeds for each task.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, help="Training seeds that try proposals, for each task and round.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of learning for each task, at most.")] = 4,
+    every_task: Annotated[bool, typer.Option("--every-task", help="Also further tasks of the same families.")] = False,
+    side_by_side: Annotated[int, typer.Option(min=1, help="Tasks side by side, two pages each.")] = 4,
+) -> None:
+    """Learn on training seeds, then play held-out ones twice: with empty memory, and with what was learned."""
+    if write and quick:
+        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+    tasks = QUICK if quick else tuple(PLANS) if every_task else families()
+    amount = 4 if quick else held_out
+    course = Course(rule=SeedsRule(), max_parallel=2)
+    began = time.perf_counter()
+    with house_of_its_own() as house, open_tabs(house.settings.browser) as tabs:
+        each = Each(house, tabs, tasks, course, side_by_side)
+        runs = each.learned(seeds, rounds)
+        learning = time.perf_counter() - began
+        played = each.measured(range(FIRST_HELD_OUT, FIRST_HELD_OUT + amount))
+    figures, intervals = figures_of(played)
+    figures |= {
+        "learning, runs": runs,
+        "learning, minutes": learning / 60,
+        "all of it, minutes": (time.perf_counter() - began) / 60,
+    }
+    note = f"{len(tasks)} tasks, {amount} held-out seeds each, {os.cpu_count()} cores; {runs} runs to learn from."
+    targets = targets_of(figures)
+    report("miniwob", figures, targets, intervals=intervals, page=PAGE if write else None, note=note)
+
+
+@contextmanager
+def house_of_its_own() -> Iterator[House]:
+    """A log of its own with the first facts in it."""
+    with own_server() as server:
+        server.project(PROJECT)
+        engine = server.engine(PROJECT, pool_size=16)
+        try:
+            store = PostgresStore(engine)
+            blobs = PostgresBlobs(engine)
+            house = House(read_settings(), engine, store, blobs, Projector(engine, store=store))
+            first_facts(house)
+            yield house
+        finally:
+            engine.dispose()
+
+
+def families() -> tuple[str, ...]:
+    """One task of each family: those whose name does not go on from another's, as `click-tab-2` does."""
+    return tuple(name for name in PLANS if not any(name.startswith(f"{other}-") for other in PLANS))
+
+
+class Quiet:
+    """A reporter that says nothing: several tasks are played side by side."""
+
+    @contextmanager
+    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:  # noqa: ARG002 a Reporter's
+        """See Reporter."""
+        yield lambda: None
+
+    def say(self, text: str) -> None:
+        """See Reporter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Every task, some side by side, under one progress bar."""
+
+    house: House
+    tabs: Tabs
+    tasks: Sequence[str]
+    course: Course
+    side_by_side: int
+
+    def learned(self, seeds: int, rounds: int) -> int:
+        """Have every task learn; how many runs it took."""
+        learner = Learner(self.house, MiniWobPlan(self.tabs), self.course, Quiet(), seeds, rounds)
+        return sum(self._done("learning", learner.learn))
+
+    def measured(self, seeds: Sequence[int]) -> list[Played]:
+        """Every task's held-out seeds in both arms."""
+        both, executor = arms(self.house), MiniWobPlan(self.tabs)
+
+        def play(environment: MiniWob) -> list[Played]:
+            return [play_held_out(self.house, environment, arm, seeds, executor, self.course, Quiet()) for arm in both]
+
+        return [played for found in self._done("held-out seeds, twice", play) for played in found]
+
+    def _done(self, title: str, work: Callable[[MiniWob], T]) -> list[T]:
+        with bar(title, len(self.tasks)) as advance, ThreadPoolExecutor(self.side_by_side) as pool:
+
+            def one(task: str) -> T:
+                with MiniWob(task, self.tabs) as environment:
+                    found = work(environment)
+                advance()
+                return found
+
+            return list(pool.map(one, self.tasks))
+
+
+def figures_of(played: Sequence[Played]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Rates of every task in both arms, and the mean gain with intervals. A missing run makes no pair."""
+    figures = {f"{each.task}, {each.arm}": each.rate for each in played}
+    gains = {task: _gains(frozen, after) for task, frozen, after in _pairs(played)}
+    strata = stratified((task, [gain]) for task, found in gains.items() for gain in found)
+    inside = resampled(strata, SAMPLES, SEED).interval
+    across = bootstrap(averaged(list(gains.values())), SAMPLES, SEED).interval
+    for arm in dict.fromkeys(each.arm for each in played):
+        rates = [each.rate for each in played if each.arm == arm]
+        figures[f"all tasks, {arm}"] = sum(rates) / len(rates)
+    figures |= {OVER_TASKS: strata.mean() / MICRO, OVER_INSTANCES: strata.mean() / MICRO}
+    figures |= {f"{OVER_TASKS}, interval from": across.low / MICRO, "pairs": sum(map(len, gains.values()))}
+    figures["tasks that gained"] = sum(sum(found) > 0 for found in gains.values())
+    figures["tasks that lost"] = sum(sum(found) < 0 for found in gains.values())
+    spans = {OVER_TASKS: across, OVER_INSTANCES: inside}
+    return figures, {name: (span.low / MICRO, span.high / MICRO) for name, span in spans.items()}
+
+
+def _pairs(played: Sequence[Played]) -> Iterator[tuple[str, Played, Played]]:
+    learned_by_task = {each.task: each for each in played if each.arm == LEARNED}
+    for each in played:
+        if each.arm != LEARNED:
+            yield each.task, each, learned_by_task[each.task]
+
+
+def _gains(frozen: Played, after: Played) -> list[int]:
+    """What each instance gained, in millionths."""
+    pairs = zip(frozen.passed, after.passed, strict=True)
+    return [MICRO * (late - early) for early, late in pairs if early is not None and late is not None]
+
+
+def targets_of(figures: dict[str, float]) -> dict[str, Target]:
+    """The interval of the mean gain lies above zero, even where the tasks themselves are drawn again."""
+    return {name: at_least(ABOVE_ZERO) for name in figures if name.endswith("interval from")}
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,79 @@
+"""Held-out seeds: each instance played once with empty memory and once with all that was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.envs.miniwob.environment import MiniWob
+from agents.executors.executor import Executor
+from agents.learning.memory import forget_everything, remember
+from agents.rollouts.sweep import SeedSweep, planned
+from api.decide import BASE, Course
+from api.executing import recorded_as
+from api.house import House
+from api.playing import Reporter, jobs_of, play_jobs
+from eventlog.blobs import Blob
+from eventlog.events import Artifact
+from eventlog.store import Append
+from projections.rewards import REWARDS
+
+ACTOR = "bench"
+FROZEN, LEARNED = "frozen", "learned"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """An artifact that plays held-out seeds, and what its sweeps are called after."""
+
+    name: str
+    artifact: Artifact
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a task's held-out instances went in an arm, by seed; None where a run is missing."""
+
+    task: str
+    arm: str
+    passed: tuple[bool | None, ...]
+
+    @property
+    def rate(self) -> float:
+        """The share that passed, of those that were played."""
+        known = [each for each in self.passed if each is not None]
+        return sum(known) / max(1, len(known))
+
+
+def arms(house: House) -> tuple[Arm, Arm]:
+    """Empty memory, and what memory holds now."""
+    frozen, nothing = forget_everything(BASE)
+    learned, content = remember(house.views(), BASE)
+    _keep(house, nothing, content)
+    return Arm(FROZEN, frozen), Arm(LEARNED, learned)
+
+
+def play_held_out(
+    house: House,
+    environment: MiniWob,
+    arm: Arm,
+    seeds: Sequence[int],
+    executor: Executor,
+    course: Course,
+    reporter: Reporter,
+) -> Played:
+    """Play a task's held-out seeds in one arm, recorded as a sweep from which nothing is learned."""
+    sweep = f"{arm.name}-{environment.name}"
+    generator = SeedSweep(sweep, [environment.task.template()], seeds)
+    name, _ = recorded_as(executor)
+    event = planned(generator, environment.name, arm.artifact, rng_seed=course.rng_seed, learns=False, executor=name)
+    house.store.append([Append(f"sweep/{sweep}", (event,), ACTOR, expect=0, key=f"sweep:{sweep}")])
+    jobs = jobs_of(house, house.views(), event, event.specs)
+    play_jobs(house, environment, sweep, jobs, course, reporter, executor)
+    rewards = house.views().find(REWARDS, f"{sweep}__")
+    found = (rewards.get(spec.spec_id) for spec in event.specs)
+    return Played(environment.task.name, arm.name, tuple(None if each is None else each.passed for each in found))
+
+
+def _keep(house: House, *blobs: Blob) -> None:
+    house.blobs.put(list(blobs))

@@ -1,0 +1,87 @@
+"""What recovery sees of a MiniWoB++ page, and which targets it thinks of there: without a browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from agents.envs.controls import Control
+from agents.envs.miniwob.view import Shown, View
+from agents.executors.miniwob_surroundings import controls_of
+from agents.learning.recovery.failing import failing
+from agents.learning.recovery.recover import recover
+from agents.learning.surroundings import Seen
+from agents.plans import Plan
+from eventlog.events import PreferTarget, Step
+
+
+def shown(kind: str, **facts: object) -> Shown:
+    return Shown.model_validate({"kind": kind, "box": (0, 0, 9, 9), "at": (5, 5), **facts})
+
+
+def view(instruction: str, *things: Shown) -> View:
+    return View(instruction=instruction, shown=things)
+
+
+def test_what_takes_a_click_is_a_link_and_a_button_and_fields_are_called_by_their_place() -> None:
+    found = controls_of(
+        view(
+            "Go.",
+            shown("p", text="words"),
+            shown("button", text="OK"),
+            shown("button", text="Later", is_enabled=False),
+            shown("input", type="text", value="a"),
+            shown("input", type="radio"),
+            shown("select", options=("x", "y"), value="x"),
+        )
+    )
+    assert {(each.kind, each.label) for each in found} == {
+        ("link", "OK"),
+        ("button", "OK"),
+        ("field", "field 1"),
+        ("link", "field 1"),
+        ("button", "field 1"),
+        ("link", "field 2"),
+        ("button", "field 2"),
+        ("choice", "field 3"),
+        ("link", "field 3"),
+        ("button", "field 3"),
+    }
+    assert next(each for each in found if each.kind == "choice").options == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [("field 2", "field {number}"), ("sed", "{quoted}"), ("used", None), ("field 22", None)],
+)
+def test_a_label_that_holds_what_a_slot_is_filled_with_is_seen_with_the_slot_too(label: str, told: str | None) -> None:
+    found = [each.label for each in controls_of(view('Click "sed" in the 2nd.', shown("span", text=label)))]
+    assert sorted(set(found)) == sorted({label, told or label})
+
+
+@dataclass(frozen=True)
+class Still:
+    """A page that stays as it is, and takes whatever it shows."""
+
+    controls: tuple[Control, ...]
+
+    def after(self, steps: Plan) -> Seen:
+        """See Surroundings."""
+        labels = {each.label for each in self.controls}
+        walked = next((place for place, step in enumerate(steps) if step.label not in labels), len(steps))
+        return Seen(walked, "ok" if walked == len(steps) else "no_such_field", "/", "", self.controls)
+
+
+def proposed(*labels: str) -> list[str]:
+    step = Step(type="fill_field", intent="enter it", label="Text", value="x")
+    page = Still(tuple(Control("field", label) for label in labels))
+    found = recover("run", failing("miniwob.t", (step,), (), 0, 40), page).proposals
+    return [each.change.label for each in found if isinstance(each.change, PreferTarget)]
+
+
+def test_where_no_control_shares_words_the_only_ones_of_its_kind_are_tried() -> None:
+    assert proposed("field 1") == ["field 1"]
+    assert proposed("field 1", "field 2") == ["field 1", "field 2"]
+    assert proposed("field 1", "field 2", "field 3") == []
+    assert proposed("field 1", "the text") == ["the text"]
