@@ -45,10 +45,11 @@ from ..learning.recovery.failing import failing
 from ..learning.retrieval import overlaid
 from ..learning.surroundings import Surroundings
 from ..models.errors import ModelFailure
+from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
-from .recovering import NOTHING, Recovery, recovered
+from .recovering import NOTHING, Looking, Recovery, recovered
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Means:
     """What a run is played with: an environment, the executor, who looks at its steps, prices, the rule of proposals.
 
     `watching` makes the watch of one instance, `surroundings` what recovery looks around in afterwards, with the index
-    of the run's noise; `stopwatch` gives monotonic microseconds.
+    of the run's noise, and `advisor` is a model that is asked there; `stopwatch` gives monotonic microseconds.
     """
 
     environment: Environment
@@ -124,6 +125,7 @@ class Means:
     tries: int = TRIES
     surroundings: Callable[[Environment, Instance, int], Surroundings] = HttpSurroundings
     budgets: Budgets = BUDGETS
+    advisor: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,9 @@ def _recovered(job: Job, means: Means, execution: Execution, instance: Instance,
     at = None if execution.failed is None else execution.failed.index
     run = failing(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
     surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
-    return recovered(job.run, run, surroundings, means.budgets, means.rule)
+    calls = len(execution.called) + sum(len(check.called) for check in execution.verified)
+    looking = Looking(means.budgets, means.advisor, means.rule)
+    return recovered(job.run, run, surroundings, looking, calls)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

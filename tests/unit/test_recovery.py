@@ -25,6 +25,7 @@ from agents.learning.recovery.failing import failing
 from agents.learning.recovery.proposal import Proposal
 from agents.learning.recovery.recover import Recovered, recover
 from agents.learning.surroundings import Seen
+from agents.models.scripted import Scripted
 from agents.plans import Overlaid, Piece, Plan, anchor_of, apply_overlay, rewrite_id
 from agents.rollouts import tasks
 from eventlog.events import (
@@ -260,6 +261,36 @@ def test_what_must_be_pressed_first_is_found_where_the_last_button_did_nothing_b
     found = recovered(answer, (START, show), None)
     pressed = Step(type="submit", intent="press Ask first", label="Ask first", optional=True)
     assert changes(found.proposals) == [InsertSteps(steps=(pressed,), where="before")]
+
+
+def advised(answer: str) -> Recovered:
+    plan = (START, Step(type="submit", intent="find it", label="Locate"))
+
+    def overlay(piece: Piece | None) -> Overlaid:
+        return apply_overlay(plan, [] if piece is None else [piece])
+
+    site: Site = {"/": "<p>Nothing.</p>", "/hidden": "<form><button>Locate</button></form>"}
+    return recover("run-1", failing("marketplace", plan, overlay, 1, 40), Around(site), model=Scripted([answer]))
+
+
+def test_a_model_is_asked_where_nothing_else_worked_and_what_it_says_is_tried() -> None:
+    found = advised('{"where": "before", "action": "navigate", "target": "/hidden", "value": ""}')
+    step = Step(type="navigate", intent="navigate /hidden", url="/hidden", optional=True)
+    assert changes(found.proposals) == [InsertSteps(steps=(step,), where="before")]
+    assert found.proposals[0].source == "model"
+    assert found.exchange is not None
+    assert [(each.mode, each.reason) for each in found.decided] == [("insert_steps", "proposed")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Try harder.", '{"where": "before", "action": "navigate", "target": "/elsewhere", "value": ""}'],
+)
+def test_a_model_that_says_nothing_that_works_ends_in_a_halt(answer: str) -> None:
+    found = advised(answer)
+    assert found.proposals == ()
+    assert found.exchange is not None
+    assert found.decided[-1].mode == "halt"
 
 
 def test_where_there_is_nothing_to_try_recovery_halts_and_says_so() -> None:
