@@ -73,7 +73,9 @@ def test_hints_and_snippets_are_found_promoted_applied_and_the_same_as_of_then(
     sweeps = [swept(house, client, tasks, number) for number in range(len(AMOUNTS))]
     first, last = passed(house, sweeps[0]), passed(house, sweeps[-1])
     promoted = {kind_of(state) for state in candidacies(house.views()).values() if state.status == "promoted"}
-    assert {"hint", "snippet"} <= promoted, [(k, s.status, s.wins, s.losses) for k, s in candidacies(house.views()).items()]
+    assert {"hint", "snippet"} <= promoted, [
+        (k, s.status, s.wins, s.losses) for k, s in candidacies(house.views()).items()
+    ]
     assert first["marketplace.engine_spec"] == 0 < last["marketplace.engine_spec"]
     assert last["marketplace.phone_reveal"] > first["marketplace.phone_reveal"]
     _check_that_memory_is_the_same_as_of_then(house)

@@ -12,7 +12,7 @@ from agents.executors.miniwob_surroundings import controls_of
 from agents.learning.recovery.failing import failing
 from agents.learning.recovery.recover import recover
 from agents.learning.surroundings import Seen
-from agents.plans import Plan
+from agents.plans import Plan, apply_overlay
 from eventlog.events import PreferTarget, Step
 
 
@@ -76,7 +76,9 @@ class Still:
 def proposed(*labels: str) -> list[str]:
     step = Step(type="fill_field", intent="enter it", label="Text", value="x")
     page = Still(tuple(Control("field", label) for label in labels))
-    found = recover("run", failing("miniwob.t", (step,), (), 0, 40), page).proposals
+    found = recover(
+        "run", failing("miniwob.t", (step,), lambda forced: apply_overlay((step,), (), forced=forced), 0, 40), page
+    ).proposals
     return [each.change.label for each in found if isinstance(each.change, PreferTarget)]
 
 
