@@ -50,7 +50,7 @@ COURSE = SlowCourse(
         seeds_per_round=4,
         siblings=2,
         visible_seeds=(9_000,),
-        sealed_seeds=tuple(range(10_000, 10_012)),
+        sealed_seeds=tuple(range(10_000, 10_024)),
         max_parallel=2,
         rules=Rules(min_pairs=10),
     ),
