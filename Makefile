@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data clean
+.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data demo-fast clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -70,6 +70,9 @@ bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what 
 
 bench-fast: .venv/.dev ## what the fast loop lets into memory: lost outcomes, planted candidates (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.fast $(ARGS)
+
+demo-fast: .venv/.dev ## what each way to learn brings on both sites, as a table and a picture (ARGS=--quick to try it out)
+	@$(BIN)/python -m benchmarks.demo_fast $(ARGS)
 
 bench-gate: .venv/.dev ## what the gate decides where the truth is known, and how fast (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.gate $(ARGS)

@@ -11,9 +11,9 @@ from agents.learning.editable import BadMemoryFile
 
 from ..reading import read_position
 from ..recipes import export_memory, import_memory
+from .course_options import Evidence
 from .output import AsJson, AsOf, emit_json, opened, say
 from .pieces import group_of
-from .course_options import Evidence
 
 app = group_of("recipe")
 ACTOR = "person"
