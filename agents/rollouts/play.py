@@ -252,8 +252,11 @@ def _total(tokens: Iterable[int | None]) -> int | None:
 
 
 def _recovered(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
-    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything."""
-    may_teach = job.learns and job.arm is None and job.spec.is_plain
+    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything.
+
+    Siblings of one instance fail alike: the first of them is looked over.
+    """
+    may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed is None else execution.failed.index

@@ -238,10 +238,9 @@ def looped(draw: st.DrawFn) -> tuple[Step, ...]:
     amount = draw(st.integers(1, 6))
     steps = []
     for number in range(amount):
-        loop = {}
-        if draw(st.booleans()):
-            loop = {"loop_to": draw(st.integers(0, number)), "loop_count": draw(st.integers(0, 2))}
-        steps.append(Step(type="click", intent=f"step {number}", label=f"l{number}", **loop))
+        step = Step(type="click", intent=f"step {number}", label=f"l{number}")
+        loop = {"loop_to": draw(st.integers(0, number)), "loop_count": draw(st.integers(0, 2))}
+        steps.append(step.model_copy(update=loop) if draw(st.booleans()) else step)
     return tuple(steps)
 
 

@@ -1,0 +1,124 @@
+"""Hints and snippets on the real site: found in runs, tried, promoted, applied, and the same as of any position."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.learning.memory import remember
+from agents.rollouts.sweep import SeedSweep
+from api.decide import Course
+from api.house import House
+from api.playing import jobs_of
+from api.recipes import export_memory, import_memory
+from api.replaying import replayed
+from api.sweeping import credit, first_facts, plan, play_sweep, site_templates, sweeps_of
+from eventlog.events import PieceKind, RunStarted, SeedsRule, Spec, SweepPlanned, Template, Trials
+from eventlog.store import Position
+from projections.hints import HINTS
+from projections.memories import candidacies, kind_of
+from projections.rewards import REWARDS
+from tests.golden.make import Quiet
+
+TASKS = ("marketplace.engine_spec", "marketplace.phone_reveal", "marketplace.price_watch")
+AMOUNTS = (3, 14, 2)
+"""Seeds of each round: one to find candidates in, one to try them in, one to see what was promoted."""
+
+EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
+LESSONS = frozenset[PieceKind]({"hint", "snippet"})
+COURSE = Course(max_parallel=4, rule=SeedsRule(), kinds=LESSONS)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tasks(client: EnvClient) -> tuple[Template, ...]:
+    """A task that lacks knowledge, one whose address drifts, and one that passes and knows the way."""
+    return tuple(each for each in site_templates(client) if each.template_id in TASKS)
+
+
+def swept(house: House, client: EnvClient, tasks: tuple[Template, ...], number: int) -> SweepPlanned:
+    seeds = range(100 * number, 100 * number + AMOUNTS[number])
+    sweep = plan(
+        house,
+        house.views(),
+        "marketplace",
+        SeedSweep(f"s{number}", tasks, seeds, 2),
+        rng_seed=3,
+        trials=EVERY_GROUP,
+        kinds=LESSONS,
+    )
+    play_sweep(house, client, sweep, COURSE, Quiet())
+    return sweep
+
+
+def passed(house: House, sweep: SweepPlanned) -> Counter[str]:
+    rewards = house.views().find(REWARDS, f"{sweep.sweep}__")
+    return Counter(spec.template for spec in sweep.specs if spec.is_plain and rewards[spec.spec_id].passed)
+
+
+def test_hints_and_snippets_are_found_promoted_applied_and_the_same_as_of_then(
+    empty_house: House, client: EnvClient, tasks: tuple[Template, ...]
+) -> None:
+    house = empty_house
+    first_facts(house)
+    sweeps = [swept(house, client, tasks, number) for number in range(len(AMOUNTS))]
+    first, last = passed(house, sweeps[0]), passed(house, sweeps[-1])
+    promoted = {kind_of(state) for state in candidacies(house.views()).values() if state.status == "promoted"}
+    assert {"hint", "snippet"} <= promoted
+    assert first["marketplace.engine_spec"] == 0 < last["marketplace.engine_spec"]
+    assert last["marketplace.phone_reveal"] > first["marketplace.phone_reveal"]
+    _check_that_memory_is_the_same_as_of_then(house)
+    _check_that_doing_it_again_adds_nothing(house, client, sweeps[-1])
+    for spec in (_carrying(house, sweeps[-1], "hint"), _carrying(house, sweeps[-1], "snippet")):
+        assert replayed(house.store, house.blobs, house.views, spec.spec_id).outcome == "identical"
+    _check_the_file(house)
+
+
+def _check_that_memory_is_the_same_as_of_then(house: House) -> None:
+    """Every sweep was played from another position; its plans are made again from the log as of that position."""
+    for sweep in sweeps_of(house.store, "marketplace"):
+        views = house.views(Position(sweep.artifact.memory.upto))
+        again = remember(views, "base", kinds=LESSONS)
+        assert again[0] == sweep.artifact
+        planned = next(iter(house.store.read(stream=f"sweep/{sweep.sweep}"))).position
+        for job in jobs_of(house, house.views(planned), sweep, sweep.specs):
+            started = next(house.store.read(stream=f"run/{job.run}")).event
+            assert isinstance(started, RunStarted)
+            assert started.applied == job.overlaid().applied
+    assert len({sweep.artifact.memory.digest for sweep in sweeps_of(house.store, "marketplace")}) > 1
+
+
+def _check_that_doing_it_again_adds_nothing(house: House, client: EnvClient, sweep: SweepPlanned) -> None:
+    head = house.store.head()
+    credit(house, sweep)
+    play_sweep(house, client, sweep, COURSE, Quiet())
+    assert house.store.head() == head
+
+
+def _carrying(house: House, sweep: SweepPlanned, kind: PieceKind) -> Spec:
+    for spec in sweep.specs:
+        started = next(house.store.read(stream=f"run/{spec.spec_id}")).event
+        if isinstance(started, RunStarted) and any(item.kind == kind for item in started.applied):
+            return spec
+    raise AssertionError(f"no run carried a {kind}")
+
+
+def _check_the_file(house: House) -> None:
+    """What is written and not edited is known already, but that rewrites come in as recipes; edited, it is another."""
+    before = house.views().find(HINTS)
+    text = export_memory(house, house.views()).text
+    assert {name[:3] for name in import_memory(house, text, SeedsRule(), "person").fresh} <= {"rc-"}
+    assert import_memory(house, text, SeedsRule(), "person").fresh == ()
+    edited = import_memory(house, text.replace("Haul-out report", "Haul-out"), SeedsRule(), "person").fresh
+    hints = house.views().find(HINTS)
+    assert {hints[name].status for name in hints.keys() - before.keys()} == {"candidate"}
+    assert hints.keys() - before.keys() <= {*edited}

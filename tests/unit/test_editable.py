@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.learning.editable import BadMemoryFile, Entry, entry_of_rewrite, read, written
+from agents.learning.lessons import text_and_change
+from agents.plans import Piece, anchor_of
+from api.standing import uplift
+from eventlog.events import (
+    ExemplarCaptured,
+    FollowLink,
+    HintRecorded,
+    InsertSteps,
+    Occasion,
+    PairedRule,
+    PreferTarget,
+    RecipeImported,
+    ReplaceUrl,
+    SnippetLearned,
+    Step,
+)
+
+OPEN = Step(type="navigate", intent="open the boats page", url="/boats")
+ASK = Step(type="submit", intent="ask", label="Start a contact request")
+AT = Occasion(environment="marketplace", type="click", intent="look for the engine", page="/boats/*/papers")
+HINT = Entry(kind="hint", occasion=AT, text="in the report", change=PreferTarget(label="Haul-out report"), rank=600_000)
+EXEMPLAR = Entry(kind="exemplar", occasion=AT, text="ask first", change=InsertSteps(steps=(ASK,)))
+SNIPPET = Entry(kind="snippet", occasion=AT, title="Boats", text="", change=FollowLink(page="/", label="Boats"))
+RECIPE = Entry(kind="recipe", occasion=AT, title="ask", text="", change=InsertSteps(steps=(ASK, ASK)))
+ALL = (HINT, EXEMPLAR, SNIPPET, RECIPE)
+
+
+def test_what_was_written_is_read_again_whatever_the_order() -> None:
+    assert {entry.piece for entry in read(written(ALL))} == {entry.piece for entry in ALL}
+    assert written(ALL) == written(ALL[::-1]) == written(read(written(ALL)))
+
+
+def test_what_was_edited_is_another_piece_but_for_its_words_and_rank() -> None:
+    text = written([HINT])
+    assert read(text.replace("Haul-out", "Yearly"))[0].piece != HINT.piece
+    assert read(text.replace("/boats/*/papers", "/boats"))[0].piece != HINT.piece
+    assert read(text.replace("in the report", "at the end").replace("600000", "1"))[0].piece == HINT.piece
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("flywheel-memory-1", "flywheel-memory-2", "form"),
+        ('"prefer_target"', '"explode"', "pieces.0.change"),
+        ('"click"', '"hover"', "pieces.0.occasion.type"),
+        ('"rank": 600000', '"rank": 2000000', "pieces.0.rank"),
+        ('"text"', '"remark"', "pieces.0"),
+        ("{", "", "the file"),
+    ],
+)
+def test_one_mistake_refuses_the_whole_file_and_says_where(old: str, new: str, words: str) -> None:
+    with pytest.raises(BadMemoryFile) as caught:
+        read(written([HINT]).replace(old, new, 1))
+    assert words in str(caught.value)
+
+
+def test_a_piece_twice_or_a_recipe_without_a_name_refuses_the_file() -> None:
+    twice = json.loads(written([HINT]))
+    twice["pieces"] *= 2
+    with pytest.raises(BadMemoryFile, match="twice"):
+        read(json.dumps(twice))
+    with pytest.raises(BadMemoryFile, match="no title"):
+        read(written([RECIPE.model_copy(update={"title": " "})]))
+
+
+def test_each_kind_becomes_its_own_fact_with_nobodys_run() -> None:
+    kinds = (HintRecorded, ExemplarCaptured, SnippetLearned, RecipeImported)
+    for entry, kind in zip(ALL, kinds, strict=True):
+        event = entry.event(PairedRule())
+        assert isinstance(event, kind)
+        assert (event.source, event.run, event.occasion) == ("imported", None, AT)
+        assert event.content == entry.content.digest
+        assert text_and_change(entry.content.body) == (entry.text, entry.change)
+
+
+def test_a_rewrite_is_written_as_a_recipe_of_its_step() -> None:
+    piece = Piece("rw-a", anchor_of(OPEN), ReplaceUrl(url="/boats-2"), 3, 500_000)
+    entry = entry_of_rewrite(piece, "marketplace", "open /boats-2")
+    assert (entry.kind, entry.occasion.intent, entry.change) == ("recipe", OPEN.intent, piece.change)
+    assert read(written([entry])) == (entry,)
+
+
+def trial(won: bool, controls: str, tried: str = "treated") -> dict[str, object]:
+    return {"won": won, "controls_passed": controls, "tried": tried}
+
+
+def test_uplift_is_how_much_more_often_runs_with_a_piece_passed() -> None:
+    always = uplift([trial(True, "0 of 3")] * 10)
+    assert always == {"trials": 10, "mean": 1_000_000, "low": 1_000_000, "high": 1_000_000}
+    nothing = uplift([trial(True, "3 of 3"), trial(False, "0 of 3")] * 10)
+    assert nothing is not None
+    assert (nothing["mean"], nothing["trials"]) == (0, 20)
+    mixed = uplift([trial(True, "1 of 3"), trial(False, "1 of 3"), trial(True, "0 of 3")] * 8)
+    assert mixed is not None
+    assert mixed["low"] < mixed["mean"] < mixed["high"]
+    assert mixed == uplift([trial(True, "1 of 3"), trial(False, "1 of 3"), trial(True, "0 of 3")] * 8)
+
+
+def test_uplift_with_and_without_are_apart_and_a_trial_without_controls_is_none() -> None:
+    trials = [trial(True, "0 of 3"), trial(False, "3 of 3", "withheld"), trial(True, "")]
+    with_, without = uplift(trials), uplift(trials, "withheld")
+    assert with_ is not None
+    assert without is not None
+    assert (with_["trials"], with_["mean"], without["mean"]) == (1, 1_000_000, -1_000_000)
+    assert uplift([trial(True, "")]) is None
