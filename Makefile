@@ -71,6 +71,9 @@ bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what 
 bench-fast: .venv/.dev ## what the fast loop lets into memory: lost outcomes, planted candidates (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.fast $(ARGS)
 
+demo-fast: .venv/.dev ## what each way to learn brings on both sites, as a table and a picture (ARGS=--quick to try it out)
+	@$(BIN)/python -m benchmarks.demo_fast $(ARGS)
+
 bench-gate: .venv/.dev ## what the gate decides where the truth is known, and how fast (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.gate $(ARGS)
 

@@ -17,9 +17,8 @@ from rich.table import Table
 from ..log.server import Server, own_server
 from ..report import at_most, report, section
 from .picture import draw
-from .playing import Measured, measured
-from .rows import QUICK, ROWS, RowPlan, Sizes
-from .silent import Silent
+from .playing import Measured, measured_alone
+from .rows import QUICK, ROWS, Sizes
 from .table import HEADINGS, cells_of, figures_of
 
 ROOT = Path(__file__).parents[2]
@@ -62,16 +61,11 @@ def _all(server: Server, sizes: Sizes, processes: int) -> list[Measured]:
     with ExitStack() as stack:
         pool = stack.enter_context(get_context("spawn").Pool(processes))
         status = stack.enter_context(Console(stderr=True).status("learning and playing"))
-        for number, each in enumerate(pool.imap_unordered(_one, works), start=1):
+        for number, each in enumerate(pool.imap_unordered(measured_alone, works), start=1):
             found.append(each)
             status.update(f"{number} of {len(works)} rows on a site; last {each.row} on {each.site}")
     order = [row.name for row in ROWS]
     return sorted(found, key=lambda each: (order.index(each.row), each.site))
-
-
-def _one(work: tuple[Server, str, RowPlan, Sizes]) -> Measured:
-    server, site, row, sizes = work
-    return measured(server, site, row, sizes, Silent())
 
 
 def _print(rows: Sequence[tuple[str, ...]]) -> None:

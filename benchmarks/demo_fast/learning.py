@@ -19,7 +19,6 @@ from projections.rewards import REWARDS
 from .rows import RowPlan, Sizes
 
 _EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
-_NO_GROUP = Trials(treated_micro=0, withheld_micro=0)
 _RNG_SEED = 11
 
 
@@ -42,11 +41,11 @@ class Learner:
     def learn(self) -> None:
         """Learn on training seeds alone; nothing is seeded by hand."""
         found = site_templates(self.client)
-        self._sweep("found", found, self.sizes.found_seeds, 2, _NO_GROUP)
-        for number in range(self.sizes.trial_rounds):
+        for number in range(1, self.sizes.rounds + 1):
+            self._sweep(f"found{number}", found, self.sizes.found_seeds, 2, None)
             for template, candidates in self._on_trial(found):
                 groups = min(self.sizes.most_groups, self.sizes.groups_a_candidate * candidates)
-                name = f"trial{number + 1}-{template.template_id.partition('.')[2]}"
+                name = f"trial{number}-{template.template_id.partition('.')[2]}"
                 self._sweep(name, (template,), groups, 1 + PairedRule().controls, _EVERY_GROUP)
 
     def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
@@ -75,7 +74,8 @@ class Learner:
                 failed.add(name)
         return failed
 
-    def _sweep(self, name: str, found: tuple[Template, ...], seeds: int, siblings: int, trials: Trials) -> None:
+    def _sweep(self, name: str, found: tuple[Template, ...], seeds: int, siblings: int, trials: Trials | None) -> None:
+        """Play a sweep; recovery and capture look for candidates only where nothing is tried."""
         drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds)
         sweep = plan(
             self.house,
@@ -84,6 +84,7 @@ class Learner:
             SeedSweep(f"{self.site}-{name}", found, drawn, siblings),
             rng_seed=_RNG_SEED,
             trials=trials,
+            learns=trials is None,
             decay=Decay() if self.row.is_allocated else None,
             kinds=self.row.kinds,
         )

@@ -27,6 +27,7 @@ from projections.substrates import SUBSTRATES, standings
 
 from .learning import Learner
 from .rows import FIRST_SEALED, FROZEN, RowPlan, Sizes
+from .silent import Silent
 
 _ACTOR = "demo"
 
@@ -61,6 +62,12 @@ class Measured:
     learning_runs: int
     missing: int
     chosen: Mapping[str, str]
+
+
+def measured_alone(work: tuple[Server, str, RowPlan, Sizes]) -> Measured:
+    """`measured` in a process of its own, that nobody watches."""
+    server, site, row, sizes = work
+    return measured(server, site, row, sizes, Silent())
 
 
 def measured(server: Server, site: str, row: RowPlan, sizes: Sizes, reporter: Reporter) -> Measured:

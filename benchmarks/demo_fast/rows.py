@@ -44,14 +44,15 @@ ROWS: Final = (
 class Sizes:
     """How much is played. Seeds below 10,000 draw from the addresses that learning sees, the others from sealed ones.
 
-    Learning: one sweep over `found_seeds` of all tasks with two siblings, then `trial_rounds` of trials, so many
-    groups for each candidate of a task, `most_groups` at most. Evaluation: `repetitions` of fresh seeds.
+    Learning: `rounds` of one sweep over `found_seeds` of all tasks with two siblings, in which candidates are found,
+    and of trials, so many groups for each candidate of a task, `most_groups` at most. Evaluation: `repetitions` of
+    fresh seeds.
     """
 
     found_seeds: int = 6
-    trial_rounds: int = 2
+    rounds: int = 2
     groups_a_candidate: int = 14
-    most_groups: int = 42
+    most_groups: int = 70
     repetitions: int = 5
     visible: int = 3
     sealed: int = 5
@@ -67,4 +68,4 @@ class Sizes:
         return range(first, first + self.sealed)
 
 
-QUICK: Final = Sizes(found_seeds=3, trial_rounds=1, groups_a_candidate=12, most_groups=12, repetitions=1)
+QUICK: Final = Sizes(found_seeds=3, rounds=1, groups_a_candidate=13, most_groups=52, repetitions=1)

@@ -1,0 +1,79 @@
+"""The controller within a budget on a real site: it stops, says why, and goes on where it was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.rollouts.durable import Terms
+from api.decide import Course
+from api.house import House
+from api.loop import Controller
+from api.worker import work
+from eventlog.events import CourseClosed, CourseOpened, SubstrateChosen, SubstrateCredited, SweepPlanned
+from projections.runs import RUNS
+from projections.substrates import SUBSTRATES
+from tests.admitted import admitted
+from tests.golden.make import Quiet
+
+SITE = "marketplace"
+COURSE = Course(seeds_per_round=3, max_rounds=2, max_parallel=4, clusters=("navigation",))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site(SITE) as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+def controller(house: House, client: EnvClient, course: Course = COURSE) -> Controller:
+    admitted(house.store, SITE)
+    return Controller(house, client, SITE, course, Quiet())
+
+
+def test_a_course_ends_where_its_runs_are_spent_and_no_round_goes_beyond_them(
+    client: EnvClient, empty_house: House
+) -> None:
+    house, seen = empty_house, []
+    course = replace(COURSE, max_runs=9)
+    why = replace(controller(house, client, course), watch=lambda rounds, _: seen.append(rounds)).run()
+    assert why == "what is left of 9 runs is not enough for a round"
+    assert len(house.views().find(RUNS)) == 8
+    assert [type(each.event) for each in house.store.read(stream=f"course/{SITE}")] == [CourseOpened, CourseClosed]
+    assert [(each.ended, each.runs) for each in seen[-1]] == [(8, 8)]
+
+
+def test_who_was_told_to_stop_leaves_the_course_to_the_next_who_spends_what_is_left(
+    client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+    stops = iter([False, False, True])
+    stopped = replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
+    assert "told to stop" in stopped
+    assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"
+    events = [recorded.event for recorded in house.store.read()]
+    assert sum(isinstance(event, SweepPlanned) for event in events) == 2
+    assert [type(each.event) for each in house.store.read(stream=f"course/{SITE}")] == [CourseOpened, CourseClosed]
+    choices = [event for event in events if isinstance(event, SubstrateChosen)]
+    credited = [event for event in events if isinstance(event, SubstrateCredited)]
+    assert choices
+    assert {event.group for event in credited} == {event.group for event in choices}
+    assert all(event.applied and event.gain is not None for event in credited)
+    (state,) = house.views().find(SUBSTRATES).values()
+    assert state.pulls == len(credited)
+
+
+def test_a_worker_in_the_role_of_a_controller_ends_when_its_course_does(client: EnvClient, empty_house: House) -> None:
+    house, said = empty_house, []
+
+    def controlling(is_told_to_stop: Callable[[], bool]) -> str:
+        course = replace(COURSE, max_rounds=1)
+        said.append(replace(controller(house, client, course), is_told_to_stop=is_told_to_stop).run())
+        return said[0]
+
+    work(house, None, SITE, Terms(4), lambda _: None, follows=False, controlling=controlling)
+    assert said == ["1 rounds brought nothing that the gate has not judged"]
