@@ -6,6 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 
+from projections.memories import LOOSE
+
 from .house import House
 from .routes import (
     benchmarks,
@@ -20,6 +22,7 @@ from .routes import (
     health,
     metrics,
     outcomes,
+    pieces,
     problems,
     rewrites,
     runs,
@@ -49,6 +52,10 @@ _TAGS = [
     {"name": "runs", "description": "One execution of a task, how it ended and what it earned."},
     {"name": "outcomes", "description": "How the runs of each sweep went, counted."},
     {"name": "rewrites", "description": "Changes to plans that recovery proposed, and their record."},
+    {"name": "hints", "description": "Where something was seen that a step needs, and the record of each."},
+    {"name": "exemplars", "description": "What good runs did at a step, and the record of each."},
+    {"name": "curriculum", "description": "Snippets that do one thing, and the record of each."},
+    {"name": "recipes", "description": "Named pieces of plan that can be used again, and the record of each."},
     {"name": "environments", "description": "Sites that were probed, and which of them may be learned from."},
     {"name": "benchmarks", "description": "Frozen tasks and seeds that arms are judged on."},
     {"name": "verdicts", "description": "What the gate decided, and by which numbers."},
@@ -123,4 +130,6 @@ def _guarded() -> APIRouter:
     )
     for resource in _RESOURCES:
         v1.include_router(resource.router)
+    for kind in LOOSE:
+        v1.include_router(pieces.router_of(kind))
     return v1

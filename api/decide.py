@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from agents.executors.executor import Executor
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import EVERY_KIND, forget_everything, remember
 from agents.rollouts.dispatch import MAX_PARALLEL
 from agents.rollouts.play import PLAN, TRIES
-from eventlog.events import Artifact, BenchmarkFrozen, PairedRule, PromotionRule, Rules, Spec, SweepPlanned, Trials
+from eventlog.events import (
+    Artifact,
+    BenchmarkFrozen,
+    PairedRule,
+    PieceKind,
+    PromotionRule,
+    Rules,
+    Spec,
+    SweepPlanned,
+    Trials,
+)
 from gate.benchmark import sealed_instances
 from gate.renewal import newest
 from projections.alpha import ALPHA
@@ -39,7 +49,8 @@ class Course:
     Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
     `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
     `timeout_s` is missing (None: it is waited for). What fails but the agent is begun `tries` times, and so is an arm's
-    run that takes too long. `rule` decides what recovery proposes. A round takes more `siblings` where the rules of
+    run that takes too long. `rule` decides what recovery proposes and capture finds; `kinds`
+    are those that are captured, tried and remembered. A round takes more `siblings` where the rules of
     what is on trial ask for more; `trials` are the shares of its groups that try a piece. With `rules` of 40 pairs at
     least, 50 sealed seeds are enough for a single template.
     """
@@ -59,6 +70,7 @@ class Course:
     rule: PromotionRule = field(default_factory=PairedRule)
     trials: Trials = field(default_factory=Trials)
     rules: Rules = field(default_factory=Rules)
+    kinds: frozenset[PieceKind] = EVERY_KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,7 @@ def decide(
         if state.decision is None and _is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
-    challenger, _blob = remember(views, present.weights, without=without)
+    challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
     # A void verdict judged nothing: its arms could not be compared.
     judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
     if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
@@ -188,11 +200,27 @@ def too_small(benchmark: BenchmarkFrozen, rules: Rules) -> str:
     return f"{sealed_instances(benchmark)} sealed instances, and the rules ask for {rules.min_pairs}"
 
 
-def describe(change: dict[str, str]) -> str:
-    """A rewrite's change in words."""
-    if change["kind"] == "follow_link":
-        return f"open {change['page']} and follow “{change['label']}”"
-    return f"open {change['url']}"
+def describe(change: Mapping[str, Any]) -> str:
+    """What a change does, in words."""
+    match change["kind"]:
+        case "follow_link":
+            return f"open {change['page']} and follow “{change['label']}”"
+        case "replace_url":
+            return f"open {change['url']}"
+        case "prefer_target":
+            then = "".join(f", then “{label}”" for label in change.get("then", ()))
+            return f"go for “{change['label']}”{then}"
+        case "edit_step":
+            return f"instead {_step_in_words(change['step'])}"
+        case _:
+            steps = ", then ".join(_step_in_words(step) for step in change["steps"])
+            return f"{change['where']} it {steps}"
+
+
+def _step_in_words(step: Mapping[str, Any]) -> str:
+    target = step.get("label") or step.get("url") or step["intent"]
+    value = "" if step.get("value") is None else f" = {step['value']}"
+    return f"{step['type'].replace('_', ' ')} “{target}”{value}"
 
 
 def _empty() -> str:

@@ -179,6 +179,7 @@ class Controller:
             rng_seed=self.course.rng_seed,
             trials=self.course.trials,
             executor=self.executor,
+            kinds=self.course.kinds,
         )
 
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned]) -> Generator:
@@ -212,7 +213,9 @@ class Controller:
                 self.reporter.say(f"{state.status} {key} after {state.wins} wins and {state.losses} losses")
 
     def _open(self, views: PostgresViews) -> None:
-        challenger, blob = remember(views, champion(views).pointed().weights, without=cold_now(views))
+        challenger, blob = remember(
+            views, champion(views).pointed().weights, without=cold_now(views), kinds=self.course.kinds
+        )
         self.house.blobs.put([blob])
         benchmark = present_benchmark(views, self.site)
         evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.credit import Outcomes, credits_of
 from agents.learning.lessons import Read
-from agents.learning.memory import forget_everything, held_of, reading, remember
+from agents.learning.memory import EVERY_KIND, forget_everything, held_of, reading, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.play import PLAN
@@ -19,18 +19,19 @@ from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
-from eventlog.events import ChampionPointed, Spec, SweepPlanned, Template, Trials
+from eventlog.events import ChampionPointed, PieceKind, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.candidacy import Candidacy, cold_ones
 from projections.contamination import contaminated_runs, is_contaminated
 from projections.evidence import Paired
 from projections.failures import FAILURES
-from projections.memories import candidacies
+from projections.memories import candidacies, kind_of
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
 
+from .capturing import capture_from
 from .decide import ACTOR, BASE, Course, champion, unended
 from .errors import NotExtended, SweepExists
 from .executing import options_of, recorded_as, refuse_other
@@ -143,15 +144,17 @@ def plan(
     queue: RolloutQueue | None = None,
     executor: Executor = PLAN,
     actor: str = ACTOR,
+    kinds: Collection[PieceKind] = EVERY_KIND,
 ) -> SweepPlanned:
     """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
 
     `trials` are the shares of its groups that try what is on trial, or do without a promoted piece; None: nothing is
-    tried. Raises BadSweep, BenchmarkInstance, SweepExists.
+    tried. Only pieces of these `kinds` are remembered and tried. Raises BadSweep, BenchmarkInstance, SweepExists.
     """
     cold = cold_now(views)
-    artifact, blob = remember(views, champion(views).pointed().weights, without=cold)
-    states = [] if trials is None else [each for key, each in candidacies(views).items() if key not in cold]
+    artifact, blob = remember(views, champion(views).pointed().weights, without=cold, kinds=kinds)
+    known = {} if trials is None else candidacies(views)
+    states = [each for key, each in known.items() if key not in cold and kind_of(each) in kinds]
     promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
     read = reading(house.blobs)
     name, model = recorded_as(executor)
@@ -232,12 +235,14 @@ def play_sweep(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play what is left of a sweep, then credit what its runs tried. Raises OtherExecutor."""
+    """Play what is left of a sweep, credit what its runs tried, and capture what they show. Raises OtherExecutor."""
     refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
     views = house.views()
     jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
     credit(house, sweep)
+    if sweep.learns:
+        capture_from(house, sweep, course.rule, course.kinds)
 
 
 def credit(house: House, sweep: SweepPlanned) -> None:

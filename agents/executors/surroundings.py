@@ -26,13 +26,18 @@ class HttpSurroundings:
         """See Surroundings."""
         anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
         with Session(anew.url, headers=self.environment.page_headers) as session:
-            surface = HttpSurface(session)
-            went = walk(steps, surface, max_steps=len(steps))
-            page, failed = surface.page, went.failed
-        return Seen(
-            walked=len(went.taken) - (failed is not None),
-            outcome="ok" if failed is None else failed.outcome,
-            page="" if page is None else page.path,
-            text="" if page is None else page.text(),
-            controls=() if page is None else controls(page),
-        )
+            return seen_after(steps, session)
+
+
+def seen_after(steps: Plan, session: Session) -> Seen:
+    """Take steps in a session, as far as the first that fails, and look. Raises EnvironmentDown."""
+    surface = HttpSurface(session)
+    went = walk(steps, surface, max_steps=len(steps))
+    page, failed = surface.page, went.failed
+    return Seen(
+        walked=len(went.taken) - (failed is not None),
+        outcome="ok" if failed is None else failed.outcome,
+        page="" if page is None else page.path,
+        text="" if page is None else page.text(),
+        controls=() if page is None else controls(page),
+    )

@@ -94,7 +94,7 @@ def fits(lesson: Lesson, environment: str, plan: Plan, place: int) -> bool:
     if (occasion.environment, occasion.type) != (environment, step.type):
         return False
     if isinstance(lesson.change, InsertSteps):
-        has_one = any(_does(one) == _does(other) for one in lesson.change.steps for other in plan)
+        has_one = any(does(one) == does(other) for one in lesson.change.steps for other in plan)
     else:
         has_one = changed(step, lesson.change) == (step,)
     if has_one:
@@ -116,7 +116,7 @@ def pages_agree(one: str, other: str) -> bool:
     )
 
 
-def _does(step: Step) -> tuple[str | None, ...]:
+def does(step: Step) -> tuple[str | None, ...]:
     """What a step does, whatever it is for."""
     return (step.type, step.url, step.label, step.value)
 

@@ -39,10 +39,10 @@ def overlaid(
     """
     forced = _placed(plan, instruction, environment, candidate)
     others = [each for each in held if forced is None or each.piece != forced.piece]
-    return apply_overlay(plan, anchored(plan, instruction, environment, others), forced=forced)
+    return apply_overlay(plan, _anchored(plan, instruction, environment, others), forced=forced)
 
 
-def anchored(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
+def _anchored(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
     """What memory holds, each at the step of the plan that it belongs to; lessons that fit none are left out."""
     pieces = (each for each in held if isinstance(each, Piece))
     lessons = [each for each in held if isinstance(each, Lesson)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
 from eventlog.chain import digest
@@ -42,13 +42,14 @@ from ..executors.surroundings import HttpSurroundings
 from ..learning.lessons import Held
 from ..learning.recovery.budgets import BUDGETS, Budgets
 from ..learning.recovery.failing import failing
-from ..learning.retrieval import anchored, overlaid
+from ..learning.retrieval import overlaid
 from ..learning.surroundings import Surroundings
 from ..models.errors import ModelFailure
-from ..plans import Overlaid, plan_bytes
+from ..models.model import Model
+from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of
-from .recovering import NOTHING, Recovery, recovered
+from .recovering import NOTHING, Looking, Recovery, recovered
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,10 @@ class Job:
         """The template's plan with memory applied, and the candidate on trial."""
         template = self.template
         return overlaid(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
+
+    def tried(self, piece: Piece | None) -> Overlaid:
+        """The plan with memory applied, and a piece on trial in place of the job's own."""
+        return replace(self, candidate=piece).overlaid()
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
@@ -108,7 +113,7 @@ class Means:
     """What a run is played with: an environment, the executor, who looks at its steps, prices, the rule of proposals.
 
     `watching` makes the watch of one instance, `surroundings` what recovery looks around in afterwards, with the index
-    of the run's noise; `stopwatch` gives monotonic microseconds.
+    of the run's noise, and `advisor` is a model that is asked there; `stopwatch` gives monotonic microseconds.
     """
 
     environment: Environment
@@ -120,6 +125,7 @@ class Means:
     tries: int = TRIES
     surroundings: Callable[[Environment, Instance, int], Surroundings] = HttpSurroundings
     budgets: Budgets = BUDGETS
+    advisor: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,16 +254,19 @@ def _total(tokens: Iterable[int | None]) -> int | None:
 
 
 def _recovered(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
-    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything."""
-    may_teach = job.learns and job.arm is None and job.spec.is_plain
+    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything.
+
+    Siblings of one instance fail alike: the first of them is looked over.
+    """
+    may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed is None else execution.failed.index
-    template = job.template
-    pieces = anchored(template.plan_steps, template.instruction, job.environment, job.pieces)
-    run = failing(job.environment, template.plan_steps, pieces, at, template.max_steps)
+    run = failing(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
     surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
-    return recovered(job.run, run, surroundings, means.budgets, means.rule)
+    calls = len(execution.called) + sum(len(check.called) for check in execution.verified)
+    looking = Looking(means.budgets, means.advisor, means.rule)
+    return recovered(job.run, run, surroundings, looking, calls)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from difflib import unified_diff
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import msgspec
 import typer
 
 from agents.rollouts.replay import Divergence, Replayed
+from eventlog.events import AnyEvent
 from gate.figures import counted, decimal, dollars
 from projections.contamination import contaminated_runs, is_contaminated
 from projections.rewards import REWARDS, Grade, RewardState
@@ -111,6 +113,20 @@ def show(
         [(s.index, s.action, s.intent, s.outcome, s.http_status) for s in steps],
         empty="no steps recorded",
     )
+    _learned(events)
+
+
+def _learned(events: Sequence[AnyEvent]) -> None:
+    """What gave way in the run's plan, and what recovery made of its failure; nothing where there is neither."""
+    gave_way = [each for event in events if event.type == "RunStarted" for each in event.conflicts]
+    if gave_way:
+        say("")
+        table(("plan step", "applied", "gave way"), [(each.step, each.kept, each.dropped) for each in gave_way])
+    decided = [event for event in events if event.type == "RecoveryDecided"]
+    if decided:
+        say("")
+        columns = ("plan step", "recovery", "tried", "proposed", "why")
+        table(columns, [(e.step, e.mode, e.tried, ", ".join(e.proposed), e.reason.replace("_", " ")) for e in decided])
 
 
 def _by(grade: Grade) -> str:

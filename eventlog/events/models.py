@@ -10,8 +10,9 @@ from .event import FrozenModel
 
 _MICRO = 1_000_000
 
-ModelRole = Literal["policy", "verifier", "decomposer"]
-"""policy: it chose the agent's next action. verifier: it looked at a step. decomposer: it made a plan of free text."""
+ModelRole = Literal["policy", "verifier", "decomposer", "recovery"]
+"""policy: it chose the agent's next action. verifier: it looked at a step. decomposer: it made a plan of free text.
+recovery: it proposed a cure of a failed run."""
 
 CheckName = Literal["filter", "page", "step"]
 

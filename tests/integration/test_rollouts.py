@@ -149,7 +149,7 @@ def test_a_run_is_started_reset_stepped_finished_and_graded(room: Room) -> None:
 def test_a_run_that_fails_leaves_proposals_that_a_treated_run_passes_with(room: Room) -> None:
     untreated = jobs([DRIFTED_SEED])[0]
     room.play(untreated)
-    assert room.types(untreated.run)[-2:] == ["RunFinished", "RewardGraded"]
+    assert room.types(untreated.run)[-3:] == ["RunFinished", "RewardGraded", "RecoveryDecided"]
     found = {event.rewrite: event for event in room.events("RewriteProposed")}
     assert FIX.piece in found
     assert found[FIX.piece].change == FOLLOW
@@ -433,7 +433,7 @@ def test_a_page_that_is_down_makes_the_run_missing_and_a_page_that_fails_does_no
     with a_site({"/boats": (500, "oops")}) as client:
         failed = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch))
     assert [event.type for event in down.events] == ["RunMissing"]
-    assert isinstance(failed.events[-1], RewardGraded)
+    assert any(isinstance(event, RewardGraded) for event in failed.events)
     assert [event.outcome for event in failed.events if event.type == "StepTaken"] == ["server_error"]
 
 

@@ -4,8 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.plans import Piece, anchor_of, apply_overlay, plan_bytes, plan_from, rewrite_id
-from eventlog.events import FollowLink, ReplaceUrl, Step
+from agents.plans import (
+    Piece,
+    anchor_of,
+    apply_overlay,
+    changed,
+    place_of,
+    plan_bytes,
+    plan_from,
+    rewrite_id,
+    slot_of,
+)
+from eventlog.events import (
+    Change,
+    EditStep,
+    FollowLink,
+    InsertSteps,
+    PreferTarget,
+    ReplaceUrl,
+    Step,
+    places,
+    unrolled,
+)
 from tests.unit.test_agent_samples import OPEN, piece
 
 SEARCH = Step(type="submit", intent="search", label="Search")
@@ -136,3 +156,155 @@ def test_the_same_idea_has_the_same_name_and_another_one_another() -> None:
     }
     assert len(names) == 4
     assert all(name.startswith("rw-") and len(name) == 15 for name in names)
+
+
+# All kinds of change, several at one step ------------------------------------------------------------------------
+
+ASK = Step(type="submit", intent="press Ask", label="Ask", optional=True)
+CHANGES = st.sampled_from(
+    [
+        ReplaceUrl(url="/a"),
+        FOLLOW,
+        EditStep(step=ASK),
+        PreferTarget(label="Report"),
+        PreferTarget(label="Report", then=("Further",)),
+        InsertSteps(steps=(ASK,)),
+        InsertSteps(steps=(ASK, ASK), where="after"),
+    ]
+)
+
+
+def any_piece(change: Change, step: Step, wins: int, confidence: int) -> Piece:
+    return Piece(rewrite_id(anchor_of(step), change), anchor_of(step), change, wins, confidence)
+
+
+ANY_PIECES = st.lists(
+    st.builds(any_piece, CHANGES, st.sampled_from(PLAN), st.integers(0, 2), st.integers(0, 2)),
+    max_size=8,
+    unique_by=lambda found: found.piece,
+)
+
+
+@given(ANY_PIECES, st.randoms(use_true_random=False), st.booleans())
+def test_the_order_of_pieces_of_any_kind_changes_nothing(pieces: list[Piece], shuffle: object, is_forced: bool) -> None:
+    forced = pieces[0] if is_forced and pieces else None
+    shuffled = list(pieces)
+    shuffle.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert apply_overlay(PLAN, pieces, forced=forced) == apply_overlay(PLAN, shuffled, forced=forced)
+
+
+@given(ANY_PIECES)
+def test_what_is_applied_is_exactly_what_changed_the_plan(pieces: list[Piece]) -> None:
+    overlaid = apply_overlay(PLAN, pieces)
+    by_id = {each.piece: each for each in pieces}
+    held = [(applied.step, slot_of(by_id[applied.piece].change)) for applied in overlaid.applied]
+    assert len(held) == len(set(held))
+    alone = [by_id[applied.piece] for applied in overlaid.applied]
+    assert apply_overlay(PLAN, alone).plan == overlaid.plan
+    for each in alone:
+        assert apply_overlay(PLAN, [other for other in alone if other != each]).plan != overlaid.plan
+    untouched = set(range(len(PLAN))) - {applied.step for applied in overlaid.applied}
+    assert all(PLAN[place] in overlaid.plan for place in untouched)
+    dropped = {conflict.dropped for conflict in overlaid.conflicts}
+    assert dropped | {each.piece for each in alone} == by_id.keys()
+    assert not dropped & {each.piece for each in alone}
+
+
+def test_an_edited_step_and_steps_put_beside_it_do_not_contradict_each_other() -> None:
+    edit = any_piece(ReplaceUrl(url="/b"), OPEN, 0, 0)
+    before, after = (any_piece(InsertSteps(steps=(ASK,), where=where), OPEN, 0, 0) for where in ("before", "after"))
+    overlaid = apply_overlay(PLAN, [after, edit, before])
+    assert overlaid.plan[:3] == (ASK, OPEN.model_copy(update={"url": "/b"}), ASK)
+    assert overlaid.origins == (0, 0, 0, 1, 2)
+    assert ([each.piece for each in overlaid.applied], overlaid.conflicts) == (
+        [before.piece, edit.piece, after.piece],
+        (),
+    )
+
+
+def test_a_change_to_what_the_plan_says_already_is_not_applied() -> None:
+    same = any_piece(ReplaceUrl(url=OPEN.url or ""), OPEN, 9, 0)
+    other = piece("/b")
+    assert [each.piece for each in apply_overlay(PLAN, [same, other]).applied] == [other.piece]
+    assert apply_overlay(PLAN, [same]).applied == ()
+
+
+# Loops -------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def looped(draw: st.DrawFn) -> tuple[Step, ...]:
+    """A plan of different steps in which some go back."""
+    amount = draw(st.integers(1, 6))
+    steps = []
+    for number in range(amount):
+        step = Step(type="click", intent=f"step {number}", label=f"l{number}")
+        loop = {"loop_to": draw(st.integers(0, number)), "loop_count": draw(st.integers(0, 2))}
+        steps.append(step.model_copy(update=loop) if draw(st.booleans()) else step)
+    return tuple(steps)
+
+
+@given(looped(), st.data())
+def test_steps_put_in_leave_every_loop_with_the_same_steps(plan: tuple[Step, ...], data: st.DataObject) -> None:
+    pieces = [
+        any_piece(InsertSteps(steps=(ASK,) * data.draw(st.integers(1, 2)), where=where), step, 0, 0)
+        for step in plan
+        for where in ("before", "after")
+        if data.draw(st.booleans())
+    ]
+    overlaid = apply_overlay(plan, pieces)
+    own = [step for step in unrolled(overlaid.plan, 5_000) if step != ASK]
+    assert own == list(unrolled(plan, 5_000))[: len(own)]
+    assert len(own) == len(unrolled(plan, 5_000)) or len(unrolled(overlaid.plan, 5_000)) == 5_000
+
+
+@given(looped())
+def test_a_loop_is_no_part_of_an_anchor_and_every_plan_comes_to_an_end(plan: tuple[Step, ...]) -> None:
+    for step in plan:
+        assert anchor_of(step) == anchor_of(step.model_copy(update={"loop_to": None, "loop_count": None}))
+    taken = list(places(plan))
+    assert set(taken) == set(range(len(plan)))
+    assert plan_from(plan_bytes(plan)) == plan
+
+
+def test_a_loop_is_walked_as_often_as_it_says_and_an_inner_one_anew_each_time() -> None:
+    a, b, c = (Step(type="click", intent=name, label=name) for name in "abc")
+    inner = b.model_copy(update={"loop_to": 1, "loop_count": 1})
+    outer = c.model_copy(update={"loop_to": 0, "loop_count": 1})
+    assert list(places((a, inner, outer))) == [0, 1, 1, 2, 0, 1, 1, 2]
+
+
+def test_a_step_without_loop_and_option_is_written_as_it_was_before_there_were_any() -> None:
+    assert set(OPEN.model_dump(mode="json")) == {"type", "intent", "url", "label", "value"}
+    with pytest.raises(ValueError, match="expected both or neither"):
+        Step(type="click", intent="x", label="x", loop_to=0)
+
+
+# Plans that were edited --------------------------------------------------------------------------------------------
+
+
+def test_a_piece_finds_its_step_after_the_plan_was_edited() -> None:
+    anchor = anchor_of(OPEN)
+    reworded = OPEN.model_copy(update={"intent": "go to the boats"})
+    edited = OPEN.model_copy(update={"url": "/boats/"})
+    assert place_of((edited, reworded, OPEN), anchor) == 2
+    assert place_of((edited, reworded, SEARCH), anchor) == 1
+    assert place_of((SEARCH, edited, edited), anchor) == 1
+    assert place_of((SEARCH, FILL), anchor) is None
+    assert place_of((edited.model_copy(update={"type": "click"}),), anchor) is None
+
+
+@given(st.lists(STEPS, max_size=6).map(tuple), STEPS)
+def test_a_piece_is_applied_to_one_step_at_most(plan: tuple[Step, ...], step: Step) -> None:
+    overlaid = apply_overlay(plan, [any_piece(InsertSteps(steps=(ASK,)), step, 0, 0)])
+    assert len(overlaid.applied) <= 1
+    assert (step in plan) <= (len(overlaid.applied) == 1)
+    assert len(overlaid.plan) == len(plan) + len(overlaid.applied)
+
+
+def test_a_hint_may_name_a_way_of_several_links() -> None:
+    step = Step(type="click", intent="look", label="Log")
+    assert [each.label for each in changed(step, PreferTarget(label="Report", then=("Further",)))] == [
+        "Report",
+        "Further",
+    ]

@@ -166,4 +166,4 @@ def test_a_fold_reads_only_types_and_fields_that_exist(fold: AnyFold) -> None:
 def test_projections_have_names_of_their_own_and_every_event_is_read_by_one_or_is_known_to_be_unread() -> None:
     assert len({fold.name for fold in ALL}) == len(ALL)
     read = {kind for fold in ALL for kind in fold.reads}
-    assert set(EVENT_TYPES) - read <= {"SweepPlanned", "ModelCalled", "StepVerified"}
+    assert set(EVENT_TYPES) - read <= {"SweepPlanned", "ModelCalled", "StepVerified", "RecoveryDecided"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 
 from eventlog.events import Step, places
 
-from ...plans import Overlaid, Piece, Plan, apply_overlay
+from ...plans import Overlaid, Piece, Plan
+
+Overlay = Callable[[Piece | None], Overlaid]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,13 @@ class Turn:
 class Failing:
     """A run whose oracle said no.
 
-    `plan` is the template's, `pieces` the memory it ran with, `turns` the steps that it took or would have taken, and
-    `at` the number of the one that failed: None where each went well.
+    `plan` is the template's, `overlay` gives it with the run's memory and one more piece, `turns` are the steps that it
+    took or would have taken, and `at` is the number of the one that failed: None where each went well.
     """
 
     environment: str
     plan: Plan
-    pieces: tuple[Piece, ...]
+    overlay: Overlay
     turns: tuple[Turn, ...]
     at: int | None
 
@@ -46,20 +47,19 @@ class Failing:
         each = self.turns[number]
         return each.step == _bare(self.plan[each.origin])
 
-    def tried(self, piece: Piece) -> tuple[Turn, ...]:
-        """The steps with one more piece, up to the one after the failed one; all of them where none failed."""
-        most = len(self.turns) + len(self.plan)
-        turns = turns_of(apply_overlay(self.plan, self.pieces, forced=piece), most)
+    def tried(self, piece: Piece) -> tuple[tuple[Step, ...], Step | None]:
+        """The steps with one more piece, as far as the failed one, and the step after it; all where none failed."""
+        turns = list(turns_of(self.overlay(piece), len(self.turns) + len(self.plan)))
         if self.at is None:
-            return tuple(turns)
-        last = self.turns[self.at].turn + 1
-        return tuple(takewhile(lambda each: each.turn <= last, turns))
+            return tuple(each.step for each in turns), None
+        last = self.turns[self.at].turn
+        following = next((each.step for each in turns if each.turn > last), None)
+        return tuple(each.step for each in turns if each.turn <= last), following
 
 
-def failing(environment: str, plan: Plan, pieces: Sequence[Piece], at: int | None, max_steps: int) -> Failing:
-    """The failed run of a plan with memory applied; `at` is the number of its failed step, as it was taken."""
-    overlaid = apply_overlay(plan, pieces)
-    return Failing(environment, plan, tuple(pieces), tuple(turns_of(overlaid, max_steps)), at)
+def failing(environment: str, plan: Plan, overlay: Overlay, at: int | None, max_steps: int) -> Failing:
+    """The failed run of a plan; `at` is the number of its failed step, as it was taken."""
+    return Failing(environment, plan, overlay, tuple(turns_of(overlay(None), max_steps)), at)
 
 
 def turns_of(overlaid: Overlaid, at_most: int) -> Iterator[Turn]:

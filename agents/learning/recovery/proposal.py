@@ -84,7 +84,7 @@ class Proposal:
 
     @property
     def content(self) -> Blob:
-        """What it says in words, with its change: the content of a hint."""
+        """What it says in words, with its change: what a hint holds."""
         return Blob(MEDIA_TYPE, content_bytes(in_words(self.anchor.intent, self.change), self.change))
 
 

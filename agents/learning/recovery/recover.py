@@ -12,8 +12,11 @@ from typing import Final
 
 from eventlog.events import RecoveryDecided, RecoveryReason
 
+from ...envs.controls import offers
+from ...models.model import Exchange, Model
 from ..surroundings import Surroundings
 from .addresses import other_addresses
+from .asked import ask
 from .budgets import BUDGETS, Budgets
 from .failing import Failing
 from .inserts import has_effect, missing_at_submits, missing_before, submits
@@ -26,17 +29,24 @@ MODES: Final[tuple[Mode, ...]] = ("add_hint", "edit_step", "insert_steps")
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What recovery proposes, and how it came to that: a fact for each mode that tried something, or one halt."""
+    """What recovery proposes, and how it came to that: a fact for each mode that tried something, or one halt.
+
+    `exchange` is what a model was asked, where one was.
+    """
 
     proposals: tuple[Proposal, ...]
     decided: tuple[RecoveryDecided, ...]
+    exchange: Exchange | None = None
 
 
-def recover(name: str, run: Failing, surroundings: Surroundings, budgets: Budgets = BUDGETS) -> Recovered:
+def recover(
+    name: str, run: Failing, surroundings: Surroundings, budgets: Budgets = BUDGETS, model: Model | None = None
+) -> Recovered:
     """Changes of a failed run's plan that were seen to work in its instance. Raises EnvironmentFailure.
 
-    "Works" means: the failed step can be done, and the one after it. Where each step went well, the whole plan can be
-    done again, and what it sends last changes the page at least as it did. The oracle is not asked: trials decide.
+    "Works" means: the failed step can be done, and what the one after it needs is there. Where each step went well, the
+    whole plan can be done again, and what it sends last changes the page at least as it did. The oracle is not asked:
+    trials decide. A `model` is asked where nothing else worked.
     """
     sights = Sights(surroundings, budgets.looks)
     found: list[Proposal] = []
@@ -44,15 +54,22 @@ def recover(name: str, run: Failing, surroundings: Surroundings, budgets: Budget
     for mode in MODES:
         tried, proposed = _tried(mode, run, sights, budgets, found)
         found += proposed
-        for place in sorted(tried):
-            names = tuple(each.name for each in proposed if each.place == place)
-            reason: RecoveryReason = "proposed" if names else "nothing_worked"
-            decided.append(
-                RecoveryDecided(run=name, step=place, mode=mode, tried=tried[place], proposed=names, reason=reason)
-            )
+        decided += _decided(name, mode, tried, proposed)
+    exchange = None
+    if not found and model is not None:
+        idea, exchange = ask(model, run, sights)
+        found = [idea] if idea is not None and works(idea, run, sights) else []
+        decided += [] if idea is None else _decided(name, idea.mode, Counter({idea.place: 1}), found)
     if not found:
         decided.append(_halt(name, run, sights, sum(each.tried for each in decided)))
-    return Recovered(tuple(found), tuple(decided))
+    return Recovered(tuple(found), tuple(decided), exchange)
+
+
+def _decided(name: str, mode: Mode, tried: Counter[int], proposed: list[Proposal]) -> Iterator[RecoveryDecided]:
+    for place in sorted(tried):
+        names = tuple(each.name for each in proposed if each.place == place)
+        reason: RecoveryReason = "proposed" if names else "nothing_worked"
+        yield RecoveryDecided(run=name, step=place, mode=mode, tried=tried[place], proposed=names, reason=reason)
 
 
 def _tried(
@@ -95,17 +112,16 @@ def _candidates(mode: Mode, run: Failing, sights: Sights, budgets: Budgets) -> I
 
 def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
     """Whether a change does in the run's instance what it is for, as far as can be seen there."""
-    turns = run.tried(candidate.piece)
-    steps = tuple(each.step for each in turns)
+    steps, following = run.tried(candidate.piece)
     seen = sights.after(steps)
     if seen is None or seen.walked < len(steps):
         return False
     if run.at is not None:
-        return True
+        return following is None or following.optional or offers(seen.controls, following)
     last = submits(run)[-1]  # there is one, for a candidate was found beside it
     if has_effect(run.before(last + 1), sights):
         return True
-    sent = max((number for number, each in enumerate(turns) if each.step == run.turns[last].step), default=0)
+    sent = max((number for number, step in enumerate(steps) if step == run.turns[last].step), default=0)
     return has_effect(steps[: sent + 1], sights)
 
 

@@ -1,0 +1,202 @@
+"""Capture: what good runs show about steps that fail, as candidates of memory. Pure; trials decide what they are worth.
+
+An exemplar is what a good run did at a like step, or the one step that it took before it; a recipe is the steps, two or
+more, that good runs took before it; a snippet is a link that leads from a page to what a failing navigation is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from eventlog.blobs import Blob
+from eventlog.events import (
+    Change,
+    ExemplarCaptured,
+    FollowLink,
+    InsertSteps,
+    Occasion,
+    PieceKind,
+    PreferTarget,
+    PromotionRule,
+    RecipeImported,
+    SnippetLearned,
+    Step,
+)
+
+from ..plans import Plan, changed
+from .content import MEDIA_TYPE, content_bytes
+from .lessons import LEAST_SHARE, does, lesson_id, occasion_at
+from .ranking import share
+
+LEAST_RUNS: Final = 3
+"""How many good runs have to have taken the steps of a snippet or a recipe."""
+
+MOST_OF_A_STEP: Final = 2
+"""How many pieces of a kind are captured for one failing step."""
+
+_LABELLED: Final = frozenset({"click", "submit", "fill_field", "select_option"})
+
+CapturedEvent = ExemplarCaptured | SnippetLearned | RecipeImported
+
+
+@dataclass(frozen=True, slots=True)
+class GoodRun:
+    """A run that passed with the artifact as it was: the plan that it executed, and its reward in millionths."""
+
+    run: str
+    template: str
+    plan: Plan
+    reward: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailingStep:
+    """A step of a template at which runs failed."""
+
+    environment: str
+    template: str
+    plan: Plan
+    place: int
+
+    @property
+    def step(self) -> Step:
+        """The step itself."""
+        return self.plan[self.place]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A piece that good runs show: how it is matched, what it changes, how many runs show it, the best of them."""
+
+    kind: PieceKind
+    occasion: Occasion
+    change: Change
+    title: str
+    text: str
+    runs: tuple[str, ...]
+    reward: int
+
+    @property
+    def name(self) -> str:
+        """Its id, which is the same whichever runs show it."""
+        return lesson_id(self.kind, self.occasion, self.change)
+
+    @property
+    def content(self) -> Blob:
+        """What its event names."""
+        return Blob(MEDIA_TYPE, content_bytes(self.text, self.change))
+
+    def event(self, rule: PromotionRule) -> CapturedEvent:
+        """The piece as a fact, with the rule that will decide it."""
+        known = {
+            "occasion": self.occasion,
+            "content": self.content.digest,
+            "rule": rule,
+            "run": self.runs[0],
+            "source": "good_run",
+        }
+        match self.kind:
+            case "exemplar":
+                form = "inject" if isinstance(self.change, InsertSteps) else "nudge"
+                return ExemplarCaptured.model_validate(
+                    {"exemplar": self.name, "form": form, "reward": self.reward, **known}
+                )
+            case "snippet":
+                return SnippetLearned.model_validate({"snippet": self.name, "title": self.title, **known})
+            case _:
+                return RecipeImported.model_validate({"recipe": self.name, "title": self.title, **known})
+
+
+def capture(failing: Iterable[FailingStep], good: Iterable[GoodRun]) -> tuple[Captured, ...]:
+    """What good runs show about failing steps, in order of id; neither order matters."""
+    runs = sorted(good, key=lambda run: (-run.reward, run.run))
+    found: dict[str, Captured] = {}
+    for failed in failing:
+        for kind in ("exemplar", "snippet", "recipe"):
+            shown = [each for each in _gathered(failed, runs) if each.kind == kind]
+            enough = [each for each in shown if kind == "exemplar" or len(each.runs) >= LEAST_RUNS]
+            ranked = sorted(enough, key=lambda each: (-_likeness(failed, each), -each.reward, each.name))
+            found |= {each.name: each for each in ranked[:MOST_OF_A_STEP]}
+    return tuple(found[name] for name in sorted(found))
+
+
+def failing_place(plan: Plan, intent: str | None) -> int | None:
+    """The place of the step that failed; where each went well, but for the oracle: of the last that sent something."""
+    if intent is not None:
+        return next((place for place, step in enumerate(plan) if step.intent == intent), None)
+    return next((place for place in reversed(range(len(plan))) if plan[place].type == "submit"), None)
+
+
+def _gathered(failed: FailingStep, runs: Sequence[GoodRun]) -> list[Captured]:
+    """Each piece once, with all runs that show it; `runs` are best first."""
+    found: dict[str, Captured] = {}
+    for run in runs:
+        for each in _shown(failed, run):
+            before = found.get(each.name)
+            found[each.name] = each if before is None else _with(before, each)
+    return list(found.values())
+
+
+def _with(one: Captured, other: Captured) -> Captured:
+    runs = one.runs if other.runs[0] in one.runs else (*one.runs, *other.runs)
+    return Captured(one.kind, one.occasion, one.change, one.title, one.text, runs, one.reward)
+
+
+def _shown(failed: FailingStep, run: GoodRun) -> Iterator[Captured]:
+    occasion = occasion_at(failed.environment, failed.plan, failed.place)
+    for place, step in enumerate(run.plan):
+        if failed.step.type == "navigate":
+            yield from _snippet(failed, run, place)
+        if step.type != failed.step.type or step.type not in _LABELLED:
+            continue
+        if _alike(failed.step, step) and step.label and step.label != failed.step.label:
+            yield _piece("exemplar", occasion, PreferTarget(label=step.label), f"“{step.label}”", run)
+        lead = _lead_in(failed, run.plan, place) if _same(failed.step, step) else ()
+        if lead:
+            kind: PieceKind = "exemplar" if len(lead) == 1 else "recipe"
+            title = ", then ".join(each.intent for each in lead)
+            yield _piece(kind, occasion, InsertSteps(steps=lead), title, run)
+
+
+def _snippet(failed: FailingStep, run: GoodRun, place: int) -> Iterator[Captured]:
+    """A page that a good run opened and the link that it followed there, where that is about the failing navigation."""
+    if place + 1 >= len(run.plan):
+        return
+    opened, followed = run.plan[place], run.plan[place + 1]
+    if (opened.type, followed.type) != ("navigate", "click") or opened.url is None or not followed.label:
+        return
+    if share(followed.label, f"{failed.step.intent} {failed.step.url or ''}") < LEAST_SHARE:
+        return
+    change = FollowLink(page=opened.url, label=followed.label)
+    occasion = Occasion(environment=failed.environment, type="navigate", intent=followed.label, page="")
+    if changed(failed.step, change) != (failed.step,):
+        yield _piece("snippet", occasion, change, followed.label, run)
+
+
+def _piece(kind: PieceKind, occasion: Occasion, change: Change, title: str, run: GoodRun) -> Captured:
+    where = f"at “{occasion.intent}”" if kind != "snippet" else "to get there"
+    text = f"{title}: a run that passed did so {where}"
+    return Captured(kind, occasion, change, title, text, (run.run,), run.reward)
+
+
+def _alike(failed: Step, step: Step) -> bool:
+    return share(failed.intent, f"{step.intent} {step.label or ''}") >= LEAST_SHARE
+
+
+def _same(failed: Step, step: Step) -> bool:
+    return (failed.label, failed.value) == (step.label, step.value)
+
+
+def _lead_in(failed: FailingStep, plan: Plan, place: int) -> Plan:
+    """The steps right before one that the failing plan has nothing of: what it may lack."""
+    known = {does(step) for step in failed.plan}
+    begin = place
+    while begin and (does(plan[begin - 1]) not in known) and plan[begin - 1].type != "navigate":
+        begin -= 1
+    return plan[begin:place]
+
+
+def _likeness(failed: FailingStep, captured: Captured) -> int:
+    return share(f"{failed.step.intent} {failed.step.label or ''} {failed.step.url or ''}", captured.title)

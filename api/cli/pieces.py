@@ -1,0 +1,105 @@
+"""`flywheel hints`, `exemplars`, `curriculum`, `recipes`: what was learned of each kind, and on what evidence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from agents.learning.lessons import text_and_change
+from agents.learning.memory import reading
+from eventlog.events import PieceKind
+from projections.memories import LOOSE
+from projections.pieces import PieceState
+from projections.projection import Change, Fold
+
+from ..decide import describe
+from ..errors import Unknown
+from ..house import House
+from ..reading import read_position, time_of
+from ..standing import TRIALS, standing, trials_of, uplift
+from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
+
+LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
+STATUS_HELP: Final = "candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle)."
+
+
+def group_of(kind: PieceKind) -> typer.Typer:
+    """The commands of one kind of piece."""
+    fold = LOOSE[kind]
+    app = typer.Typer(help=f"{fold.name.capitalize()}: list, show.", no_args_is_help=True)
+
+    @app.command("list")
+    def list_(
+        status: Annotated[str | None, typer.Option(help=STATUS_HELP)] = None,
+        as_of: AsOf = None,
+        as_json: AsJson = False,
+    ) -> None:
+        """List pieces, those of most worth first: what each says, its record, and the evidence that decides next."""
+        with opened() as house:
+            views = house.views(read_position(house.store, as_of))
+            now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
+            rows = [{**standing(state, now), **_told(house, state)} for state in views.find(fold).values()]
+        rows = sorted((row for row in rows if status in {None, row["status"]}), key=_most_worth)
+        listing(rows, LISTED, as_json=as_json, empty=f"no {fold.name}")
+
+    @app.command()
+    def show(
+        piece: Annotated[str, typer.Argument(help="Its id.")], as_of: AsOf = None, as_json: AsJson = False
+    ) -> None:
+        """Show one piece: what it says, why it is what it is, how much it helps, and every trial of it."""
+        _show(kind, fold, piece, as_of, as_json=as_json)
+
+    return app
+
+
+def _most_worth(row: dict[str, Any]) -> tuple[int, str]:
+    return -row["worth"], row["piece"]
+
+
+def _told(house: House, state: PieceState) -> dict[str, Any]:
+    """What its content says; that it was erased, where it was."""
+    content = reading(house.blobs)(state.content) if state.content else None
+    if content is None:
+        return {"says": "erased" if state.content else "", "does": None}
+    text, change = text_and_change(content)
+    return {"says": text, "does": describe(change.model_dump(mode="json"))}
+
+
+def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None, *, as_json: bool) -> None:
+    with opened() as house:
+        views = house.views(read_position(house.store, as_of))
+        now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
+        state = views.get(fold, piece)
+        if state is None:
+            raise Unknown(what=kind, actual=piece, way_out=f"`flywheel {fold.name} list` names them.")
+        changes = views.history(fold, piece)
+        trials = trials_of(house.store.read(stream=f"{kind}/{piece}", upto=views.upto), changes)
+        row = {**standing(state, now), **_told(house, state)}
+    helps = {"uplift": uplift(trials), "uplift_without": uplift(trials, "withheld")}
+    history = [_stood(change) for change in changes]
+    if as_json:
+        emit_json({**row, **helps, "history": history, "trials": trials})
+        return
+    facts(list({**row, **{name: in_words(found) for name, found in helps.items()}}.items()))
+    say("")
+    table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
+    say("")
+    table(TRIALS, [tuple(item.values()) for item in trials])
+
+
+def in_words(found: dict[str, Any] | None) -> str:
+    """An uplift in points of a hundred, with its interval."""
+    if found is None:
+        return "no trial with controls"
+    mean, low, high = (found[name] / 10_000 for name in ("mean", "low", "high"))
+    return f"{mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, from {found['trials']} trials"
+
+
+def _stood(change: Change[PieceState]) -> dict[str, object]:
+    """One line of a history; nothing is left of a piece whose run was withdrawn."""
+    if change.state is None:
+        return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}
+    state = change.state
+    return {"since": change.since, "status": state.status, "wins": state.wins, "losses": state.losses}

@@ -1,0 +1,56 @@
+"""`flywheel recipes`: list and show, and all of memory as one file that can be edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agents.learning.editable import BadMemoryFile
+
+from ..reading import read_position
+from ..recipes import export_memory, import_memory
+from .output import AsJson, AsOf, emit_json, opened, say
+from .pieces import group_of
+from .run import Evidence
+
+app = group_of("recipe")
+ACTOR = "person"
+
+
+@app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")], as_of: AsOf = None, as_json: AsJson = False
+) -> None:
+    """Write hints, exemplars, snippets and recipes to one file; rewrites as recipes of their step."""
+    with opened() as house:
+        found = export_memory(house, house.views(read_position(house.store, as_of)))
+    file.write_text(found.text, "utf-8")
+    if as_json:
+        emit_json({"file": str(file), "pieces": found.pieces, "erased": found.erased})
+        return
+    say(f"{found.pieces} pieces are in {file}")
+    if found.erased:
+        say(f"left out, because their content was erased: {', '.join(found.erased)}")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="A file as `export` writes it.")],
+    rule: Annotated[Evidence, typer.Option(help="What decides the new candidates.")] = Evidence.PAIRED,
+    as_json: AsJson = False,
+) -> None:
+    """Bring in what a file holds and memory lacks, as candidates. A file with a mistake brings nothing."""
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadMemoryFile(actual=str(error), expected="a file as `flywheel recipes export` writes it") from None
+    with opened() as house:
+        found = import_memory(house, text, rule.rule(), ACTOR)
+    if as_json:
+        emit_json({"fresh": found.fresh, "known": found.known})
+        return
+    say(f"{len(found.fresh)} new candidates, {len(found.known)} known already")
+    for name in found.fresh:
+        say(f"  {name}")

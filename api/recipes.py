@@ -1,0 +1,88 @@
+"""Memory out to a file that a person may edit, and in again from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agents.learning.editable import Entry, by_name, entry_of_lesson, entry_of_rewrite, read, written
+from agents.learning.lessons import Lesson
+from agents.learning.memory import held_of, piece_of, reading
+from eventlog.events import PromotionRule
+from eventlog.store import Append, Committed
+from projections.candidacy import may_return
+from projections.memories import candidacies
+from projections.pieces import PieceState
+from projections.rewrites import RewriteState
+from projections.runs import RUNS
+from projections.views import Views
+
+from .decide import describe
+from .house import House
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file's text, how many pieces it holds, and which were left out because their content was erased."""
+
+    text: str
+    pieces: int
+    erased: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a file brought: pieces that are candidates now, and those that memory knew already."""
+
+    fresh: tuple[str, ...]
+    known: tuple[str, ...]
+
+
+def export_memory(house: House, views: Views) -> Exported:
+    """Every piece of every kind, whatever it stands at; rewrites as recipes of their step."""
+    found: dict[str, Entry] = {}
+    erased: list[str] = []
+    read_content = reading(house.blobs)
+    for key, state in candidacies(views).items():
+        entry = None
+        if isinstance(state, RewriteState):
+            run = views.get(RUNS, state.proposed_by)
+            if run is None:
+                continue
+            piece = piece_of(state)
+            entry = entry_of_rewrite(piece, run.environment, describe(piece.change.model_dump(mode="json")))
+        elif isinstance(state, PieceState) and state.rule is not None:
+            lesson = held_of(state, read_content)
+            entry = entry_of_lesson(lesson, state) if isinstance(lesson, Lesson) else None
+            erased += [] if entry is not None else [key]
+        if entry is not None:
+            found.setdefault(entry.piece, entry)
+    return Exported(written(found.values()), len(found), tuple(erased))
+
+
+def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:
+    """Append what a file holds and memory lacks, as candidates under this rule: in one commit, or nothing.
+
+    Of what is on trial or in use nothing is said anew; what was retired, demoted or cold is a candidate again. Raises
+    BadMemoryFile before anything is appended.
+    """
+    entries = by_name(read(text))
+    views = house.views()
+    states = candidacies(views)
+    returning = may_return(states, datetime.now(UTC))
+    names = [name for name in sorted(entries) if name not in states or name in returning]
+    house.blobs.put([entries[name].content for name in names])
+    outcomes = house.store.append(
+        [
+            Append(
+                f"{entries[name].kind}/{name}",
+                (entries[name].event(rule),),
+                actor,
+                key=f"import:{name}:{int(views.upto)}",
+                expect=None if name in states else 0,
+            )
+            for name in names
+        ]
+    )
+    fresh = tuple(name for name, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, Committed))
+    return Imported(fresh, tuple(sorted(entries.keys() - set(fresh))))
