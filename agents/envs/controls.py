@@ -18,7 +18,8 @@ class Control:
     """One of them. `form` is the number of the form around it on its page, None outside of any.
 
     `path` is where a link leads, from the instance's root; "" where that is not seen. `options` are those of a choice,
-    `value` is what a field holds, or which option is chosen.
+    `value` is what a field holds, or which option is chosen. `is_named` is False where the page calls it nothing, and
+    its label only counts its place.
     """
 
     kind: ControlKind
@@ -27,6 +28,7 @@ class Control:
     path: str = ""
     options: tuple[str, ...] = ()
     value: str = ""
+    is_named: bool = True
 
 
 def controls(page: Page) -> tuple[Control, ...]:

@@ -65,14 +65,15 @@ def controls_of(view: View) -> tuple[Control, ...]:
 
 
 def _fields(view: View) -> Iterator[Control]:
-    for name, each in view.named():
+    for number, (name, each) in enumerate(view.named(), 1):
+        is_named = name != f"field {number}"
         if not each.is_enabled:
             continue
         if each.kind == "select":
-            yield Control("choice", name, options=each.options, value=each.value)
+            yield Control("choice", name, options=each.options, value=each.value, is_named=is_named)
         elif each.type not in _TICKED:
-            yield Control("field", name, value=each.value)
-        yield from _to_click(name)
+            yield Control("field", name, value=each.value, is_named=is_named)
+        yield from _to_click(name, is_named=is_named)
 
 
 def _clicked(view: View) -> Iterator[Control]:
@@ -85,9 +86,9 @@ def _takes_a_click(each: Shown) -> bool:
     return each.kind in CLICKED and each.is_enabled and bool(each.text)
 
 
-def _to_click(label: str) -> Iterator[Control]:
-    yield Control("link", label)
-    yield Control("button", label)
+def _to_click(label: str, *, is_named: bool = True) -> Iterator[Control]:
+    yield Control("link", label, is_named=is_named)
+    yield Control("button", label, is_named=is_named)
 
 
 def _told(control: Control, instruction: str) -> Iterator[Control]:

@@ -473,7 +473,7 @@ def test_what_recovery_finds_in_one_instance_holds_in_others(task: str, tabs: Ta
     with MiniWob(task, tabs) as env:
         plan, instance = env.task.template().plan_steps, env.reset(3)
         assert MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance).status == "halted"
-        run = failing(env.name, plan, (), 0, 9)
+        run = failing(env.name, plan, lambda piece: apply_overlay(plan, (), forced=piece), 0, 9)
         (found,) = recover("run", run, around_miniwob(tabs)(env, instance, 0)).proposals
         cured = apply_overlay(plan, (), forced=found.piece).plan
         for seed in (4, 5):

@@ -12,7 +12,7 @@ from agents.executors.miniwob_surroundings import controls_of
 from agents.learning.recovery.failing import failing
 from agents.learning.recovery.recover import recover
 from agents.learning.surroundings import Seen
-from agents.plans import Plan, apply_overlay
+from agents.plans import Overlaid, Piece, Plan, apply_overlay
 from eventlog.events import PreferTarget, Step
 
 
@@ -73,17 +73,22 @@ class Still:
         return Seen(walked, "ok" if walked == len(steps) else "no_such_field", "/", "", self.controls)
 
 
-def proposed(*labels: str) -> list[str]:
+def proposed(*controls: tuple[str, bool]) -> list[str]:
     step = Step(type="fill_field", intent="enter it", label="Text", value="x")
-    page = Still(tuple(Control("field", label) for label in labels))
-    found = recover(
-        "run", failing("miniwob.t", (step,), lambda forced: apply_overlay((step,), (), forced=forced), 0, 40), page
-    ).proposals
+    page = Still(tuple(Control("field", label, is_named=is_named) for label, is_named in controls))
+
+    def overlay(piece: Piece | None) -> Overlaid:
+        return apply_overlay((step,), (), forced=piece)
+
+    found = recover("run", failing("miniwob.t", (step,), overlay, 0, 40), page).proposals
     return [each.change.label for each in found if isinstance(each.change, PreferTarget)]
 
 
-def test_where_no_control_shares_words_the_only_ones_of_its_kind_are_tried() -> None:
-    assert proposed("field 1") == ["field 1"]
-    assert proposed("field 1", "field 2") == ["field 1", "field 2"]
-    assert proposed("field 1", "field 2", "field 3") == []
-    assert proposed("field 1", "the text") == ["the text"]
+def test_where_no_control_shares_words_the_few_that_have_no_name_are_tried() -> None:
+    first, second, third = (f"field {number}" for number in (1, 2, 3))
+    assert proposed((first, False)) == [first]
+    assert proposed((first, False), ("Name", True)) == [first]
+    assert proposed((first, False), (second, False)) == [first, second]
+    assert proposed((first, False), (second, False), (third, False)) == []
+    assert proposed((first, False), ("the text", True)) == ["the text"]
+    assert proposed(("Name", True)) == []

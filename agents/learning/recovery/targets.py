@@ -18,7 +18,7 @@ from .sights import Sights, ranked, share, told, words
 
 LEAST_SHARE: Final = 250_000
 FEW: Final = 2
-"""So many controls of a kind are tried in turn, where none of them shares words with the step."""
+"""So many controls that their page calls nothing are tried in turn, where none shares words with the step."""
 _KINDS: Final[dict[str, frozenset[ControlKind]]] = {
     "click": frozenset({"link"}),
     "submit": frozenset({"button"}),
@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, frozenset[ControlKind]]] = {
 def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
     """Hints for the failed step: controls of its page that share words with it, best first.
 
-    Where none does, its page may have called them by nothing: then the only ones of the step's kind are tried.
+    Where none does, those are tried that the page calls nothing, if they are few.
     """
     step = run.turns[number].step
     if step.type not in _KINDS or not run.is_own(number):
@@ -38,7 +38,8 @@ def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
     wanted = told(step)
     others = ranked(_others(step, sights.shown(run.before(number))), wanted)
     alike = [each for each in others if share(each.label, wanted) >= LEAST_SHARE]
-    for control in alike or (others if len(others) <= FEW else []):
+    nameless = [each for each in others if not each.is_named]
+    for control in alike or (nameless if len(nameless) <= FEW else []):
         yield _hint(run, number, sights, PreferTarget(label=control.label), 500_000 if alike else 400_000)
 
 
