@@ -46,9 +46,9 @@ _MICRO = 1_000_000
 class SlowCourse:
     """How the slow loop goes: the stages in order, the last one repeated, and how many rounds in all.
 
-    `sizes` says how large sweeps and benchmark are, and the rules. Siblings are drawn at `temperature_micro`. DPO and
-    GRPO read `reward`; SFT takes runs that passed, with `best_of_group` one of each group. `tasks` are those of the
-    site that are played (empty: all that it grades).
+    `sizes` says how large sweeps and benchmark are, and the rules; the benchmark's seeds are drawn. Siblings are drawn
+    at `temperature_micro`. DPO and GRPO read `reward`; SFT takes runs that passed, with `best_of_group` one of each
+    group. `tasks` are those of the site that are played (empty: all that it grades).
     """
 
     stages: tuple[StageOf, ...]

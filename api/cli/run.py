@@ -99,6 +99,7 @@ def run(
         verdicts=verdicts,
         clusters=cluster,
     )
+    slow = course_of(course, stages, rounds, siblings, task)
     with opened() as house:
         with placed_at(house, site, Where(url, admin_url)) as placed:
             why = ""
@@ -106,7 +107,6 @@ def run(
                 with executor_of(executor, house.settings, tabs=placed.tabs) as doing:
                     why = _go(house, placed, course, doing)
             if loop is not Loop.FAST:
-                slow = course_of(course, stages, rounds, siblings, task)
                 why = go_slowly(house, placed, slow, base, TerminalReporter())
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)

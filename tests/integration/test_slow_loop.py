@@ -22,6 +22,7 @@ from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Completion, Offers, Request, Served
 from agents.models.scripted import Scripted
+from api.benchmarks import without_plans
 from api.cli.main import run_command
 from api.decide import Course, champion
 from api.errors import NoBase
@@ -29,6 +30,9 @@ from api.house import House
 from api.slow import SlowController
 from api.slow_decide import SlowCourse
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
+from gate.benchmark import freeze
+from gate.promote import freeze_into
+from projections.benchmarks import BENCHMARKS
 from projections.compare import compare
 from projections.verdicts import VERDICTS
 from projections.weights import WEIGHTS
@@ -38,6 +42,8 @@ from tests.learned import with_models
 from tests.recomputing import every_verdict_recomputes
 from tests.tiny import make_base
 from trainer.bases import Base
+
+from .test_policy_rollouts import PHONE
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
 
@@ -216,6 +222,8 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
 ) -> None:
     """The base is a random one: it plays its rounds in this process, and nothing can be learned from them."""
     admitted(empty_house.store, "marketplace")
+    fast = freeze("marketplace-1", "marketplace", without_plans([PHONE]), [9_000], range(10_000, 10_050), 1)
+    freeze_into(empty_house.store, fast, "test")  # the fast loop keeps these seeds
     base = make_base(tmp_path / "bases", longest=4096)
     stages = tmp_path / "stages.json"
     stages.write_text('[{"algorithm": "sft", "steps": 1, "learning_rate": "0.1"}]')
@@ -230,3 +238,4 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     summary = json.loads(said.out)
     assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 2, 0)
     assert "teaches nothing" in " ".join(said.err.split())
+    assert len(empty_house.views().find(BENCHMARKS)) == 2
