@@ -11,6 +11,7 @@ from eventlog.events import Budget, CourseClosed, CourseOpened, SweepPlanned, Ve
 from eventlog.store import Append, EventStore, Position
 from gate.figures import dollars
 from projections.courses import COURSES, CourseState
+from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
@@ -71,6 +72,21 @@ def close_course(store: EventStore, views: Views, site: str, why: str) -> None:
     if state is not None:
         event = CourseClosed(course=state.course, environment=site, why=why)
         store.append([Append(_stream(site), (event,), ACTOR, key=f"course-closed:{state.course}")])
+
+
+def given_up(views: Views, site: str) -> frozenset[str]:
+    """The pieces that were retired within the course that goes on: until it ends no proposal brings them back.
+
+    Else what does nothing would be found and tried anew, round after round.
+    """
+    state = present_course(views, site)
+    if state is None:
+        return frozenset()
+    return frozenset(
+        key
+        for key, piece in candidacies(views).items()
+        if piece.status == "retired" and piece.last_at >= state.opened_at
+    )
 
 
 def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:

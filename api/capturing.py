@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime
 
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
 from agents.plans import plan_from
 from eventlog.errors import BlobErased
 from eventlog.events import PieceKind, PromotionRule, SweepPlanned
 from eventlog.store import Append
-from projections.candidacy import may_return
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
 from projections.memories import candidacies
@@ -21,6 +19,7 @@ from projections.views import Views
 
 from .decide import ACTOR
 from .house import House
+from .playing import returning_now
 
 
 def capture_from(house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: Collection[PieceKind]) -> None:
@@ -35,7 +34,7 @@ def capture_from(house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: 
         return
     found = [each for each in capture(failing, good_runs(house, views, sweep)) if each.kind in kinds]
     states = candidacies(views)
-    returning = may_return(states, datetime.now(UTC))
+    returning = returning_now(views, sweep.environment)
     fresh = [each for each in found if each.name not in states or each.name in returning]
     house.blobs.put([each.content for each in fresh])
     house.store.append([_append(each, sweep, rule, is_back=each.name in states) for each in fresh])

@@ -25,6 +25,7 @@ from projections.memories import candidacies
 from projections.runs import DEMONSTRATION, PLANLESS
 from projections.views import Views
 
+from .budgets import given_up
 from .decide import Course, known, prices
 from .errors import SessionNotKept
 from .executing import surroundings_of
@@ -54,7 +55,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
     states, read = candidacies(views), reading(house.blobs)
-    returning = may_return(states, datetime.now(UTC)) if sweep.learns else frozenset()
+    returning = returning_now(views, sweep.environment) if sweep.learns else frozenset()
     return [
         Job(
             spec=spec,
@@ -69,6 +70,11 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
         )
         for spec in specs
     ]
+
+
+def returning_now(views: Views, site: str) -> frozenset[str]:
+    """The pieces that a new proposal brings back now; not those that the course under way has given up."""
+    return may_return(candidacies(views), datetime.now(UTC)) - given_up(views, site)
 
 
 def refuse_session_not_kept(state_key: str | None, executor: Executor) -> None:

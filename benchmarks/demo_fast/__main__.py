@@ -89,9 +89,9 @@ def _page(rows: Sequence[tuple[str, ...]], found: Sequence[Measured], sizes: Siz
     learning = [f"{each.row} on {each.site}: {each.learning_runs:,} runs" for each in found if each.learning_runs]
     seeds = f"{sizes.visible} visible and {sizes.sealed} sealed seeds a task"
     note = f"{os.cpu_count()} cores; {sizes.repetitions} repetitions of {seeds}."
-    return "\n\n".join(
-        (note, "\n".join(lines), f"The allocator chose: {'; '.join(chosen)}.", f"Learning: {'; '.join(learning)}.")
-    )
+    image = f"![Sealed runs that passed, against what was spent](../images/{PICTURE.name})"
+    choice, learned = f"The allocator chose: {'; '.join(chosen)}.", f"Learning: {'; '.join(learning)}."
+    return "\n\n".join((note, "\n".join(lines), choice, learned, image))
 
 
 if __name__ == "__main__":

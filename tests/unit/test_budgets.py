@@ -10,6 +10,7 @@ from api.budgets import (
     budget_of,
     close_course,
     dollars_left,
+    given_up,
     open_course,
     present_course,
     seeds_within,
@@ -17,11 +18,12 @@ from api.budgets import (
     used_up,
 )
 from api.decide import Course
-from eventlog.events import AnyEvent
+from eventlog.events import AnyEvent, PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES
+from projections.rewrites import REWRITES
 from tests.golden.test_golden_samples import sample
-from tests.unit.test_agent_samples import views
+from tests.unit.test_agent_samples import add, propose, views
 from tests.unit.test_decide import SITE, a_log, plan, play
 from tests.unit.test_folds_samples import only, states
 
@@ -142,3 +144,21 @@ def test_another_budget_of_the_same_course_keeps_when_it_was_opened() -> None:
     state = only(COURSES, a_course(), a_course(budget=more))
     assert (state.runs, state.since, state.number) == (9, 1, 1)
     assert only(COURSES, a_course(), a_close("c-0")).is_open
+
+
+def test_what_a_course_has_retired_does_not_come_back_before_it_ends() -> None:
+    store = a_log()
+    rule = PairedRule(controls=1, looks=(1,), single=(), single_trials=1)
+    open_course(store, views(store), SITE, COURSE)
+    propose(store, "rw-a", rule=rule)
+    assert given_up(views(store), SITE) == frozenset()
+    retire(store, "rw-a")
+    assert given_up(views(store), SITE) == {"rw-a"}
+    close_course(store, views(store), SITE, "done")
+    assert given_up(views(store), SITE) == frozenset()
+
+
+def retire(store: MemoryStore, rewrite: str) -> None:
+    lost = RewriteLost(rewrite=rewrite, run=f"{rewrite}-0", control_runs=("c",), control_successes=0)
+    add(store, f"rewrite/{rewrite}", lost)
+    assert views(store).find(REWRITES)[rewrite].status == "retired"

@@ -45,7 +45,7 @@ def test_every_row_has_a_cell_in_every_group_and_one_of_all_tasks() -> None:
     cell = cells["marketplace knowledge", "hints only"]
     assert (cell.visible, cell.sealed, cell.cost) == ((2, 2), (20, 20), 22_000)
     assert cell.score_a_dollar == 1_000
-    assert cell.cells()[2:5] == ("1.00 (0.34 to 1.00)", "1.00 (0.83 to 1.00)", "2 + 20")
+    assert cell.cells()[2:5] == ("1.00 (0.34 to 1.00)", "1.00 (0.84 to 1.00)", "2 + 20")
     assert cells["helpdesk c", "frozen"].sealed == (0, 20)
 
 
