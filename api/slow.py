@@ -14,7 +14,7 @@ from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from gate.benchmark import freeze
-from gate.renewal import Amounts
+from gate.renewal import Amounts, draw
 from projections.benchmarks import BENCHMARKS
 from projections.views import Views
 from projections.weights import WEIGHTS
@@ -22,7 +22,7 @@ from trainer.bases import Base
 
 from . import datasets
 from .admitting import see_admission
-from .benchmarks import freeze_on, renew, size_in_words, without_plans
+from .benchmarks import freeze_on, renew, size_in_words, taken, without_plans
 from .decide import champion, fresh_seeds, known
 from .errors import EmptyDataset, NoBase, TrainingEnded, Unknown
 from .evaluate import challenge, play_and_settle
@@ -40,7 +40,7 @@ from .slow_decide import (
     rounds_so_far,
 )
 from .stage_process import Line
-from .sweeping import first_facts, next_name, plan, play_sweep, site_templates, sweeps_of
+from .sweeping import first_facts, kept_to_judge, next_name, plan, play_sweep, site_templates, sweeps_of
 from .training import Stage, train_stage
 from .weights import base_of, find_weights
 
@@ -150,15 +150,21 @@ class SlowController:
         return tuple(known_tasks[task] for task in self.course.tasks or sorted(known_tasks))
 
     def _benchmark(self) -> BenchmarkFrozen:
-        sizes = self.course.sizes
-        return freeze(
+        """As large as the course says, at seeds that nobody has seen and that the fast loop does not keep."""
+        name, templates, sizes, views = (
             benchmark_name(self.site),
-            self.site,
-            without_plans(self._templates()),
-            sizes.visible_seeds,
-            sizes.sealed_seeds,
-            sizes.repeats,
+            self._templates(),
+            self.course.sizes,
+            self.house.views(),
         )
+        used = taken(self.house, views) | kept_to_judge(views, self.site, templates)
+        without = without_plans(templates)
+        visible, sealed = draw(name, self.site, without, self._amounts(), used, sizes.rng_seed)
+        return freeze(name, self.site, without, visible, sealed, sizes.repeats)
+
+    def _amounts(self) -> Amounts:
+        sizes = self.course.sizes
+        return Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
 
     def _plan(self, weights: str, executor: Executor) -> None:
         sizes = self.course.sizes
@@ -211,9 +217,8 @@ class SlowController:
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm})")
 
     def _renew(self, why: str) -> None:
-        sizes, present = self.course.sizes, present_benchmark(self.house.views(), self.site)
-        amounts = Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
-        fresh = renew(self.house, present, ACTOR, rng_seed=sizes.rng_seed, amounts=amounts)
+        present, rng_seed = present_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed
+        fresh = renew(self.house, present, ACTOR, rng_seed=rng_seed, amounts=self._amounts())
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
     def _open(self, last: Round, executor: Executor) -> None:

@@ -46,9 +46,9 @@ _MICRO = 1_000_000
 class SlowCourse:
     """How the slow loop goes: the stages in order, the last one repeated, and how many rounds in all.
 
-    `sizes` says how large sweeps and benchmark are, and the rules. Siblings are drawn at `temperature_micro`. DPO and
-    GRPO read `reward`; SFT takes runs that passed, with `best_of_group` one of each group. `tasks` are those of the
-    site that are played (empty: all that it grades).
+    `sizes` says how large sweeps and benchmark are, and the rules; the benchmark's seeds are drawn. Siblings are drawn
+    at `temperature_micro`. DPO and GRPO read `reward`; SFT takes runs that passed, with `best_of_group` one of each
+    group. `tasks` are those of the site that are played (empty: all that it grades).
     """
 
     stages: tuple[StageOf, ...]
@@ -162,7 +162,7 @@ def decide_slow(
     if last is not None and (unfinished := _within(views, last, course, site, executor, barren)) is not None:
         return unfinished
     if len(rounds) >= course.max_rounds:
-        return SlowNext("stop", f"{course.max_rounds} rounds were made")
+        return SlowNext("stop", f"no round is left of {course.max_rounds}")
     if not fresh_seeds(used, course.sizes):
         return SlowNext("stop", f"all {course.sizes.training_seeds} training seeds were used")
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, last, base))

@@ -6,8 +6,10 @@ import os
 import re
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
+from agents.executors.local import FolderOf
 from eventlog.blobs import Inventory
 from projections.views import Views
 from projections.weights import WEIGHTS, WeightsState
@@ -49,6 +51,11 @@ def folder_of(house: House, weights: str) -> Path:
         _unpack(house.blobs, state, place)
     _check(state, place)
     return place
+
+
+def folders_of(house: House) -> FolderOf:
+    """Where the folders of checkpoints are, for policies that load them on demand."""
+    return partial(folder_of, house)
 
 
 def base_of(house: House, named: str | None, wanted: str | None) -> Base:

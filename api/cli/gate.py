@@ -31,6 +31,7 @@ from ..picturing import picture
 from ..reading import read_position
 from ..recomputing import Recomputed, recomputed, recomputed_all
 from ..sites import Where, placed_at
+from ..weights import folders_of
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
 from .run import refuse_memoryless
 from .sites import AdminUrl, Url
@@ -63,17 +64,19 @@ def run_(
     as_json: AsJson = False,
 ) -> None:
     """Play champion and challenger on a benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
-    refuse_memoryless(executor)
     rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with opened() as house:
         chosen, memory = artifacts.challenger(house, challenger)
         _refuse_other_champion(house, champion)
+        present = known(house.views().get(CHAMPIONS, CHAMPION)).pointed()
+        if executor is not Way.POLICY or chosen.weights == present.weights:
+            refuse_memoryless(executor)
         frozen = _benchmark(house, benchmark, site)
         with (
             only_controller(house.engine, frozen.environment),
             placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
-            executor_of(executor, house.settings, tabs=placed.tabs) as doing,
+            executor_of(executor, house.settings, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
         ):
             reporter, client = TerminalReporter(), placed.environment
             see_admission(house, client, frozen.environment, admitting(house, placed, reporter))

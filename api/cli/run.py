@@ -24,14 +24,17 @@ from ..loop import Controller
 from ..sites import Placed, Where, placed_at
 from ..summary import Summary, summarise
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
+from .run_slow import BaseOf, SiblingsOf, StagesOf, course_of, go_slowly
 from .sites import AdminUrl, Url
-from .sweep_options import Timeout, VerifySteps
+from .sweep_options import Tasks, Timeout, VerifySteps
 
 
 class Loop(StrEnum):
     """Which loop to run."""
 
     FAST = "fast"
+    SLOW = "slow"
+    BOTH = "both"
 
 
 class Evidence(StrEnum):
@@ -46,11 +49,13 @@ class Evidence(StrEnum):
 
 
 def run(
-    loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory.")] = Loop.FAST,
+    loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory, slow weights.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="At most so many sweeps.")] = 8,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="At most so many sweeps; slow: in all [8; slow: the stages].")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
     timeout: Timeout = None,
@@ -60,25 +65,36 @@ def run(
     ] = Evidence.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
+    base: BaseOf = None,
+    stages: StagesOf = None,
+    siblings: SiblingsOf = 8,
+    task: Tasks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go round the loop: sweep, failures, rewrites, wins, gate, champion. Continues where the log stands."""
-    refuse_memoryless(executor)
+    """Go round the loop: sweep, failures, rewrites, wins, gate, champion; or sweep, dataset, training, gate, champion.
+
+    Continues where the log stands.
+    """
+    if loop is not Loop.SLOW:
+        refuse_memoryless(executor)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
-        max_rounds=rounds,
+        max_rounds=rounds or Course().max_rounds,
         max_parallel=max_parallel,
         timeout_s=timeout,
         verify_steps=verify_steps,
         rule=rule.rule(),
     )
+    slow = course_of(course, stages, rounds, siblings, task)
     with opened() as house:
-        with (
-            placed_at(house, site, Where(url, admin_url)) as placed,
-            executor_of(executor, house.settings, tabs=placed.tabs) as doing,
-        ):
-            why = _go(house, placed, course, doing)
+        with placed_at(house, site, Where(url, admin_url)) as placed:
+            why = ""
+            if loop is not Loop.SLOW:
+                with executor_of(executor, house.settings, tabs=placed.tabs) as doing:
+                    why = _go(house, placed, course, doing)
+            if loop is not Loop.FAST:
+                why = go_slowly(house, placed, slow, base, TerminalReporter())
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 

@@ -21,6 +21,7 @@ from ..playing import refuse_session_not_kept
 from ..sites import Where, placed_at
 from ..sweeping import first_facts, next_name, plan, sweeps_of
 from ..verifying import refuse_unchecked
+from ..weights import folders_of
 from .output import TerminalReporter, opened
 from .sweep_options import spoken
 
@@ -67,7 +68,7 @@ def made_ready(
     with (
         opened() as house,
         placed_at(house, site, where, spoken(dialect)) as placed,
-        executor_of(way, house.settings, model=model, tabs=placed.tabs) as executor,
+        executor_of(way, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as executor,
         only_controller(house.engine, site),
     ):
         refuse_session_not_kept(session, executor)

@@ -18,6 +18,7 @@ from agents.rollouts.queue import RolloutQueue
 from ..executing import Way, executor_of
 from ..sites import Where, placed_at
 from ..verifying import Watching, nobody, watching_of
+from ..weights import folders_of
 from ..worker import ROLES, Role, see_site, work
 from .output import TerminalReporter, opened
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
@@ -70,7 +71,9 @@ def worker(
             placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
             see_site(house, placed, site, TerminalReporter())
             client = placed.environment
-            doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs))
+            doing = stack.enter_context(
+                executor_of(executor, house.settings, tabs=placed.tabs, folder_of=folders_of(house))
+            )
             checking = watching_of(house.settings, client, site, verify_steps=verify_steps)
             watching = stack.enter_context(checking)
             if retry_parked:

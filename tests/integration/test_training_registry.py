@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from api.publishing import publish
 from api.retraining import retrain
 from api.training import MOST_RECORDED, Stage, train_stage
 from api.weights import base_of, folder_of
+from eventlog.errors import BytesRemain
 from eventlog.events import (
+    CheckpointSaved,
     DpoConfig,
     DpoQuery,
     GrpoConfig,
@@ -29,11 +33,14 @@ from eventlog.events import (
     TrainingProgressed,
     WarmupConfig,
 )
+from eventlog.store import Append
 from projections.trainings import TRAININGS
 from projections.weights import WEIGHTS
 from tests.conftest import Database
+from tests.golden.test_golden_samples import sample
 from tests.learned import as_executor, frozen, play_sampled, with_models
 from tests.tiny import make_base
+from tests.unit.test_policy_samples import MICRO, play, siblings
 from trainer.bases import Base, read_base
 from trainer.checkpoint import load_checkpoint
 from trainer.errors import CheckpointAltered
@@ -216,6 +223,26 @@ def test_executors_read_what_was_published_and_cannot_write_it(house: House, bas
     assert event.place == f"{url}/{saved.checkpoint}/gguf-adapter"
     (file,) = (store / "bucket" / saved.checkpoint / "gguf-adapter").iterdir()
     assert file.read_bytes()[:4] == b"GGUF"
+
+
+def test_a_checkpoint_whose_rows_were_erased_answers_erased(
+    empty_house: House, base: Base, flywheel: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    for run in siblings(MICRO, 0):
+        play(empty_house.store, empty_house.blobs, replace(run, subject="ann"))
+    rows = frozen(empty_house, GrpoQuery(reward="score"))
+    facts = {"training": "t", "dataset": rows.dataset, "upto": rows.upto, "base": base.digest, "parent": None}
+    begun, saved = sample("TrainingStarted", **facts), sample("CheckpointSaved", **facts)
+    assert isinstance(saved, CheckpointSaved)
+    empty_house.store.append([Append("training/t", (begun, saved), "test")])
+    assert flywheel("checkpoint", "lineage", saved.checkpoint)[0] == 0
+    with suppress(BytesRemain):  # the key is gone, whoever may remove the bytes
+        empty_house.blobs.erase("ann")
+    for command in (("verify", saved.checkpoint, "--base", str(base.path)), ("lineage", saved.checkpoint)):
+        code, said = flywheel("checkpoint", *command, "--json")
+        assert (code, '"outcome": "erased"' in said) == (1, True), said
+    with client_of(empty_house) as client:
+        assert client.get(f"/v1/checkpoints/{saved.checkpoint}/lineage").status_code == 410
 
 
 @pytest.fixture
