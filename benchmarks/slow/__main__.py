@@ -25,6 +25,9 @@ from .training import Saved, side_by_side
 from .warmed import shown, warmed
 
 MINUTES = 30
+LEAST = 0.000_001
+"""What lies above 0."""
+
 FOLDER = Path(".flywheel/demo-slow")
 
 
@@ -127,7 +130,9 @@ def _report(
         "promoted by the gate": at_least(1),
         "minutes": at_most(MINUTES),
     }
-    report("demo-slow", figures, targets | {f"{whole} - before": at_least(0.0)}, intervals=intervals)
+    lowest = f"{whole} - before, low end of the interval"
+    figures[lowest] = differences[f"{whole} - before"].low
+    report("demo-slow", figures, targets | {lowest: at_least(LEAST)}, intervals=intervals)
 
 
 if __name__ == "__main__":
