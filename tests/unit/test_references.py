@@ -26,6 +26,10 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "DatasetFrozen": (),  # only a query of demonstrations names any
     "SliceRegistered": (),
     "CheckpointSaved": ("manifest", *(f"files.{number}.blob" for number in range(5))),
+    "HintRecorded": ("content",),
+    "ExemplarCaptured": ("content",),
+    "SnippetLearned": ("content",),
+    "RecipeImported": ("content",),
     "EvaluationOpened": ("champion.memory.digest", "challenger.memory.digest"),
     "VerdictReached": ("verdict.champion.artifact.memory.digest", "verdict.challenger.artifact.memory.digest"),
 }

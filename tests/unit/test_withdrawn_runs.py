@@ -17,15 +17,17 @@ from projections.projection import AnyFold, living, replay
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
+from projections.substrates import SUBSTRATES
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import graded, started, told
 
-LEARNING = (*FOLDS.values(), GROUPS, FAILURES)
+LEARNING = (*FOLDS.values(), GROUPS, FAILURES, SUBSTRATES)
 NAMES = ("a", "b", "c", "d")
 RUNS_OF = st.sampled_from(NAMES)
 PIECES = st.sampled_from(["rw-1", "rw-2"])
 KINDS = st.sampled_from([*FOLDS])
+SUBSTRATE = st.sampled_from(["hints", "rewrites"])
 STARTS = st.sampled_from(["0" * 64, "1" * 64])
 GROUP_OF = {"a": "g1", "b": "g1", "c": "g1", "d": "g2"}
 
@@ -64,6 +66,13 @@ LEARNED = st.one_of(
         KINDS,
         RUNS_OF,
         st.booleans(),
+    ),
+    st.builds(lambda name: sample("SubstrateChosen", substrate=name), SUBSTRATE),
+    st.builds(
+        lambda name, run, controls: sample("SubstrateCredited", substrate=name, run=run, control_runs=controls),
+        SUBSTRATE,
+        RUNS_OF,
+        st.lists(RUNS_OF, max_size=2),
     ),
     st.builds(lambda runs: sample("RunsWithdrawn", runs=runs), st.lists(RUNS_OF, min_size=1, max_size=2)),
 )
