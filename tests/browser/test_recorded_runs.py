@@ -62,8 +62,8 @@ def test_the_command_goes_round_in_chromium(
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
     monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
     monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
-    asked = ["run", "--executor", "browser", "--rounds", "1", "--seeds", "1", "--max-parallel", "2", "--json"]
-    assert run_command(asked) == 0
+    asked = ["run", "--executor", "browser", "--cluster", "navigation", "--rounds", "1", "--seeds", "1"]
+    assert run_command([*asked, "--max-parallel", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 4
     assert run_command(["log", "tail", "-n", "1000", "--json"]) == 0
     assert '"executor": "browser"' in capsys.readouterr().out
