@@ -61,13 +61,14 @@ def lineage_(
     checkpoint: Annotated[str | None, typer.Argument(help="The checkpoint's digest, or its beginning.")] = None,
     *,
     run: Annotated[str | None, typer.Option(help="Instead: every checkpoint that this run touched.")] = None,
+    as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Walk from a checkpoint to its dataset, groups, runs and events; or from a run to every checkpoint it touched."""
     if (checkpoint is None) == (run is None):
         raise typer.BadParameter("a lineage is of a checkpoint or, with --run, of a run; expected one of them")
     with opened() as house, bar("making the rows", None):
-        views = house.views()
+        views = house.views(read_position(house.store, as_of))
         if run is not None:
             found: list[dict[str, Any]] = [msgspec.to_builtins(touched(house, views, run))]
         else:

@@ -19,6 +19,7 @@ __all__ = ["flywheel"]
 NO_STATE = frozenset(
     {
         ("artifact", "show"),  # its name is a position
+        ("checkpoint", "verify"),  # of the position that its dataset was frozen at
         ("dataset", "verify"),  # of the position it was frozen at
         ("gate", "verify"),  # of the position it was decided at
         ("runs", "replay"),  # of the whole record of a run
@@ -53,6 +54,8 @@ CHANGES = (
     "biased",
     "regrade",
     "worker",
+    "train",
+    "publish",
 )
 """The last words of commands that do something."""
 
