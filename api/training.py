@@ -235,5 +235,5 @@ def metrics_of(line: Mapping[str, Any]) -> Metrics:
 def _decimal(value: float | None) -> str | None:
     if value is None or not Decimal(repr(value)).is_finite():
         return None
-    number = round(Decimal(repr(value)), _PLACES)
-    return "0" if number == 0 else format(number.normalize(), "f")
+    text = format(Decimal(repr(value)), f".{_PLACES}f").rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
