@@ -110,6 +110,11 @@ class DatasetErased(BlobErased):
     be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
 
 
+class DatasetWithdrawn(FlywheelError):
+    """The dataset {actual} holds runs that were withdrawn after position {upto}, up to which it was frozen: expected rows of runs that
+    still count. Freeze another with `flywheel dataset build`: it leaves them out."""
+
+
 class EmptyDataset(FlywheelError):
     """The {kind} query selects no rows up to position {upto}: {actual}. Expected at least one row, and nothing was registered; what each
     reason to refuse a run means, and the way out of it, is in docs/datasets.md."""

@@ -24,7 +24,7 @@ from . import datasets
 from .admitting import see_admission
 from .benchmarks import freeze_on, renew, size_in_words, taken, without_plans
 from .decide import champion, fresh_seeds, known
-from .errors import EmptyDataset, NoBase, TrainingEnded, Unknown
+from .errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, TrainingEnded, Unknown
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
 from .house import House
@@ -214,6 +214,9 @@ class SlowController:
             except TrainingEnded as error:
                 self._barren.add(last.sweep.sweep)  # refused before it began, it left no event
                 return self.reporter.say(str(error))
+            except (DatasetErased, DatasetWithdrawn) as error:
+                self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
+                return self._freeze(last)
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm})")
 
     def _renew(self, why: str) -> None:
