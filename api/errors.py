@@ -92,6 +92,11 @@ class OtherBenchmark(FlywheelError):
     """The benchmark {actual} is of the environment {environment}: expected one of {expected}. `flywheel benchmark list` names them."""
 
 
+class OtherTasks(FlywheelError):
+    """The benchmark {benchmark} judges checkpoints by other tasks: {actual} would be played; expected {expected}. Name those with --task, or
+    choose another project with FLYWHEEL_PROJECT."""
+
+
 class NotChampion(FlywheelError):
     """{actual} is not champion, {expected} is: expected the champion's own name, for a challenger replaces nobody else.
     Leave --champion out to judge against whoever is champion."""
