@@ -188,8 +188,10 @@ def decide_slow(
     and so is one whose training failed.
     """
     last = rounds[-1] if rounds else None
-    if last is not None and (unfinished := _within(views, last, course, site, executor, barren)) is not None:
-        return unfinished
+    if last is not None and plays(executor, last.sweep):
+        unfinished = _within(views, last, course, site, barren)
+        if unfinished is not None:
+            return unfinished
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
     if not fresh_seeds(used, course.sizes):
@@ -197,13 +199,9 @@ def decide_slow(
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, last, base))
 
 
-def _within(
-    views: Views, last: Round, course: SlowCourse, site: str, executor: Executor, barren: Collection[str]
-) -> SlowNext | None:
-    """The next thing in a round; None where it is over, or another executor's."""
+def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
+    """The next thing in a round; None where it is over."""
     name = last.sweep.sweep
-    if not plays(executor, last.sweep):
-        return None
     if unended(views, last.sweep.specs, f"{name}__"):
         return SlowNext("play_sweep", "a sweep was planned and has not ended", last)
     if name in barren:

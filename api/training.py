@@ -108,7 +108,7 @@ def refuse_unfit(stage: Stage) -> None:
 
 
 def refuse_withdrawn(store: EventStore, views_at: datasets.ViewsAt, dataset: DatasetState) -> None:
-    """Raise DatasetWithdrawn where a dataset holds runs that were withdrawn since: nothing new is learned from those."""
+    """Raise DatasetWithdrawn where a dataset holds runs that were withdrawn since: nothing is learned from them."""
     since = {run for run, state in withdrawals(views_at(None)).items() if state.since > dataset.upto}
     if since and datasets.holding(store, views_at)(dataset, since):
         raise DatasetWithdrawn(actual=dataset.dataset, upto=dataset.upto)
