@@ -92,6 +92,11 @@ class OtherBenchmark(FlywheelError):
     """The benchmark {actual} is of the environment {environment}: expected one of {expected}. `flywheel benchmark list` names them."""
 
 
+class OtherTasks(FlywheelError):
+    """The benchmark {benchmark} judges checkpoints by other tasks: {actual} would be played; expected {expected}. Name those with --task, or
+    choose another project with FLYWHEEL_PROJECT."""
+
+
 class NotChampion(FlywheelError):
     """{actual} is not champion, {expected} is: expected the champion's own name, for a challenger replaces nobody else.
     Leave --champion out to judge against whoever is champion."""
@@ -108,6 +113,11 @@ class RunUnreadable(FlywheelError):
 class DatasetErased(BlobErased):
     """The dataset {expected} is erased: its rows up to position {upto} need the blob {actual}, whose subject was erased, so they cannot
     be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
+
+
+class DatasetWithdrawn(FlywheelError):
+    """The dataset {actual} holds runs that were withdrawn after position {upto}, up to which it was frozen: expected rows of runs that
+    still count. Freeze another with `flywheel dataset build`: it leaves them out."""
 
 
 class EmptyDataset(FlywheelError):

@@ -26,7 +26,7 @@ _RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
 
 @dataclass(frozen=True, slots=True)
 class RunEvents:
-    """A run whose rows were trained on, and the positions of its first and its last event up to the dataset's."""
+    """A run whose rows were trained on, and the positions of its first and its last event up to the checkpoint's."""
 
     run: str
     first: int
@@ -81,9 +81,8 @@ def touched(house: House, views: Views, run: str) -> Touched:
 
 
 def _trained(house: House, views: Views, state: WeightsState) -> Trained:
-    frozen = datasets.find(views, state.dataset)
-    training = views.get(TRAININGS, state.training)
-    at = house.views(Position(frozen.upto))
+    frozen, upto = _trained_on(views, state), Position(state.upto)
+    training, at = views.get(TRAININGS, state.training), house.views(upto)
     runs_of: dict[str, set[str]] = defaultdict(set)
 
     def note(rows: pl.DataFrame) -> None:
@@ -93,10 +92,21 @@ def _trained(house: House, views: Views, state: WeightsState) -> Trained:
 
     datasets.again(frozen, lambda: datasets.make(house.store, house.blobs, at, frozen.queried(), note))
     groups = {
-        group: tuple(_events(house, run, Position(frozen.upto)) for run in sorted(runs_of[group], key=str.encode))
+        group: tuple(_events(house, run, upto) for run in sorted(runs_of[group], key=str.encode))
         for group in sorted(runs_of, key=str.encode)
     }
     return Trained(state, {} if training is None else training.config, frozen, groups)
+
+
+def _trained_on(views: Views, state: WeightsState) -> DatasetState:
+    """The dataset as it was frozen at a checkpoint's position: it may have been frozen again since, by another query.
+
+    Raises Unknown.
+    """
+    for change in views.history(CHECKPOINTS, f"dataset/{state.dataset}"):
+        if change.state is not None and change.state.upto == state.upto:
+            return change.state
+    return datasets.find(views, state.dataset)
 
 
 def _events(house: House, run: str, upto: Position) -> RunEvents:

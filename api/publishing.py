@@ -5,12 +5,12 @@ A model store is a folder that executors mount read-only, or an object store. Wh
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_IMODE
 from typing import Final
 
 from eventlog.blobs.objects import SCHEMES, open_store
@@ -21,11 +21,12 @@ from projections.weights import WeightsState
 from trainer.bases import Base, folder_digest
 from trainer.checkpoint import load_checkpoint
 
-from .errors import NotAnAdapter, NotPublished
+from .errors import NoBase, NotAnAdapter, NotPublished
 from .house import House
-from .weights import folder_of
+from .weights import folder_of, move_in
 
 _FILES: Final = {"gguf-adapter": "adapter.gguf", "gguf-f16": "model-f16.gguf", "gguf-q8_0": "model-q8_0.gguf"}
+_READ_ONLY: Final = 0o555
 
 
 def export_to(house: House, state: WeightsState, base: Base, form: Form, out: Path) -> Path:
@@ -45,7 +46,7 @@ def publish(
 ) -> CheckpointPublished:
     """Put a checkpoint into a model store, under its digest and form, and record it; a base goes there as it is.
 
-    Doing it again changes nothing. Raises NotPublished, ObjectStoreUnusable, and what `export_to` does.
+    Doing it again changes nothing. Raises NoBase, NotPublished, ObjectStoreUnusable, and what `export_to` does.
     """
     with _written(house, state, base, form) as folder:
         words = "base" if state.is_base else form
@@ -60,7 +61,7 @@ def publish(
             place=lies,
             digest=folder_digest(folder),
         )
-    key = f"published:{state.checkpoint}:{words}:{digest(lies).hex()[:16]}"
+    key = f"published:{state.checkpoint}:{words}:{digest([lies, event.digest]).hex()[:16]}"
     house.store.append([Append(f"checkpoint/{state.checkpoint}", (event,), actor, key=key)])
     return event
 
@@ -70,8 +71,10 @@ def _written(house: House, state: WeightsState, base: Base | None, form: Form) -
     """A folder with what is published, nothing else."""
     with tempfile.TemporaryDirectory(prefix="flywheel-publishing-") as folder:
         whole = Path(folder) / "whole"
-        if state.is_base or base is None:
+        if state.is_base:
             shutil.copytree(folder_of(house, state.checkpoint), whole)
+        elif base is None:
+            raise NoBase(actual=f"none was named, and {state.checkpoint} is an adapter")
         elif form == "peft":
             export_to(house, state, base, form, whole)
         else:
@@ -84,21 +87,22 @@ def _place(folder: Path, store: Path, lies: Path) -> None:
     """Move a folder to its place in a model store, whole, and take the right to write from it. Raises NotPublished."""
     if not store.is_dir():
         raise NotPublished(place=store, actual="there is no such folder", expected="a model store that is mounted")
-    if lies.exists():
-        if folder_digest(lies) != folder_digest(folder):
-            expected = f"nothing there, or what has the digest {folder_digest(folder)}"
-            raise NotPublished(place=lies, actual=f"what lies there is {folder_digest(lies)}", expected=expected)
-        return
-    lies.parent.mkdir(exist_ok=True)
-    making = Path(tempfile.mkdtemp(prefix=".publishing-", dir=store))
-    try:
-        shutil.copytree(folder, making, dirs_exist_ok=True)
-        for file in making.iterdir():
-            file.chmod(0o444)
-        os.replace(making, lies)  # noqa: PTH105 atomic
-        lies.chmod(0o555)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+    if not lies.exists():
+        lies.parent.mkdir(exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix=".publishing-", dir=store))
+        try:
+            shutil.copytree(folder, making, dirs_exist_ok=True)
+            for file in making.iterdir():
+                file.chmod(0o444)
+            move_in(making, lies)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+    actual, expected = folder_digest(lies), folder_digest(folder)
+    if actual != expected:
+        wanted = f"nothing there, or what has the digest {expected}"
+        raise NotPublished(place=lies, actual=f"what lies there is {actual}", expected=wanted)
+    if S_IMODE(lies.stat().st_mode) != _READ_ONLY:  # one that was killed before this left it so
+        lies.chmod(_READ_ONLY)
 
 
 def _put(folder: Path, url: str, prefix: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from agents.envs.environment import Environment
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
@@ -24,7 +25,7 @@ from . import datasets
 from .admitting import see_admission
 from .benchmarks import freeze_on, renew, size_in_words, taken, without_plans
 from .decide import champion, fresh_seeds, known
-from .errors import EmptyDataset, NoBase, TrainingEnded, Unknown
+from .errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
 from .house import House
@@ -77,14 +78,21 @@ class SlowController:
     _barren: set[str] = field(default_factory=set)
 
     def run(self) -> str:
-        """Go on until all rounds were made; says why it stopped. Raises ControllerBusy, NotAdmitted, NoBase."""
+        """Go on until all rounds were made; says why it stopped.
+
+        Raises ControllerBusy, NotAdmitted, NoBase, OtherTasks, and NotServed or the like where the champion's weights
+        are of another base: its arm could not be played.
+        """
         with only_controller(self.house.engine, self.site):
             first_facts(self.house)
             see_admission(self.house, self.client, self.site, self.admit)
             base = self._base()
-            if benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
+            if benchmark_name(self.site) in self.house.views().find(BENCHMARKS):
+                self._refuse_other_tasks()
+            else:
                 freeze_on(self.house, self._benchmark(), ACTOR)
             with self.serving(base) as executor:
+                refuse_unserved(executor, (champion(self.house.views()).pointed(),))
                 return self._rounds(base, executor)
 
     def _rounds(self, base: Base, executor: Executor) -> str:
@@ -162,6 +170,15 @@ class SlowController:
         visible, sealed = draw(name, self.site, without, self._amounts(), used, sizes.rng_seed)
         return freeze(name, self.site, without, visible, sealed, sizes.repeats)
 
+    def _refuse_other_tasks(self) -> None:
+        """Raise OtherTasks where the benchmark judges other tasks than those that would be played."""
+        benchmark = present_benchmark(self.house.views(), self.site)
+        judged = {template.oracle_task_id for template in benchmark.templates}
+        played = {template.oracle_task_id for template in self._templates()}
+        if judged != played:
+            actual, expected = ", ".join(sorted(played)), ", ".join(sorted(judged))
+            raise OtherTasks(benchmark=benchmark.benchmark, actual=actual, expected=expected)
+
     def _amounts(self) -> Amounts:
         sizes = self.course.sizes
         return Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
@@ -214,6 +231,9 @@ class SlowController:
             except TrainingEnded as error:
                 self._barren.add(last.sweep.sweep)  # refused before it began, it left no event
                 return self.reporter.say(str(error))
+            except (DatasetErased, DatasetWithdrawn) as error:
+                self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
+                return self._freeze(last)
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm})")
 
     def _renew(self, why: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from agents.executors.executor import Executor
@@ -40,6 +41,7 @@ ACTOR = "slow-controller"
 StageOf = SftConfig | DpoConfig | GrpoConfig
 
 _MICRO = 1_000_000
+_OPENED = attrgetter("opened_since")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +125,50 @@ def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
 def rounds_so_far(
     views: Views, sweeps: Sequence[SweepPlanned], course: SlowCourse, site: str, base: str
 ) -> tuple[Round, ...]:
-    """How each round stands, in order. `sweeps` are the slow loop's own, `base` is the digest of the base model."""
+    """How each round stands, in order. `sweeps` are the slow loop's own, `base` is the digest of the base model.
+
+    A round that led to a verdict stands as it was, whatever stages the course has now.
+    """
     return tuple(_round(views, sweep, course.stage(number), course, site, base) for number, sweep in enumerate(sweeps))
 
 
 def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse, site: str, base: str) -> Round:
     query = course.query(stage, site, sweep.sweep)
+    if (decided := _decided(views, sweep, site, base)) is not None:
+        weights = known(views.get(WEIGHTS, decided.challenger["weights"]))
+        dataset = views.get(CHECKPOINTS, f"dataset/{weights.dataset}")
+        return Round(sweep, stage, query, dataset, views.get(TRAININGS, weights.training), decided)
     frozen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if state.queried() == query]
     dataset = max(frozen, key=lambda state: state.frozen_since, default=None)
     before = Round(sweep, stage, query, dataset, None, None)
     if dataset is None:
         return before
     training = views.get(TRAININGS, training_name(dataset.dataset, base, before.parent, stage))
-    verdict = None
-    if training is not None and training.checkpoint is not None:
-        judged = [s for s in views.find(VERDICTS).values() if s.challenger["weights"] == training.checkpoint]
-        verdict = max(judged, key=lambda state: state.opened_since, default=None)
-    return Round(sweep, stage, query, dataset, training, verdict)
+    judged = () if training is None else _judged(views, site, {training.checkpoint})
+    return Round(sweep, stage, query, dataset, training, max(judged, key=_OPENED, default=None))
+
+
+def _decided(views: Views, sweep: SweepPlanned, site: str, base: str) -> VerdictState | None:
+    """The newest verdict on a checkpoint that was learned from a sweep, whatever stage gave it."""
+    datasets = {s.dataset for s in views.find(CHECKPOINTS, "dataset/").values() if s.queried().sweep == sweep.sweep}
+    learned = {s.checkpoint for s in views.find(WEIGHTS).values() if s.dataset in datasets and s.base == base}
+    decided = (state for state in _judged(views, site, learned) if state.decision is not None)
+    return max(decided, key=_OPENED, default=None)
+
+
+def _judged(views: Views, site: str, checkpoints: Collection[str | None]) -> tuple[VerdictState, ...]:
+    """The evaluations of these checkpoints on the slow loop's own benchmarks; others say nothing of its rounds."""
+    own = _benchmarks_of(views, site)
+    every = views.find(VERDICTS).values()
+    return tuple(s for s in every if s.benchmark in own and s.challenger["weights"] in checkpoints)
+
+
+def _benchmarks_of(views: Views, site: str) -> frozenset[str]:
+    """The first benchmark that checkpoints are judged on, and its successors."""
+    states, found = views.find(BENCHMARKS), {benchmark_name(site)}
+    while more := {key for key, state in states.items() if state.successor_of in found} - found:
+        found |= more
+    return frozenset(found)
 
 
 def decide_slow(
@@ -159,8 +188,10 @@ def decide_slow(
     and so is one whose training failed.
     """
     last = rounds[-1] if rounds else None
-    if last is not None and (unfinished := _within(views, last, course, site, executor, barren)) is not None:
-        return unfinished
+    if last is not None and plays(executor, last.sweep):
+        unfinished = _within(views, last, course, site, barren)
+        if unfinished is not None:
+            return unfinished
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
     if not fresh_seeds(used, course.sizes):
@@ -168,12 +199,10 @@ def decide_slow(
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, last, base))
 
 
-def _within(
-    views: Views, last: Round, course: SlowCourse, site: str, executor: Executor, barren: Collection[str]
-) -> SlowNext | None:
+def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
     """The next thing in a round; None where it is over."""
     name = last.sweep.sweep
-    if plays(executor, last.sweep) and unended(views, last.sweep.specs, f"{name}__"):
+    if unended(views, last.sweep.specs, f"{name}__"):
         return SlowNext("play_sweep", "a sweep was planned and has not ended", last)
     if name in barren:
         return None

@@ -26,8 +26,9 @@ from eventlog.events import (
     TrainingStarted,
     WarmupConfig,
 )
-from eventlog.store import Append, Position
+from eventlog.store import Append, EventStore, Position
 from projections.checkpoints import DatasetState
+from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.weights import WEIGHTS, WeightsState
 from trainer.bases import Base
@@ -36,7 +37,7 @@ from trainer.errors import BaseDiffers
 from trainer.request import DatasetRef, ParentRef, Request, WarmupRequest
 
 from . import datasets
-from .errors import OtherKind, TrainingEnded
+from .errors import DatasetWithdrawn, OtherKind, TrainingEnded
 from .exclusive import training_alone
 from .house import House
 from .stage_process import Line, lines_of
@@ -82,13 +83,14 @@ class Trained:
 def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) -> WeightsState:
     """Train a stage, unless it gave a checkpoint before: that checkpoint.
 
-    Raises OtherKind, BaseDiffers, DatasetErased, DatasetDiffers, and TrainingEnded for what training itself refuses.
-    Before the first step nothing is registered.
+    Raises OtherKind, BaseDiffers, DatasetWithdrawn, DatasetErased, DatasetDiffers, and TrainingEnded for what training
+    itself refuses. Before the first step nothing is registered.
     """
     refuse_unfit(stage)
     with training_alone(house.engine, stage.name):
         before = house.views().get(TRAININGS, stage.name)
         if before is None or before.checkpoint is None:
+            refuse_withdrawn(house.store, house.views, stage.dataset)
             _train(house, stage, before, watch, actor)
         views = house.views()
         saved = views.get(TRAININGS, stage.name)
@@ -103,6 +105,13 @@ def refuse_unfit(stage: Stage) -> None:
         raise OtherKind(dataset=stage.dataset.dataset, actual=kind, algorithm=algorithm, expected=expected)
     if stage.parent is not None and stage.parent.base != stage.base.digest:
         raise BaseDiffers(path=stage.base.path, actual=stage.base.digest, expected=stage.parent.base)
+
+
+def refuse_withdrawn(store: EventStore, views_at: datasets.ViewsAt, dataset: DatasetState) -> None:
+    """Raise DatasetWithdrawn where a dataset holds runs that were withdrawn since: nothing is learned from them."""
+    since = {run for run, state in withdrawals(views_at(None)).items() if state.since > dataset.upto}
+    if since and datasets.holding(store, views_at)(dataset, since):
+        raise DatasetWithdrawn(actual=dataset.dataset, upto=dataset.upto)
 
 
 def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watch, actor: str) -> None:
@@ -235,5 +244,5 @@ def metrics_of(line: Mapping[str, Any]) -> Metrics:
 def _decimal(value: float | None) -> str | None:
     if value is None or not Decimal(repr(value)).is_finite():
         return None
-    number = round(Decimal(repr(value)), _PLACES)
-    return "0" if number == 0 else format(number.normalize(), "f")
+    text = format(Decimal(repr(value)), f".{_PLACES}f").rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

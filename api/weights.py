@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+from errno import EEXIST, ENOTEMPTY
 from functools import partial
 from pathlib import Path
 
@@ -94,10 +95,18 @@ def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
             (making / file.name).write_bytes(blobs.get(file.blob).body)
         _check(state, making)
         making.chmod(0o755)
-        if not place.exists():
-            os.replace(making, place)  # noqa: PTH105 atomic
+        move_in(making, place)
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def move_in(making: Path, place: Path) -> None:
+    """Move a folder to its place whole. Where another process was first, what it made stays: look at it then."""
+    try:
+        os.replace(making, place)  # noqa: PTH105 atomic
+    except OSError as error:
+        if error.errno not in {ENOTEMPTY, EEXIST}:
+            raise
 
 
 def _check(state: WeightsState, folder: Path) -> None:

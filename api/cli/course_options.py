@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
@@ -12,6 +13,7 @@ from eventlog.events import PairedRule, PromotionRule, SeedsRule
 
 from ..decide import Course
 from ..executing import Way
+from .sweep_options import finite
 
 _MICRO = 1_000_000
 
@@ -31,13 +33,15 @@ Rule = Annotated[
     Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
 ]
 Rounds = Annotated[int, typer.Option(min=1, max=1000, help="At most so many rounds: sweeps.")]
-BudgetRuns = Annotated[int | None, typer.Option(min=1, help="At most so many runs, of sweeps and of arms.")]
-BudgetDollars = Annotated[float | None, typer.Option(min=0.000001, help="At most so much, by the price book.")]
-BudgetMinutes = Annotated[int | None, typer.Option(min=1, help="No new round after so many minutes.")]
-Verdicts = Annotated[int | None, typer.Option(min=1, help="Stop after so many verdicts of the gate.")]
+BudgetRuns = Annotated[int | None, typer.Option(min=1, help="fast: at most so many runs, of sweeps and of arms.")]
+BudgetDollars = Annotated[
+    float | None, typer.Option(min=0.000001, callback=finite, help="fast: at most so much, by the price book.")
+]
+BudgetMinutes = Annotated[int | None, typer.Option(min=1, help="fast: no new round after so many minutes.")]
+Verdicts = Annotated[int | None, typer.Option(min=1, help="fast: stop after so many verdicts of the gate.")]
 Clusters = Annotated[
     list[str] | None,
-    typer.Option("--cluster", help="Only tasks of this cluster; may be given again. Default: all."),
+    typer.Option("--cluster", help="fast: only tasks of this cluster; may be given again. Default: all."),
 ]
 
 
@@ -47,6 +51,16 @@ def refuse_memoryless(executor: Way) -> None:
         raise typer.BadParameter(
             f"--executor {executor.value}: its runs teach memory nothing, so there is nothing to judge; "
             f"say `flywheel rollout sweep --executor {executor.value}`"
+        )
+
+
+def refuse_fast(given: Mapping[str, object]) -> None:
+    """Raise BadParameter for an option of the fast loop that was given, by its name, where the slow one alone runs."""
+    named = [name for name, value in given.items() if value]
+    if named:
+        raise typer.BadParameter(
+            f"{', '.join(named)}: of the fast loop; `--loop slow` is bounded by --rounds, --seeds and --siblings, "
+            "and takes tasks by --task"
         )
 
 

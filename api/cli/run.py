@@ -31,6 +31,7 @@ from .course_options import (
     Evidence,
     Rule,
     Verdicts,
+    refuse_fast,
     refuse_memoryless,
     within,
 )
@@ -80,7 +81,17 @@ def run(
     A round: failure clusters, instances, runs, memory; then challenger, gate, promote or hold, and the next. The slow
     loop: sweep, dataset, training, gate, champion.
     """
-    if loop is not Loop.SLOW:
+    if loop is Loop.SLOW:
+        refuse_fast(
+            {
+                "--budget-runs": budget_runs,
+                "--budget-dollars": budget_dollars,
+                "--budget-minutes": budget_minutes,
+                "--verdicts": verdicts,
+                "--cluster": cluster,
+            }
+        )
+    else:
         refuse_memoryless(executor)
     began = time.monotonic()
     course = Course(

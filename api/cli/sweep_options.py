@@ -28,7 +28,7 @@ _MOST_SEEDS = 100_000
 _MOST_SIBLINGS = 6
 
 
-def _finite(given: float | list[float] | None) -> float | list[float] | None:
+def finite(given: float | list[float] | None) -> float | list[float] | None:
     """Numbers as they were given. Raises BadParameter for those that are none."""
     for each in given if isinstance(given, list) else [given]:
         if each is not None and not isfinite(each):
@@ -48,7 +48,7 @@ Temperatures = Annotated[
         "--temperature",
         min=0,
         max=2,
-        callback=_finite,
+        callback=finite,
         help="With --executor policy: what it draws with; given again: sibling by sibling.",
     ),
 ]
@@ -90,7 +90,7 @@ MaxSiblings = Annotated[
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(min=0, callback=_finite, help="With --variance-seek: stop when the sweep has cost so many dollars."),
+    typer.Option(min=0, callback=finite, help="With --variance-seek: stop when the sweep has cost so many dollars."),
 ]
 
 

@@ -18,6 +18,7 @@ import pytest
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.by_weights import ByWeights
+from agents.executors.errors import NotServed
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Completion, Offers, Request, Served
@@ -25,15 +26,17 @@ from agents.models.scripted import Scripted
 from api.benchmarks import without_plans
 from api.cli.main import run_command
 from api.decide import Course, champion
-from api.errors import NoBase
+from api.errors import NoBase, OtherTasks
 from api.house import House
 from api.slow import SlowController
 from api.slow_decide import SlowCourse
+from api.withdrawing import withdraw
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
 from gate.benchmark import freeze
 from gate.promote import freeze_into
 from projections.benchmarks import BENCHMARKS
 from projections.compare import compare
+from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from projections.weights import WEIGHTS
 from tests.admitted import admitted
@@ -83,6 +86,18 @@ class Dying:
         self.said.append(text)
         self.left -= 1
         if self.left < 0:
+            raise Killed
+
+
+@dataclass
+class DyingAfter(Dying):
+    """One whose process dies once these words were said."""
+
+    words: str = ""
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+        if self.words in text:
             raise Killed
 
 
@@ -203,6 +218,45 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
     assert champion(house.views()).pointed().weights == saved.checkpoint
     assert every_verdict_recomputes(house) == 1
     assert all(found.is_identical for found in compare(house.views()))
+
+
+def test_a_dataset_whose_runs_were_withdrawn_is_frozen_again(
+    empty_house: House, client: EnvClient, base: Base, tmp_path: Path
+) -> None:
+    house = with_models(empty_house, tmp_path / "models")
+    admitted(house.store, "marketplace")
+
+    def controller(reporter: Dying) -> SlowController:
+        return SlowController(house, client, "marketplace", COURSE, reporter, scripted, base=str(base.path))
+
+    with pytest.raises(Killed):
+        controller(DyingAfter(0, words=" rows of ")).run()  # the dataset is frozen
+    withdraw(house.store, sorted(house.views().find(RUNS)), "bad grader", "test")
+    reporter = Dying(99)
+    assert controller(reporter).run() == "no round is left of 1"
+    assert ["is frozen again: " in reporter.said[-2], "teaches nothing: " in reporter.said[-1]] == [True, True]
+    assert not any(recorded.event.type == "TrainingStarted" for recorded in house.store.read())
+
+
+def test_what_could_not_be_judged_is_refused_before_anything_is_played(
+    empty_house: House, client: EnvClient, base: Base, tmp_path: Path
+) -> None:
+    house, of_base = with_models(empty_house, tmp_path / "models"), str(base.path)
+    admitted(house.store, "marketplace")
+    asked: list[str] = []
+
+    @contextmanager
+    def serving_nothing(_base: Base) -> Iterator[Executor]:
+        asked.append("served")
+        yield ByWeights({})
+
+    with pytest.raises(NotServed, match="base"):  # the benchmark is frozen by now
+        SlowController(house, client, "marketplace", COURSE, Dying(99), serving_nothing, of_base).run()
+    others = replace(COURSE, tasks=("marketplace.lead_filtered_search",))
+    with pytest.raises(OtherTasks, match="lead_filtered_search would be played; expected marketplace"):
+        SlowController(house, client, "marketplace", others, Dying(99), serving_nothing, of_base).run()
+    assert asked == ["served"]
+    assert not any(recorded.event.type == "SweepPlanned" for recorded in house.store.read())
 
 
 def test_without_a_base_it_says_how_to_make_one(empty_house: House, client: EnvClient) -> None:

@@ -245,6 +245,20 @@ def test_a_checkpoint_whose_rows_were_erased_answers_erased(
         assert client.get(f"/v1/checkpoints/{saved.checkpoint}/lineage").status_code == 410
 
 
+def test_a_lineage_is_of_the_position_that_was_trained_on(empty_house: House) -> None:
+    for run in siblings(MICRO, 0):
+        play(empty_house.store, empty_house.blobs, run)
+    rows = frozen(empty_house, GrpoQuery(reward="score"))
+    facts = {"dataset": rows.dataset, "upto": rows.upto, "parent": None}
+    saved = sample("CheckpointSaved", **facts)
+    assert isinstance(saved, CheckpointSaved)
+    empty_house.store.append([Append("training/t", (saved,), "test")])
+    later = frozen(empty_house, GrpoQuery(reward="score", sweep="s"))
+    assert (later.dataset, later.upto > rows.upto) == (rows.dataset, True)
+    (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint)
+    assert (step.dataset.upto, step.dataset.queried()) == (saved.upto, GrpoQuery(reward="score"))
+
+
 @pytest.fixture
 def flywheel(
     house: House, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

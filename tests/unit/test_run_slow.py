@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from api.cli.main import run_command
 from api.cli.run_slow import STAGES, course_of
 from api.decide import Course
 from api.errors import BadConfig
@@ -32,3 +33,27 @@ def test_a_file_that_says_no_stages_is_refused(tmp_path: Path, text: str) -> Non
     file.write_text(text)
     with pytest.raises(BadConfig):
         course_of(Course(), file, None, 8, None)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--budget-runs", "9"),
+        ("--budget-dollars", "1"),
+        ("--budget-minutes", "9"),
+        ("--verdicts", "1"),
+        ("--cluster", "leads"),
+    ],
+)
+def test_what_bounds_the_fast_loop_is_refused_for_the_slow_one(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["run", "--loop", "slow", option, value]) == 64
+    said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert f"{option}: of the fast loop" in said
+
+
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_dollars_that_are_no_number_are_refused(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", "--budget-dollars", value]) == 64
+    assert "Invalid value for '--budget-dollars'" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from api.slow_decide import (
 )
 from eventlog.events import (
     AnyEvent,
+    BenchmarkFrozen,
     DatasetFrozen,
     DpoConfig,
     DpoQuery,
@@ -117,10 +118,10 @@ def train(store: MemoryStore, sweep: SweepPlanned, stage: StageOf, *events: AnyE
     return checkpoint
 
 
-def open_on(store: MemoryStore, checkpoint: str, name: str = "eval-1") -> None:
+def open_on(store: MemoryStore, checkpoint: str, name: str = "eval-1", benchmark: BenchmarkFrozen = FROZEN) -> None:
     present = champion(views(store)).pointed()
     challenger = present.model_copy(update={"weights": checkpoint})
-    open_evaluation(store, name, FROZEN, present, challenger, RULES, ACTOR, executor="policy")
+    open_evaluation(store, name, benchmark, present, challenger, RULES, ACTOR, executor="policy")
 
 
 def settle(store: MemoryStore, checkpoint: str, scores: Sequence[int | None], name: str = "eval-1") -> str:
@@ -198,6 +199,55 @@ def test_a_checkpoint_on_another_base_is_not_gone_on_with() -> None:
     point(store, champion(views(store)).pointed().model_copy(update={"weights": checkpoint}))
     assert following(store, "s1").weights == checkpoint
     assert following(store, "s1", base=OTHER_BASE).weights == BASE
+
+
+def test_a_sweep_of_another_executor_is_that_ones_round() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    train(store, sweep, SFT, STARTED)
+    other = ByWeights({}, name="another")
+    found = decide_slow(
+        views(store), rounds(store), [sweep], course=COURSE, site=SITE, base=BASE_DIGEST, executor=other
+    )
+    assert (following(store).what, found.what) == ("train", "plan_sweep")
+
+
+def test_a_verdict_on_another_benchmark_is_none_of_the_round() -> None:
+    store = a_log()
+    other = freeze("others", SITE, without_plans([template()]), [9_001], range(20_000, 20_008), 1)
+    after = freeze(
+        "m-policies-2",
+        SITE,
+        without_plans([template()]),
+        [9_002],
+        range(30_000, 30_008),
+        1,
+        successor_of=FROZEN.benchmark,
+    )
+    for benchmark in (other, after):
+        freeze_into(store, benchmark, ACTOR)
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    checkpoint = train(store, sweep, SFT, STARTED, SAVED)
+    open_on(store, checkpoint, benchmark=other)
+    assert following(store).what == "open_evaluation"
+    open_on(store, checkpoint, "eval-2", after)
+    assert following(store).what == "play_arms"
+
+
+def test_a_round_that_led_to_a_verdict_is_over_whatever_the_stages_are_now() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    checkpoint = train(store, sweep, SFT, STARTED, SAVED)
+    changed = replace(COURSE, stages=(DPO,))
+    assert following(store, course=changed).what == "freeze"
+    open_on(store, checkpoint)
+    assert following(store, course=changed).what == "freeze"
+    settle(store, checkpoint, [1_000_000] * 2 + [0] * 6)
+    found = following(store, course=changed)
+    assert (found.what, found.weights) == ("plan_sweep", checkpoint)  # it was held, and was better
 
 
 def test_a_benchmark_that_cannot_promote_is_renewed_first() -> None:

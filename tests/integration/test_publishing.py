@@ -1,0 +1,99 @@
+"""What is put into a model store: whole, without the right to write, and recorded as what it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+
+from api import publishing
+from api.errors import NoBase
+from api.house import House
+from api.publishing import publish
+from api.weights import move_in
+from eventlog.blobs import Blob
+from eventlog.events import CheckpointFile, CheckpointSaved
+from eventlog.store import Append
+from projections.weights import WEIGHTS, WeightsState
+from tests.golden.test_golden_samples import sample
+from tests.learned import with_models
+from trainer.bases import Base, folder_digest
+
+
+def saved(house: House, folder: Path, algorithm: str) -> WeightsState:
+    """The log says that a stage gave the files of a folder."""
+    bodies = {file.name: Blob("application/octet-stream", file.read_bytes()) for file in folder.iterdir()}
+    files = tuple(CheckpointFile(name=name, blob=house.blobs.put([blob])[0]) for name, blob in bodies.items())
+    event = sample("CheckpointSaved", checkpoint=folder_digest(folder), algorithm=algorithm)
+    assert isinstance(event, CheckpointSaved)
+    event = event.model_copy(update={"files": files})
+    house.store.append([Append(f"checkpoint/{event.checkpoint}", (event,), "test")])
+    return house.views().find(WEIGHTS)[event.checkpoint]
+
+
+@pytest.fixture
+def house(empty_house: House, tmp_path: Path) -> House:
+    return with_models(empty_house, tmp_path / "models")
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"numbers")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return folder
+
+
+def test_what_was_killed_before_it_took_the_right_to_write_is_made_whole(
+    house: House, weights: Path, store: Path
+) -> None:
+    base = saved(house, weights, "warmup")
+    event = publish(house, base, None, "peft", str(store), "test")
+    lies = Path(event.place)
+    lies.chmod(0o755)
+    head = house.store.head()
+    assert publish(house, base, None, "peft", str(store), "test") == event
+    assert (S_IMODE(lies.stat().st_mode), house.store.head()) == (0o555, head)
+
+
+def test_other_bytes_at_the_same_place_are_another_fact(
+    house: House, weights: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version writes a form otherwise, and what lay there is gone."""
+    adapter, base = saved(house, weights, "sft"), Base(weights, "b" * 64, "t" * 64, "c" * 64, "llama", 9, 9)
+    for body in (b"one", b"one", b"two"):
+        monkeypatch.setattr(publishing, "export_to", lambda *told, body=body: told[-1].write_bytes(body))
+        event = publish(house, adapter, base, "gguf-f16", str(store), "test")
+        (place,) = house.views().find(WEIGHTS)[adapter.checkpoint].published
+        assert (place.place, place.digest) == (event.place, folder_digest(Path(event.place)))
+        shutil.rmtree(event.place)
+    told = [recorded for recorded in house.store.read() if recorded.event.type == "CheckpointPublished"]
+    assert len(told) == 2
+
+
+def test_an_adapter_is_not_published_without_its_base(house: House, weights: Path, store: Path) -> None:
+    with pytest.raises(NoBase, match="is an adapter"):
+        publish(house, saved(house, weights, "sft"), None, "gguf-f16", str(store), "test")
+    assert list(store.iterdir()) == []
+
+
+def test_of_two_who_make_the_same_folder_the_first_one_stays(tmp_path: Path) -> None:
+    first, second, place = (tmp_path / name for name in ("first", "second", "place"))
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "made_by").write_text(folder.name)
+    move_in(first, place)
+    move_in(second, place)
+    assert ((place / "made_by").read_text(), second.is_dir()) == ("first", True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        move_in(second, tmp_path / "file")
