@@ -52,8 +52,8 @@ from .sweeping import (
     Draw,
     biased,
     cold_now,
-    credit,
     first_facts,
+    make_up,
     next_name,
     plan,
     play_sweep,
@@ -103,8 +103,7 @@ class Controller:
 
     def _run(self) -> str:
         self._begin()
-        for sweep in self._sweeps():
-            credit(self.house, sweep)
+        make_up(self.house, self._sweeps(), self.course)
         self._tell_what_is_left_to_others()
         said: str | None = None
         while not self.is_told_to_stop():

@@ -79,7 +79,6 @@ def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> I
                 (entries[name].event(rule),),
                 actor,
                 key=f"import:{name}:{int(views.upto)}",
-                expect=None if name in states else 0,
             )
             for name in names
         ]

@@ -261,6 +261,17 @@ def play_sweep(
         capture_from(house, sweep, course.rule, course.kinds)
 
 
+def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
+    """Credit sweeps that have ended and capture what they show, where whoever played them was killed before that.
+
+    What was given up stays so: a course that has ended may have found it again, and left it at that.
+    """
+    for sweep in sweeps:
+        credit(house, sweep)
+        if sweep.learns and not unended(house.views(), sweep.specs, f"{sweep.sweep}__"):
+            capture_from(house, sweep, course.rule, course.kinds, brings_back=False)
+
+
 def credit(house: House, sweep: SweepPlanned) -> None:
     """The trials of a sweep that has ended, in its order; one that goes on would be credited out of order."""
     views, prefix = house.views(), f"{sweep.sweep}__"
