@@ -28,11 +28,17 @@ def export(
         found = export_memory(house, house.views(read_position(house.store, as_of)))
     file.write_text(found.text, "utf-8")
     if as_json:
-        emit_json({"file": str(file), "pieces": found.pieces, "erased": found.erased})
+        left_out = {"erased": found.erased, "quarantined": found.quarantined, "poisoned": found.poisoned}
+        emit_json({"file": str(file), "pieces": found.pieces, **left_out})
         return
     say(f"{found.pieces} pieces are in {file}")
-    if found.erased:
-        say(f"left out, because their content was erased: {', '.join(found.erased)}")
+    for names, why in (
+        (found.erased, "their content was erased"),
+        (found.quarantined, "they are quarantined"),
+        (found.poisoned, "the run that they were found in was contaminated"),
+    ):
+        if names:
+            say(f"{len(names)} left out, because {why}: {', '.join(names)}")
 
 
 @app.command("import")

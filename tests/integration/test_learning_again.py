@@ -1,4 +1,4 @@
-"""Capture over a real database: what good runs of a sweep show is a candidate once, whatever became of it since."""
+"""Learning over a real database: what runs show is a candidate once, whatever became of it and whoever asks again."""
 
 from __future__ import annotations
 
@@ -6,17 +6,32 @@ import pytest
 
 from agents.plans import Plan, plan_bytes
 from agents.rewards import graded
+from agents.rollouts.sweep import SeedSweep
 from api.capturing import capture_from
 from api.decide import Course
+from api.errors import SweepExists
 from api.house import House
-from api.sweeping import first_facts, make_up
+from api.recipes import export_memory, import_memory
+from api.sweeping import first_facts, make_up, plan
 from api.withdrawing import withdraw
 from eventlog.blobs import Blob
-from eventlog.events import AnyEvent, PieceTried, SeedsRule, Spec, Step, SweepPlanned, Usage
+from eventlog.events import (
+    AnyEvent,
+    Decay,
+    InstanceReset,
+    MemoryQuarantined,
+    PairedRule,
+    PieceTried,
+    SeedsRule,
+    Spec,
+    Step,
+    SweepPlanned,
+    Usage,
+)
 from eventlog.store import Append
 from projections.exemplars import EXEMPLARS
 from projections.pieces import PieceState
-from tests.unit.test_agent_samples import BOOK, EMPTY, finished, started, template
+from tests.unit.test_agent_samples import BOOK, EMPTY, EVERY_GROUP, finished, propose, started, template
 
 SITE = "marketplace"
 OPEN = Step(type="navigate", intent="open the boats page", url="/boats")
@@ -118,6 +133,58 @@ def test_what_a_withdrawn_run_showed_is_captured_again_from_a_later_sweep(empty_
     withdraw(empty_house.store, ["s1__good1"], "its data was bad", "test")
     assert empty_house.views().find(EXEMPLARS) == {}
     assert captured(empty_house, ended(empty_house, "s2"))[piece].proposed_by == "s2__good1"
+
+
+def test_what_a_withdrawn_run_showed_can_be_brought_in_from_a_file(empty_house: House) -> None:
+    (piece,) = captured(empty_house, ended(empty_house, "s1"))
+    text = export_memory(empty_house, empty_house.views()).text
+    withdraw(empty_house.store, ["s1__good1"], "its data was bad", "test")
+    assert import_memory(empty_house, text, SeedsRule(), "person").fresh == (piece,)
+    assert empty_house.views().find(EXEMPLARS)[piece].source == "imported"
+    head = empty_house.store.head()
+    assert import_memory(empty_house, text, SeedsRule(), "person").fresh == ()
+    assert empty_house.store.head() == head
+
+
+def test_the_file_leaves_out_what_is_quarantined_and_what_a_contaminated_run_showed(empty_house: House) -> None:
+    (piece,) = captured(empty_house, ended(empty_house, "s1"))
+    seen = [export_memory(empty_house, empty_house.views())]
+    start(empty_house, "s1__good1", "1" * 64)
+    start(empty_house, "s1__good1b", "2" * 64, group="s1__good__seed1")
+    seen.append(export_memory(empty_house, empty_house.views()))
+    out = MemoryQuarantined(piece=piece, kind="exemplar", restored=0, reason="it broke")
+    append(empty_house, "champion", out)
+    seen.append(export_memory(empty_house, empty_house.views()))
+    assert [each.pieces for each in seen] == [1, 0, 0]
+    assert [each.poisoned for each in seen] == [(), (piece,), ()]
+    assert [each.quarantined for each in seen] == [(), (), (piece,)]
+
+
+def start(house: House, run: str, state: str, group: str = "s1__good__seed1") -> None:
+    """A run that began from a state, as a further sibling where it is not one yet."""
+    spec = Spec(spec_id=run, template="good", env_seed=1, group_id=group, sibling_index=1, sweep="s1")
+    if run.endswith("b"):
+        append(house, f"run/{run}", started(spec))
+    append(house, f"run/{run}", InstanceReset(run=run, group=group, seed=1, fingerprint=state))
+
+
+def test_a_sweep_and_what_was_chosen_for_its_groups_are_appended_together(empty_house: House) -> None:
+    house = empty_house
+    first_facts(house)
+    propose(house.store, "rw-a", rule=PairedRule(controls=1))
+
+    def planned() -> SweepPlanned:
+        generator = SeedSweep("s1", (template(),), [1, 2], 2)
+        return plan(house, house.views(), SITE, generator, rng_seed=7, trials=EVERY_GROUP, decay=Decay())
+
+    planned()
+    found = list(house.store.read(types=["SweepPlanned", "SubstrateChosen"]))
+    assert [each.event.type for each in found] == ["SweepPlanned", "SubstrateChosen", "SubstrateChosen"]
+    assert len({each.at for each in found}) == 1
+    head = house.store.head()
+    with pytest.raises(SweepExists):
+        planned()
+    assert house.store.head() == head
 
 
 @pytest.mark.parametrize("learns", [True, False])
