@@ -33,12 +33,12 @@ def export(
         return
     say(f"{found.pieces} pieces are in {file}")
     for names, why in (
-        (found.erased, "their content was erased"),
-        (found.quarantined, "they are quarantined"),
-        (found.poisoned, "the run that they were found in was contaminated"),
+        (found.erased, "its content was erased"),
+        (found.quarantined, "it is quarantined"),
+        (found.poisoned, "the run that it was found in was contaminated"),
     ):
         if names:
-            say(f"{len(names)} left out, because {why}: {', '.join(names)}")
+            say(f"left out, because {why}: {len(names)} ({', '.join(names)})")
 
 
 @app.command("import")
