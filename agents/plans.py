@@ -136,10 +136,12 @@ def slot_of(change: Change) -> Slot:
 def apply_overlay(plan: Plan, pieces: Sequence[Piece], *, forced: Piece | None = None) -> Overlaid:
     """Apply to each step the best piece that changes it, and the best that puts steps before it and after it.
 
-    `forced` (a candidate on trial) goes before all others, then more wins, then more confidence, then the id: the order
-    of `pieces` does not matter. A piece that changes nothing is not applied.
+    `forced` (a candidate on trial) goes before all others, then what is anchored to a step of this very plan, then more
+    wins, then more confidence, then the id: the order of `pieces` does not matter. A piece that changes nothing is not
+    applied.
     """
-    ranked = sorted(pieces, key=lambda piece: (-piece.wins, -piece.confidence, piece.piece))
+    own = {anchor_of(step) for step in plan}
+    ranked = sorted(pieces, key=lambda each: (each.anchor not in own, -each.wins, -each.confidence, each.piece))
     if forced is not None:
         ranked = [forced, *(piece for piece in ranked if piece.piece != forced.piece)]
     return _overlaid(plan, tuple(ranked))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
 from agents.plans import plan_from
+from eventlog.chain import microseconds
 from eventlog.errors import BlobErased
 from eventlog.events import PieceKind, PromotionRule, SweepPlanned
-from eventlog.store import Append
+from eventlog.store import Append, EventStore
+from projections.candidacy import Candidacy
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
 from projections.memories import candidacies
@@ -22,11 +24,14 @@ from .house import House
 from .playing import returning_now
 
 
-def capture_from(house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: Collection[PieceKind]) -> None:
+def capture_from(
+    house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: Collection[PieceKind], *, brings_back: bool = True
+) -> None:
     """Append what good runs show about failing steps, as candidates under this rule; of these kinds alone.
 
     Only plain runs count, that passed with the artifact as it was: none that tried something, was contaminated or
-    withdrawn, or belongs to a benchmark. What is known already is not appended again.
+    withdrawn, or belongs to a benchmark. What is known already is not appended again; with `brings_back` what was given
+    up comes back by a sweep that was planned since, never by the one that gave it.
     """
     views = house.views()
     failing = tuple(failing_of(views, sweep))
@@ -34,10 +39,24 @@ def capture_from(house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: 
         return
     found = [each for each in capture(failing, good_runs(house, views, sweep)) if each.kind in kinds]
     states = candidacies(views)
-    returning = returning_now(views, sweep.environment)
-    fresh = [each for each in found if each.name not in states or each.name in returning]
+    returning = returning_now(views, sweep.environment) if brings_back else frozenset()
+    known = states.keys() - returning_by(house.store, sweep, {name: states[name] for name in returning})
+    fresh = [each for each in found if each.name not in known]
     house.blobs.put([each.content for each in fresh])
-    house.store.append([_append(each, sweep, rule, is_back=each.name in states) for each in fresh])
+    house.store.append([_append(each, sweep, rule) for each in fresh])
+
+
+def returning_by(store: EventStore, sweep: SweepPlanned, returning: Mapping[str, Candidacy]) -> frozenset[str]:
+    """Of the pieces that may return, those that this sweep may bring back.
+
+    It was planned after they were given up, and none of its own runs proposed them.
+    """
+    planned = next(store.read(stream=f"sweep/{sweep.sweep}", types=["SweepPlanned"]), None)
+    since = 0 if planned is None else microseconds(planned.at)
+    own = f"{sweep.sweep}__"
+    return frozenset(
+        name for name, state in returning.items() if state.last_at < since and not state.proposed_by.startswith(own)
+    )
 
 
 def failing_of(views: Views, sweep: SweepPlanned) -> Iterator[FailingStep]:
@@ -72,8 +91,6 @@ def good_runs(house: House, views: Views, sweep: SweepPlanned) -> Iterator[GoodR
         yield GoodRun(run.run, run.template, plan, reward.score if reward.value is None else reward.value)
 
 
-def _append(piece: Captured, sweep: SweepPlanned, rule: PromotionRule, *, is_back: bool) -> Append:
-    stream, event = f"{piece.kind}/{piece.name}", piece.event(rule)
-    if is_back:
-        return Append(stream, (event,), ACTOR, key=f"propose:{piece.name}:{sweep.sweep}")
-    return Append(stream, (event,), ACTOR, expect=0, key=f"propose:{piece.name}")
+def _append(piece: Captured, sweep: SweepPlanned, rule: PromotionRule) -> Append:
+    event, key = piece.event(rule), f"propose:{piece.name}:{sweep.sweep}"
+    return Append(f"{piece.kind}/{piece.name}", (event,), ACTOR, key=key)

@@ -100,6 +100,7 @@ def decide(
     rounds: int,
     course: Course,
     site: str,
+    tryable: Collection[str],
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
     without: Collection[str] = (),
@@ -107,7 +108,8 @@ def decide(
     """What the log says is next: first what was begun, then the gate for what was learned, then another round.
 
     A sweep that was planned for another executor is left to that one. `last` is the controller's last round: only
-    that says whether there is something to improve. What is cold (`without`) enters no challenger.
+    that says whether there is something to improve. What is cold (`without`) enters no challenger; `tryable` are the
+    candidates for which a round could still bring evidence.
     """
     for sweep in sweeps:
         if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
@@ -126,7 +128,7 @@ def decide(
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
-    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not is_any_on_trial(views):
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not tryable:
         return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
     if not fresh_seeds(sweeps, course):
         return Next("stop", f"all {course.training_seeds} training seeds were used")
@@ -159,11 +161,6 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
 def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
     """Whether a sweep was played with today's memory."""
     return sweep.artifact.memory.digest == present.memory.digest
-
-
-def is_any_on_trial(views: Views) -> bool:
-    """Whether a round could still bring evidence for something."""
-    return any(state.is_on_trial for state in candidacies(views).values())
 
 
 def _passed(reward: RewardState | None) -> bool:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
-from agents.learning.memory import remember
+from agents.learning.memory import reading, remember
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
 from eventlog.events import (
@@ -51,17 +51,16 @@ from .rounds import Round, Standing, news, rounds_played, standing_of
 from .sweeping import (
     Draw,
     biased,
-    cold_now,
-    credit,
     first_facts,
+    make_up,
     next_name,
     plan,
     play_sweep,
     rounds_of,
-    siblings_for_trials,
     site_templates,
     sweeps_of,
 )
+from .trying import Trying, cold_now, siblings_for_trials, tryable_now
 
 Watch = Callable[[tuple[Round, ...], Standing], None]
 
@@ -103,8 +102,7 @@ class Controller:
 
     def _run(self) -> str:
         self._begin()
-        for sweep in self._sweeps():
-            credit(self.house, sweep)
+        make_up(self.house, self._sweeps(), self.course)
         self._tell_what_is_left_to_others()
         said: str | None = None
         while not self.is_told_to_stop():
@@ -128,6 +126,7 @@ class Controller:
             rounds=used.rounds,
             course=self.course,
             site=self.site,
+            tryable=self._trying(views).names,
             last=self._last(),
             executor=self.executor,
             without=cold_now(views),
@@ -229,9 +228,12 @@ class Controller:
         rounds = rounds_of(self.house.store, self.site)
         return rounds[-1] if rounds else None
 
+    def _trying(self, views: PostgresViews) -> Trying:
+        return tryable_now(views, reading(self.house.blobs), self.course.kinds)
+
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
         """How many seeds a task the next round takes at most, within the runs that are left."""
-        siblings = siblings_for_trials(views, self.course.siblings)
+        siblings = siblings_for_trials(self._trying(views), self.course.siblings)
         return seeds_within(self.course, used, siblings * len(self._templates()))
 
     def _plan(self, views: PostgresViews, used: Spent) -> None:
@@ -257,7 +259,7 @@ class Controller:
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
-        siblings = siblings_for_trials(views, course.siblings)
+        siblings = siblings_for_trials(self._trying(views), course.siblings)
         last = self._last()
         if last is not None:
             instances = seeds * len(found)

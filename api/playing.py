@@ -67,6 +67,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             arm=None,
             learns=sweep.learns,
             returning=returning,
+            known=frozenset(states),
         )
         for spec in specs
     ]

@@ -19,15 +19,22 @@ from projections.views import Views
 
 from .decide import describe
 from .house import House
+from .trying import is_poisoned
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file's text, how many pieces it holds, and which were left out because their content was erased."""
+    """A file's text, how many pieces it holds, and which were left out.
+
+    Because their content was `erased`, because they are `quarantined`, or because the run that they were found in was
+    contaminated (`poisoned`).
+    """
 
     text: str
     pieces: int
     erased: tuple[str, ...]
+    quarantined: tuple[str, ...]
+    poisoned: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +46,15 @@ class Imported:
 
 
 def export_memory(house: House, views: Views) -> Exported:
-    """Every piece of every kind, whatever it stands at; rewrites as recipes of their step."""
+    """Every piece of every kind but what is quarantined, poisoned or erased; rewrites as recipes of their step."""
     found: dict[str, Entry] = {}
     erased: list[str] = []
-    read_content = reading(house.blobs)
-    for key, state in candidacies(views).items():
+    states, read_content = candidacies(views), reading(house.blobs)
+    quarantined = tuple(key for key, state in states.items() if state.status == "quarantined")
+    poisoned = tuple(key for key, state in states.items() if key not in quarantined and is_poisoned(views, state))
+    for key, state in states.items():
+        if key in quarantined or key in poisoned:
+            continue
         entry = None
         if isinstance(state, RewriteState):
             run = views.get(RUNS, state.proposed_by)
@@ -57,7 +68,7 @@ def export_memory(house: House, views: Views) -> Exported:
             erased += [] if entry is not None else [key]
         if entry is not None:
             found.setdefault(entry.piece, entry)
-    return Exported(written(found.values()), len(found), tuple(erased))
+    return Exported(written(found.values()), len(found), tuple(erased), quarantined, poisoned)
 
 
 def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:
@@ -79,7 +90,6 @@ def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> I
                 (entries[name].event(rule),),
                 actor,
                 key=f"import:{name}:{int(views.upto)}",
-                expect=None if name in states else 0,
             )
             for name in names
         ]

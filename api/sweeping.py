@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.credit import Outcomes, credits_of
-from agents.learning.lessons import Read
-from agents.learning.memory import EVERY_KIND, forget_everything, held_of, reading, remember
+from agents.learning.memory import EVERY_KIND, forget_everything, reading, remember
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import Generator, planned, refuse_frozen
 from agents.rollouts.tasks import templates
-from agents.rollouts.trials import Tryable
 from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Position, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
-from projections.candidacy import Candidacy, cold_ones
-from projections.contamination import contaminated_runs, is_contaminated
-from projections.evidence import Paired
+from projections.contamination import contaminated_runs
 from projections.failures import FAILURES
-from projections.memories import candidacies, kind_of
+from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.views import PostgresViews, Views
@@ -38,6 +33,7 @@ from .errors import NotExtended, SweepExists
 from .executing import options_of, recorded_as, refuse_other
 from .house import House
 from .playing import Reporter, jobs_of, play_jobs
+from .trying import Trying, cold_now, tryable_now
 
 KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
 """What the controller freezes a site's first benchmark from."""
@@ -160,63 +156,45 @@ def plan(
     each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
     Raises BadSweep, BenchmarkInstance, SweepExists.
     """
-    cold = cold_now(views)
-    artifact, blob = remember(views, weights or champion(views).pointed().weights, without=cold, kinds=kinds)
-    known = {} if trials is None else candidacies(views)
-    states = [each for key, each in known.items() if key not in cold and kind_of(each) in kinds]
-    promoted = [state for state in states if state.status == "promoted" and isinstance(state.rule, Paired)]
-    read = reading(house.blobs)
+    weights = weights or champion(views).pointed().weights
+    artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds)
+    trying = Trying() if trials is None else tryable_now(views, reading(house.blobs), kinds)
     name, model = recorded_as(executor)
-    candidates = _tryables([each for each in states if each.is_on_trial and not _is_poisoned(views, each)], read)
     event = planned(
         generator,
         site,
         artifact,
         rng_seed=rng_seed,
-        candidates=candidates,
-        promoted=_tryables(promoted, read),
-        trials=_shares(trials, has_promoted=bool(promoted)),
+        candidates=trying.candidates,
+        promoted=trying.promoted,
+        trials=_shares(trials, has_promoted=bool(trying.promoted)),
         frozen=kept_to_judge(views, site, generator.templates),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
         learns=learns,
         executor=name,
         model=model,
     )
-    event, choices = (event, ()) if decay is None else allot(views, event, candidates, decay, budget_left)
+    event, choices = (event, ()) if decay is None else allot(views, event, trying.candidates, decay, budget_left)
     house.blobs.put([blob])
-    _append(house, event, queue, actor)
-    house.store.append(choosing(choices, actor))
+    _append(house, event, choosing(choices, actor), queue, actor)
     return event
 
 
-def _append(house: House, event: SweepPlanned, queue: RolloutQueue | None, actor: str) -> None:
-    request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
-    outcome = house.store.append([request])[0] if queue is None else queue.plan(request, tickets(event))
+def _append(
+    house: House, event: SweepPlanned, choices: Sequence[Append], queue: RolloutQueue | None, actor: str
+) -> None:
+    """Together, because choices that were lost to a kill could never be credited. Raises SweepExists."""
+    stream = f"sweep/{event.sweep}"
+    # Looked for first: what is appended with a refused sweep is not refused with it.
+    if next(house.store.read(stream=stream), None) is not None:
+        raise SweepExists(actual=event.sweep)
+    request = Append(stream, (event,), actor, expect=0, key=f"sweep:{event.sweep}")
+    if queue is None:
+        outcome = house.store.append([request, *choices])[0]
+    else:
+        outcome = queue.plan(request, tickets(event), choices)
     if not isinstance(outcome, Committed):
         raise SweepExists(actual=event.sweep)
-
-
-def cold_now(views: Views) -> frozenset[str]:
-    """The pieces that were idle for too long, as of now: they stay out of memory until they are promoted again."""
-    return cold_ones(candidacies(views), datetime.now(UTC))
-
-
-def siblings_for_trials(views: Views, at_least: int) -> int:
-    """How many siblings an instance takes so that whatever is on trial, or might be withheld, has its controls."""
-    asked = [state.controls for state in candidacies(views).values() if state.is_on_trial or state.status == "promoted"]
-    return max(at_least, 1 + max(asked, default=0))
-
-
-def _tryables(states: Iterable[Candidacy], read: Read) -> list[Tryable]:
-    """What a sibling may try; what was erased nobody can."""
-    held = ((held_of(state, read), state.controls) for state in states)
-    return [Tryable(piece, controls) for piece, controls in held if piece is not None]
-
-
-def _is_poisoned(views: Views, state: Candidacy) -> bool:
-    """Whether the run that a piece was found in began from another state than its siblings: it is never tried."""
-    found_in = views.get(RUNS, state.proposed_by)
-    return found_in is not None and is_contaminated(views, found_in)
 
 
 def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
@@ -259,6 +237,17 @@ def play_sweep(
     credit(house, sweep)
     if sweep.learns:
         capture_from(house, sweep, course.rule, course.kinds)
+
+
+def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
+    """Credit sweeps that have ended and capture what they show, where whoever played them was killed before that.
+
+    What was given up stays so: a course that has ended may have found it again, and left it at that.
+    """
+    for sweep in sweeps:
+        credit(house, sweep)
+        if sweep.learns and not unended(house.views(), sweep.specs, f"{sweep.sweep}__"):
+            capture_from(house, sweep, course.rule, course.kinds, brings_back=False)
 
 
 def credit(house: House, sweep: SweepPlanned) -> None:

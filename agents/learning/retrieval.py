@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from eventlog.events import PieceKind
+from eventlog.events import PieceKind, Step
 
 from ..plans import Overlaid, Piece, Plan, apply_overlay
 from .lessons import Held, Lesson, fits
@@ -19,8 +19,9 @@ _INSTRUCTION_SHARE: Final = 4
 def retrieved(plan: Plan, instruction: str, environment: str, lessons: Iterable[Lesson]) -> tuple[Piece, ...]:
     """The lessons that a plan is given, each at the one step that it fits best; of each kind one a step at most.
 
-    Best is what shares most with the step, then what ranks higher, then the id. Steps that are put in are put in
-    beside the first step that is like their occasion. The order of `lessons` does not matter.
+    Best is what was recorded at a step that says the very same, then what shares most with the step, then what ranks
+    higher, then the id. Steps that are put in are put in beside the step that says the very same, else beside the first
+    that is like their occasion. The order of `lessons` does not matter.
     """
     known = sorted(set(lessons), key=lambda lesson: lesson.piece)
     return tuple(
@@ -60,7 +61,7 @@ def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[L
     taken: set[int] = set()
     placed: set[str] = set()
     found = _scored(plan, instruction, environment, lessons)
-    for _, _, _, name, place in sorted(found):
+    for _, _, _, _, name, place in sorted(found):
         if name not in placed and place not in taken:
             taken.add(place)
             placed.add(name)
@@ -69,18 +70,30 @@ def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[L
 
 def _scored(
     plan: Plan, instruction: str, environment: str, lessons: Sequence[Lesson]
-) -> Iterator[tuple[int, int, int, str, int]]:
-    """Every step that a lesson may be given at, in the order in which they are: score, rank, wins, id and place."""
+) -> Iterator[tuple[bool, int, int, int, str, int]]:
+    """Every step that a lesson may be given at, in the order in which they are.
+
+    First whether it is merely like the occasion, then score, rank, wins, id and place.
+    """
     texts = {each.piece: each.words for each in lessons}
     of_task = dict(ranked(instruction, texts))
-    seen: set[str] = set()
+    places = {each.piece: _places(plan, environment, each) for each in lessons}
     for place, step in enumerate(plan):
-        if step in plan[:place]:
-            continue  # an overlay finds the first of two equal steps
         of_step = dict(ranked(f"{step.intent} {step.label or ''} {step.url or ''}", texts))
         for each in lessons:
-            if (each.is_put_in and each.piece in seen) or not fits(each, environment, plan, place):
-                continue
-            seen.add(each.piece)
-            score = of_step.get(each.piece, 0) + of_task.get(each.piece, 0) // _INSTRUCTION_SHARE
-            yield -score, -each.rank, -each.wins, each.piece, place
+            if place in places[each.piece]:
+                score = of_step.get(each.piece, 0) + of_task.get(each.piece, 0) // _INSTRUCTION_SHARE
+                yield not _is_said(each, step), -score, -each.rank, -each.wins, each.piece, place
+
+
+def _places(plan: Plan, environment: str, lesson: Lesson) -> Sequence[int]:
+    """The steps that a lesson may be given at; the one beside which its steps are put in, where it puts in some."""
+    # An overlay finds the first of two equal steps.
+    found = [n for n, step in enumerate(plan) if step not in plan[:n] and fits(lesson, environment, plan, n)]
+    if not lesson.is_put_in:
+        return found
+    return sorted(found, key=lambda n: not _is_said(lesson, plan[n]))[:1]
+
+
+def _is_said(lesson: Lesson, step: Step) -> bool:
+    return lesson.occasion.intent == step.intent

@@ -56,7 +56,8 @@ from .recovering import NOTHING, Looking, Recovery, recovered
 class Job:
     """Everything one run needs to know. `learns` says whether recovery may propose.
 
-    `pieces` are what the run has of its artifact's memory. `returning` are pieces that a new proposal brings back.
+    `pieces` are what the run has of its artifact's memory. `returning` are pieces that a new proposal brings back,
+    `known` all that the folds have a row of: where the run that proposed a piece was withdrawn, they have none.
     """
 
     spec: Spec
@@ -68,6 +69,7 @@ class Job:
     arm: ArmRun | None
     learns: bool
     returning: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
 
     @property
     def run(self) -> str:

@@ -104,13 +104,14 @@ class RolloutQueue:
         """The queue's name: unlike in every project of the database, which share its channels."""
         return plain_name(f"{self.environment}@{schema_of(self.engine)}", _LONGEST_STEM)
 
-    def plan(self, append: Append, planned: Sequence[Ticket]) -> Outcome:
+    def plan(self, append: Append, planned: Sequence[Ticket], further: Sequence[Append] = ()) -> Outcome:
         """Append what plans a sweep, and put its jobs in the same transaction: both are there, or neither.
 
-        What was refused, or was appended before, puts none.
+        What was refused, or was appended before, puts none. `further` is appended along; the outcome is the first's.
         """
         with self._locked() as connection:
-            (outcome,) = by_call(connection.cursor(binary=True), [encode_append(append)])
+            requests = [encode_append(each) for each in (append, *further)]
+            outcome = by_call(connection.cursor(binary=True), requests)[0]
             if isinstance(outcome, Committed):
                 self._put(connection, planned)
         return outcome

@@ -1,8 +1,8 @@
 """Jobs into the log: started before it is played, everything of the run in one append when it has ended.
 
 A process killed in between leaves a run that is started and not ended; whoever resumes plays it again, and the keys
-see to it that its start and its end are in the log once. What was learned from a run follows its end, where that is
-the one that stands; one killed in between leaves the same to be found by the next run that fails there.
+see to it that its start and its end are in the log once. What a run proposes is appended together with its end, where
+that is the one that stands; so nothing that was proposed is lost to a kill, and nothing of a refused end is proposed.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ def _finish(job: Job, played: Played) -> Append:
 
 
 def _proposals(job: Job, played: Played) -> list[Append]:
-    """A piece is proposed once; one that may return, once a sweep. What is proposed besides is refused."""
-    return [_proposed(job, event) for event in played.proposals]
+    """What the folds have no row of, or what may return: once a sweep. Of all else nothing is said anew."""
+    found = [_proposed(job, event) for event in played.proposals]
+    return [request for piece, request in found if piece not in job.known or piece in job.returning]
 
 
-def _proposed(job: Job, event: RewriteProposed | HintRecorded) -> Append:
+def _proposed(job: Job, event: RewriteProposed | HintRecorded) -> tuple[str, Append]:
+    # The version of the stream says nothing: what rests on a withdrawn run stands in it, and in no fold.
     piece, stream = (event.rewrite, "rewrite") if isinstance(event, RewriteProposed) else (event.hint, "hint")
-    if piece in job.returning:
-        return Append(f"{stream}/{piece}", (event,), ACTOR, key=f"propose:{piece}:{job.spec.sweep}")
-    return Append(f"{stream}/{piece}", (event,), ACTOR, expect=0, key=f"propose:{piece}")
+    return piece, Append(f"{stream}/{piece}", (event,), ACTOR, key=f"propose:{piece}:{job.spec.sweep}")

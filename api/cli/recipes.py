@@ -28,11 +28,17 @@ def export(
         found = export_memory(house, house.views(read_position(house.store, as_of)))
     file.write_text(found.text, "utf-8")
     if as_json:
-        emit_json({"file": str(file), "pieces": found.pieces, "erased": found.erased})
+        left_out = {"erased": found.erased, "quarantined": found.quarantined, "poisoned": found.poisoned}
+        emit_json({"file": str(file), "pieces": found.pieces, **left_out})
         return
     say(f"{found.pieces} pieces are in {file}")
-    if found.erased:
-        say(f"left out, because their content was erased: {', '.join(found.erased)}")
+    for names, why in (
+        (found.erased, "its content was erased"),
+        (found.quarantined, "it is quarantined"),
+        (found.poisoned, "the run that it was found in was contaminated"),
+    ):
+        if names:
+            say(f"left out, because {why}: {len(names)} ({', '.join(names)})")
 
 
 @app.command("import")

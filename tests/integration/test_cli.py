@@ -229,6 +229,14 @@ def test_the_log_is_exported_and_imported_with_the_same_chain(
     assert flywheel("replay", "--verify")[0] == 0
 
 
+def test_a_memory_file_says_how_much_was_left_out_and_why(flywheel: Flywheel, tmp_path: Path) -> None:
+    code, out, _ = flywheel("recipes", "export", str(tmp_path / "memory.json"))
+    assert code == 0
+    assert "left out, because it is quarantined: 1 (rw-80280fbd00d0)" in out
+    left_out = shown(flywheel, "recipes", "export", str(tmp_path / "memory.json"))
+    assert (left_out["quarantined"], left_out["poisoned"], left_out["erased"]) == (["rw-80280fbd00d0"], [], [])
+
+
 def test_what_a_rollback_quarantined_does_not_come_back_by_an_older_name(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
     code, out, err = flywheel("gate", "run", "--challenger", promoted, "--test", "bootstrap", "--json")

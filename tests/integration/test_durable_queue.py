@@ -106,6 +106,15 @@ def test_a_sweep_and_its_jobs_are_there_together(queue: RolloutQueue, empty_hous
     assert jobs(queue) == [(spec.spec_id, "todo", lock if spec.state_key else None) for spec in event.specs]
 
 
+def test_what_is_appended_along_is_there_with_the_sweep_or_not_at_all(queue: RolloutQueue, empty_house: House) -> None:
+    event, another = a_sweep(), replace(append_of(a_sweep()), stream="along", key="along")
+    with pytest.raises(LogUnavailable):
+        queue.plan(append_of(event), [Ticket("s1", "x", "k\0")], [another])
+    assert list(empty_house.store.read()) == []
+    assert isinstance(queue.plan(append_of(event), tickets(event), [another]), Committed)
+    assert [each.stream for each in empty_house.store.read()] == [append_of(event).stream, "along"]
+
+
 def test_neither_is_there_where_the_jobs_cannot_be_put(queue: RolloutQueue, empty_house: House) -> None:
     event = a_sweep()
     with pytest.raises(LogUnavailable, match="unsupported Unicode"):

@@ -207,6 +207,7 @@ def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client:
         rounds=0,
         course=Course(),
         site="marketplace",
+        tryable=(),
     )
     assert found.what == "plan_sweep"
     assert remember(views, "base")[0].memory.digest == PRESENT.memory.digest

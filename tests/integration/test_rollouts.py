@@ -29,6 +29,7 @@ from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
+from api.withdrawing import withdraw
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import ArmRun, FollowLink, RewardGraded, RunFinished, RunMissing, RunStarted, SeedsRule
 from eventlog.memory import MemoryStore
@@ -215,6 +216,26 @@ def test_the_same_fix_found_twice_is_one_rewrite(room: Room) -> None:
     proposals = Counter(event.rewrite for event in room.events("RewriteProposed"))
     assert proposals[FIX.piece] == 1
     assert set(views(room.store).find(REWRITES)) == set(proposals)
+
+
+def test_what_a_withdrawn_run_proposed_is_proposed_again_by_a_later_sweep_and_once_by_each(room: Room) -> None:
+    first, second, third = (in_sweep(jobs([DRIFTED_SEED])[0], name) for name in ("s1", "s2", "s3"))
+    room.play(first)
+    room.play(replace(second, known=frozenset(views(room.store).find(REWRITES))))
+    assert views(room.store).find(REWRITES)[FIX.piece].proposed_by == first.run
+    withdraw(room.store, [first.run], "its data was bad", "test")
+    assert FIX.piece not in views(room.store).find(REWRITES)
+    room.play(third)
+    assert views(room.store).find(REWRITES)[FIX.piece].proposed_by == third.run
+    before = list(room.store.stored())
+    room.play(third)
+    assert list(room.store.stored()) == before
+
+
+def in_sweep(job: Job, name: str) -> Job:
+    """A job of the same task and seed in a sweep of this name."""
+    renamed = {key: getattr(job.spec, key).replace("s1__", f"{name}__") for key in ("spec_id", "group_id")}
+    return replace(job, spec=job.spec.model_copy(update={"sweep": name, **renamed}))
 
 
 def test_a_site_that_is_down_makes_a_missing_run_after_its_tries_and_no_reward() -> None:

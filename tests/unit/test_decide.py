@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from agents.executors.executor import Executor
-from agents.learning.memory import forget_everything, remember
+from agents.learning.content import content_bytes
+from agents.learning.memory import EVERY_KIND, forget_everything, remember
 from agents.rewards import graded
 from agents.rollouts.play import PLAN
 from api.benchmarks import without_plans
@@ -23,12 +24,18 @@ from api.decide import (
     unended,
 )
 from api.errors import FactMissing
-from api.sweeping import rounds_of, siblings_for_trials
+from api.sweeping import rounds_of
+from api.trying import siblings_for_trials, tryable_now
 from eventlog.events import (
     Artifact,
     ChampionPointed,
+    HintRecorded,
+    InstanceReset,
     MemoryQuarantined,
+    Occasion,
     PairedRule,
+    PieceKind,
+    PreferTarget,
     PromotionRule,
     Rules,
     SeedsRule,
@@ -62,6 +69,9 @@ from tests.unit.test_gate_samples import an_arm
 
 SITE = "marketplace"
 WON = (True,) * 3
+THERE, ERASED = "a" * 64, "b" * 64
+READ = {THERE: content_bytes("", PreferTarget(label="Boats"))}.get
+"""Reads the content of pieces, as far as it was not erased."""
 FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
 COURSE = Course(rules=Rules.seeds())
 
@@ -134,6 +144,7 @@ def decided(
         rounds=rounds,
         course=course or COURSE,
         site=SITE,
+        tryable=tryable_now(views(store), READ).names,
         last=last,
         executor=executor,
         without=without,
@@ -236,8 +247,43 @@ def test_a_round_has_as_many_siblings_as_the_rules_of_what_is_on_trial_ask(
     store = a_log()
     for number, rule in enumerate(rules):
         propose(store, f"rw-{number}", rule=rule)
-    assert siblings_for_trials(views(store), Course().siblings) == siblings
-    assert siblings_for_trials(views(store), 9) == 9
+    trying = tryable_now(views(store), READ)
+    assert siblings_for_trials(trying, Course().siblings) == siblings
+    assert siblings_for_trials(trying, 9) == 9
+
+
+def a_hint(store: MemoryStore, run: str, content: str) -> None:
+    """A candidate hint that a run proposed."""
+    event = HintRecorded(
+        hint="hint-a",
+        occasion=Occasion(environment=SITE, type="click", intent="look", page=""),
+        content=content,
+        confidence=1,
+        rule=PairedRule(),
+        run=run,
+        source="recovery",
+    )
+    add(store, "hint/hint-a", event)
+
+
+@pytest.mark.parametrize("why", ["tryable", "poisoned", "erased", "other kind"])
+def test_what_nobody_can_try_asks_for_no_siblings_and_keeps_nobody_from_stopping(why: str) -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, False, False)
+    states = ("1" * 64, "2" * 64 if why == "poisoned" else "1" * 64)
+    for each, state in zip(sweep.specs, states, strict=True):
+        reset = InstanceReset(run=each.spec_id, group=each.group_id, seed=each.env_seed, fingerprint=state)
+        add(store, f"run/{each.spec_id}", reset)
+    a_hint(store, sweep.specs[1].spec_id, ERASED if why == "erased" else THERE)
+    kinds: frozenset[PieceKind] = frozenset({"rewrite"}) if why == "other kind" else EVERY_KIND
+    trying = tryable_now(views(store), READ, kinds)
+    assert sorted(trying.names) == (["hint-a"] if why == "tryable" else [])
+    assert siblings_for_trials(trying, 2) == (4 if why == "tryable" else 2)
+    found = decide(
+        views(store), [sweep], rounds=2, course=COURSE, site=SITE, tryable=trying.names, last=rounds_of(store, SITE)[-1]
+    )
+    assert found.what == ("plan_sweep" if why == "tryable" else "stop")
 
 
 @pytest.mark.parametrize("decision", ["hold", "promote"])
@@ -368,9 +414,9 @@ def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
 def test_what_is_next_is_the_same_whenever_it_is_asked() -> None:
     store, challenger = promoted()
     seen = views(store)
-    before = decide(seen, (), rounds=0, course=COURSE, site=SITE)
+    before = decide(seen, (), rounds=0, course=COURSE, site=SITE, tryable=())
     open_one(store, "eval-1", challenger)
-    assert decide(seen, (), rounds=0, course=COURSE, site=SITE) == before
+    assert decide(seen, (), rounds=0, course=COURSE, site=SITE, tryable=()) == before
 
 
 def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:

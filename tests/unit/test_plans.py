@@ -109,6 +109,18 @@ def test_more_wins_go_first_then_more_confidence() -> None:
     assert [(found.kept, found.dropped) for found in overlaid.conflicts] == [(surest.piece, sure.piece)]
 
 
+@pytest.mark.parametrize(
+    "edited", [{"url": "/boats-old"}, {"intent": "open boats"}], ids=lambda change: next(iter(change))
+)
+def test_a_piece_of_the_step_itself_goes_before_a_better_one_of_a_step_that_was_edited(edited: dict[str, str]) -> None:
+    own, other = piece("/a"), piece("/b", OPEN.model_copy(update=edited), wins=9, confidence=9)
+    overlaid = apply_overlay(PLAN, [other, own])
+    assert [item.piece for item in overlaid.applied] == [own.piece]
+    assert [(found.kept, found.dropped) for found in overlaid.conflicts] == [(own.piece, other.piece)]
+    assert [item.piece for item in apply_overlay(PLAN, [other]).applied] == [other.piece]
+    assert [item.piece for item in apply_overlay(PLAN, [own], forced=other).applied] == [other.piece]
+
+
 def test_the_candidate_on_trial_goes_before_the_best_piece() -> None:
     best, candidate = piece("/best", wins=9), piece("/trial")
     overlaid = apply_overlay(PLAN, [best], forced=candidate)

@@ -111,6 +111,14 @@ def test_of_two_that_fit_alike_the_words_decide_then_the_rank_then_the_id() -> N
     assert [name for name, _ in found(one, two)] == ["hint-a"]
 
 
+def test_what_was_recorded_at_this_very_step_goes_before_what_shares_more_words_with_it() -> None:
+    like = ENGINE.model_copy(update={"intent": "look for it"})
+    wordy = lesson(PreferTarget(label="A"), at=like, text="look for the engine: the engine log", rank=900_000, wins=9)
+    own = lesson(PreferTarget(label="B"), rank=0)
+    assert [name for name, _ in found(wordy)] == [wordy.piece]
+    assert [name for name, _ in found(wordy, own)] == [own.piece]
+
+
 def test_the_task_decides_between_two_that_fit_a_step_alike() -> None:
     bayliner = lesson(PreferTarget(label="x"), text="for a Bayliner", name="hint-b")
     cobalt = lesson(PreferTarget(label="y"), text="for a Cobalt", name="hint-a")
@@ -123,6 +131,13 @@ def test_steps_are_put_in_before_the_first_like_step_and_never_twice() -> None:
     plan = overlaid((OPEN, PHONE, later), "", SITE, [put_in]).plan
     assert plan == (OPEN, ASK, PHONE, later)
     assert overlaid(plan, "", SITE, [put_in]).plan == plan
+
+
+def test_steps_are_put_in_beside_the_step_that_says_the_very_same_rather_than_an_earlier_like_one() -> None:
+    put_in = lesson(InsertSteps(steps=(ASK,)), at=PHONE, kind="exemplar")
+    like = PHONE.model_copy(update={"intent": "show its phone"})
+    assert overlaid((OPEN, like), "", SITE, [put_in]).plan == (OPEN, ASK, like)
+    assert overlaid((OPEN, like, PHONE), "", SITE, [put_in]).plan == (OPEN, like, ASK, PHONE)
 
 
 def test_a_snippet_stands_in_for_a_step_of_its_topic() -> None:
