@@ -31,7 +31,7 @@ from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
 from projections.memories import candidacies
 from projections.rewards import REWARDS, RewardState
-from projections.runs import RUNS, RunState
+from projections.runs import PLANLESS, RUNS, RunState
 from projections.verdicts import VERDICTS
 from projections.views import Views
 
@@ -106,15 +106,16 @@ def decide(
 ) -> Next:
     """What the log says is next: first what was begun, then the gate for what was learned, then another round.
 
-    A sweep that was planned for another executor is left to that one. `last` is the controller's last round: only
-    that says whether there is something to improve. What is cold (`without`) enters no challenger.
+    A sweep that was planned for another executor is left to that one, an evaluation of policies to the slow loop.
+    `last` is the controller's last round: only that says whether there is something to improve. What is cold
+    (`without`) enters no challenger.
     """
     for sweep in sweeps:
         if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     verdicts = views.find(VERDICTS)
     for key, state in verdicts.items():
-        if state.decision is None and is_of(views, state.benchmark, site):
+        if state.decision is None and state.executor not in PLANLESS and is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)

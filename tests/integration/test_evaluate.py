@@ -187,13 +187,16 @@ def test_a_benchmark_that_can_only_void_is_succeeded_by_one_at_fresh_seeds_befor
     assert (opened.benchmark, opened.challenge, opened.alpha) == ("marketplace-2", 1, 5_000)
 
 
-def test_an_evaluation_that_was_opened_for_another_executor_is_refused(client: EnvClient, empty_house: House) -> None:
+@pytest.mark.parametrize(("executor", "options"), [("browser", "--executor browser"), ("policy", "--loop slow")])
+def test_an_evaluation_that_was_opened_for_another_executor_is_refused(
+    client: EnvClient, empty_house: House, executor: str, options: str
+) -> None:
     frozen = freeze(benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1)
     freeze_into(empty_house.store, frozen, "controller")
     open_evaluation(
-        empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor="browser"
+        empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor=executor
     )
-    with pytest.raises(OtherExecutor, match="flywheel run --executor browser"):
+    with pytest.raises(OtherExecutor, match=f"flywheel run {options}"):
         play_and_settle(empty_house, client, "eval-1", COURSE, Watching())
 
 

@@ -103,20 +103,26 @@ def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> Non
             add(store, f"run/{each.spec_id}", started(each), finished(each), reward)
 
 
-def open_one(store: MemoryStore, name: str, challenger: Artifact, benchmark: str = FROZEN.benchmark) -> None:
+def open_one(
+    store: MemoryStore,
+    name: str,
+    challenger: Artifact,
+    benchmark: str = FROZEN.benchmark,
+    executor: str | None = None,
+) -> None:
     present = champion(views(store)).pointed()
     frozen = FROZEN.model_copy(update={"benchmark": benchmark, "environment": benchmark.removesuffix("-1")})
     freeze_into(store, frozen, "controller")
-    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller")
+    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller", executor=executor)
 
 
-def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold") -> None:
+def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold", *, by: str = "test") -> None:
     scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
     first = an_arm(FROZEN, "champion", [0] * 8, pinned=champion(views(store)).pointed())
     second = an_arm(FROZEN, "challenger", scores[decision], pinned=challenger)
     verdict = judge(first, second, FROZEN, COURSE.rules, Alpha(1, 5_000, 5_000))
     assert verdict.decision == decision
-    add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
+    store.append([Append("champion", (VerdictReached(evaluation=name, verdict=verdict),), by)])
 
 
 def decided(
@@ -187,6 +193,14 @@ def test_an_open_evaluation_is_played_before_a_sweep_is_planned() -> None:
     open_one(store, "eval-1", remember(views(store), "base")[0])
     found = decided(store)
     assert (found.what, found.evaluation) == ("play_arms", "eval-1")
+
+
+def test_an_open_evaluation_of_policies_is_left_to_the_slow_loop() -> None:
+    store = a_log()
+    open_one(store, "eval-1", remember(views(store), "base")[0], executor="policy")
+    assert decided(store).what == "plan_sweep"
+    open_one(store, "eval-2", remember(views(store), "base")[0], executor="browser")
+    assert decided(store).evaluation == "eval-2"
 
 
 def test_an_open_evaluation_on_another_sites_benchmark_is_left_alone() -> None:
