@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -24,7 +24,7 @@ from eventlog.events import (
     Trials,
 )
 from gate.benchmark import sealed_instances
-from gate.renewal import newest
+from gate.renewal import lacking, newest
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
@@ -148,6 +148,18 @@ def _judging(views: Views, site: str, course: Course) -> Next:
     if sealed_instances(benchmark) < course.rules.min_pairs:
         return Next("renew_benchmark", f"{benchmark.benchmark} is too small: {too_small(benchmark, course.rules)}")
     return Next("open_evaluation", "memory holds something that no champion was judged with")
+
+
+def covering(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
+    """What is next where the gate is: first of all a benchmark that holds the oracle tasks a course takes on.
+
+    The first course of a site froze what it took on itself, which another one may go beyond.
+    """
+    present = present_benchmark(views, site)
+    missing = lacking(present, tasks)
+    if not missing:
+        return step
+    return Next("renew_benchmark", f"{present.benchmark} does not hold {', '.join(missing)}")
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:

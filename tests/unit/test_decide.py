@@ -15,6 +15,7 @@ from api.decide import (
     Next,
     benchmark_name,
     champion,
+    covering,
     decide,
     ended,
     known,
@@ -286,6 +287,14 @@ def test_a_benchmark_on_which_the_rules_can_only_void_is_renewed() -> None:
     found = decided(store, course=Course())
     assert found.what == "renew_benchmark"
     assert found.why == "marketplace-1 is too small: 8 sealed instances, and the rules ask for 40"
+
+
+def test_a_benchmark_that_lacks_tasks_of_the_course_is_renewed_before_anything_is_judged() -> None:
+    store, _ = promoted()
+    found = decided(store)
+    assert covering(views(store), SITE, found, ["oracle-t1"]) == found
+    wider = covering(views(store), SITE, found, ["oracle-t3", "oracle-t1", "oracle-t2"])
+    assert (wider.what, wider.why) == ("renew_benchmark", "marketplace-1 does not hold oracle-t2, oracle-t3")
 
 
 def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> None:
