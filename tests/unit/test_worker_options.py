@@ -9,7 +9,7 @@ from api.cli import worker as command
 from api.executing import Way
 
 
-@pytest.mark.parametrize("executor", [Way.POLICY, Way.DEMONSTRATION])
+@pytest.mark.parametrize("executor", [Way.POLICY, Way.DEMONSTRATION, Way.MINIWOB_SCRIPT])
 def test_a_controller_whose_runs_teach_memory_nothing_is_refused_before_anything_is_opened(
     executor: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
