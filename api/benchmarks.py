@@ -91,11 +91,21 @@ def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFro
 
 
 def renew(
-    house: House, benchmark: BenchmarkFrozen, actor: str, *, rng_seed: int, amounts: Amounts | None = None
+    house: House,
+    benchmark: BenchmarkFrozen,
+    actor: str,
+    *,
+    rng_seed: int,
+    amounts: Amounts | None = None,
+    templates: Sequence[BenchmarkTemplate] | None = None,
 ) -> BenchmarkFrozen:
-    """A benchmark's successor from fresh seeds, frozen. Raises AlreadySucceeded, NoFreshSeeds, `freeze_on`'s."""
+    """A benchmark's successor from fresh seeds, frozen, of the same templates or of others.
+
+    Raises AlreadySucceeded, NoFreshSeeds, `freeze_on`'s.
+    """
     views = house.views()
-    fresh = successor(benchmark, views.find(BENCHMARKS), taken(house, views), rng_seed=rng_seed, amounts=amounts)
+    found, used = views.find(BENCHMARKS), taken(house, views)
+    fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=templates)
     return freeze_on(house, fresh, actor)
 
 

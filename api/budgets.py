@@ -4,35 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from eventlog.chain import microseconds
 from eventlog.events import Budget, CourseClosed, CourseOpened, SweepPlanned, VerdictReached
 from eventlog.store import Append, EventStore, Position
-from gate.figures import dollars
+from gate.figures import counted, dollars
 from projections.courses import COURSES, CourseState
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.runs import PLANLESS, RUNS
 from projections.verdicts import VERDICTS
 from projections.views import Views
 
 from .decide import ACTOR, Course, is_of
 
-LoopName = Literal["fast", "slow", "both"]
 _MICRO = 1_000_000
 _MINUTE = 60 * _MICRO
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts."""
+    """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts.
+
+    `unpriced` are the ended runs whose cost is not known; the micro-dollars are those of the others.
+    """
 
     rounds: int = 0
     runs: int = 0
     micro_dollars: int = 0
     microseconds: int = 0
     verdicts: int = 0
+    unpriced: int = 0
 
 
 def budget_of(course: Course) -> Budget:
@@ -52,7 +54,7 @@ def present_course(views: Views, site: str) -> CourseState | None:
     return state if state is not None and state.is_open else None
 
 
-def open_course(store: EventStore, views: Views, site: str, course: Course, loop: LoopName = "fast") -> None:
+def open_course(store: EventStore, views: Views, site: str, course: Course) -> None:
     """Open a course, or go on with the one that was interrupted, under the budget that is asked for now."""
     state, budget = views.get(COURSES, site), budget_of(course)
     if state is not None and state.is_open:
@@ -62,7 +64,7 @@ def open_course(store: EventStore, views: Views, site: str, course: Course, loop
     else:
         count = 1 if state is None else state.number + 1
         name = f"{site}-course-{count}"
-    event = CourseOpened(course=name, environment=site, loop=loop, budget=budget)
+    event = CourseOpened(course=name, environment=site, loop="fast", budget=budget)
     store.append([Append(_stream(site), (event,), ACTOR)])
 
 
@@ -90,24 +92,35 @@ def given_up(views: Views, site: str) -> frozenset[str]:
 
 
 def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
-    """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them."""
+    """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them.
+
+    Evaluations of policies belong to the slow loop and do not count.
+    """
     state = present_course(views, site)
     if state is None:
         return Spent()
-    of_site = {key: each for key, each in views.find(VERDICTS).items() if is_of(views, each.benchmark, site)}
+    of_site = {
+        key: each
+        for key, each in views.find(VERDICTS).items()
+        if each.executor not in PLANLESS and is_of(views, each.benchmark, site)
+    }
     sweeps = _planned(store, state)
     opened = [key for key, each in of_site.items() if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]
     decided = store.read(after=Position(state.since), types=["VerdictReached"])
+    runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
+    rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
+    costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
     return Spent(
         rounds=len(sweeps),
-        runs=sum(run.is_ended for prefix in prefixes for run in views.find(RUNS, prefix).values()),
-        micro_dollars=sum(reward.cost or 0 for prefix in prefixes for reward in views.find(REWARDS, prefix).values()),
+        runs=len(runs),
+        micro_dollars=sum(costs.values()),
         microseconds=max(0, microseconds(now) - state.opened_at),
         verdicts=sum(
             each.actor == ACTOR and isinstance(each.event, VerdictReached) and each.event.evaluation in of_site
             for each in decided
         ),
+        unpriced=sum(run not in costs for run in runs),
     )
 
 
@@ -117,6 +130,8 @@ def used_up(course: Course, used: Spent) -> str | None:
         return f"the budget of {course.max_runs:,} runs is spent"
     if course.max_micro_dollars is not None and used.micro_dollars >= course.max_micro_dollars:
         return f"the budget of {dollars(course.max_micro_dollars)} is spent"
+    if course.max_micro_dollars is not None and used.unpriced:
+        return f"the cost of {counted(used.unpriced, 'run')} is not known"
     if course.max_minutes is not None and used.microseconds >= course.max_minutes * _MINUTE:
         return f"the budget of {course.max_minutes:,} minutes is spent"
     if course.max_verdicts is not None and used.verdicts >= course.max_verdicts:

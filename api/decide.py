@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -24,14 +24,14 @@ from eventlog.events import (
     Trials,
 )
 from gate.benchmark import sealed_instances
-from gate.renewal import newest
+from gate.renewal import lacking, newest
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
 from projections.memories import candidacies
 from projections.rewards import REWARDS, RewardState
-from projections.runs import RUNS, RunState
+from projections.runs import PLANLESS, RUNS, RunState
 from projections.verdicts import VERDICTS
 from projections.views import Views
 
@@ -107,16 +107,16 @@ def decide(
 ) -> Next:
     """What the log says is next: first what was begun, then the gate for what was learned, then another round.
 
-    A sweep that was planned for another executor is left to that one. `last` is the controller's last round: only
-    that says whether there is something to improve. What is cold (`without`) enters no challenger; `tryable` are the
-    candidates for which a round could still bring evidence.
+    A sweep that was planned for another executor is left to that one, an evaluation of policies to the slow loop.
+    `last` is the controller's last round: only that says whether there is something to improve. What is cold
+    (`without`) enters no challenger; `tryable` are the candidates for which a round could still bring evidence.
     """
     for sweep in sweeps:
         if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     verdicts = views.find(VERDICTS)
     for key, state in verdicts.items():
-        if state.decision is None and is_of(views, state.benchmark, site):
+        if state.decision is None and state.executor not in PLANLESS and is_of(views, state.benchmark, site):
             return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
@@ -149,6 +149,18 @@ def _judging(views: Views, site: str, course: Course) -> Next:
     if sealed_instances(benchmark) < course.rules.min_pairs:
         return Next("renew_benchmark", f"{benchmark.benchmark} is too small: {too_small(benchmark, course.rules)}")
     return Next("open_evaluation", "memory holds something that no champion was judged with")
+
+
+def covering(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
+    """What is next where the gate is: first of all a benchmark that holds the oracle tasks a course takes on.
+
+    The first course of a site froze what it took on itself, which another one may go beyond.
+    """
+    present = present_benchmark(views, site)
+    missing = lacking(present, tasks)
+    if not missing:
+        return step
+    return Next("renew_benchmark", f"{present.benchmark} does not hold {', '.join(missing)}")
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:

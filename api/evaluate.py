@@ -109,11 +109,12 @@ def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
     """Both arms are played by one executor, whoever goes on with them."""
     opened, (name, _) = opening_of(house.store, evaluation), recorded_as(executor)
     if opened.executor != name:
+        options = "--loop slow" if opened.executor in PLANLESS else options_of(opened)
         raise OtherExecutor(
             what=f"The evaluation {evaluation}",
             expected=in_words(opened.executor),
             actual=in_words(name),
-            way_out=f"Say `flywheel run {options_of(opened)}`.",
+            way_out=f"Say `flywheel run {options}`.",
         )
 
 

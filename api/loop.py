@@ -20,7 +20,8 @@ from eventlog.events import (
     Template,
 )
 from gate.benchmark import freeze, specs
-from gate.renewal import Amounts
+from gate.figures import counted, decimal
+from gate.renewal import Amounts, lacking
 from projections.benchmarks import BENCHMARKS
 from projections.memories import candidacies
 from projections.views import PostgresViews
@@ -34,6 +35,7 @@ from .decide import (
     Next,
     benchmark_name,
     champion,
+    covering,
     decide,
     fresh_seeds,
     known,
@@ -120,7 +122,7 @@ class Controller:
         return "it was told to stop; whoever runs it next goes on from there"
 
     def _next(self, views: PostgresViews, used: Spent) -> Next:
-        return decide(
+        step = decide(
             views,
             self._sweeps(),
             rounds=used.rounds,
@@ -131,6 +133,9 @@ class Controller:
             executor=self.executor,
             without=cold_now(views),
         )
+        if step.what not in {"open_evaluation", "renew_benchmark"}:
+            return step
+        return covering(views, self.site, step, [each.oracle_task_id for each in self._templates()])
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
         """Have one thing done; what the gate decided, where it did."""
@@ -207,14 +212,17 @@ class Controller:
         )
 
     def _renew(self, views: PostgresViews, why: str) -> None:
-        """Another benchmark of the same tasks, as large as the course says."""
-        course = self.course
+        """Another benchmark as large as the course says: of the same tasks, or of its own where any is lacking."""
+        course, own = self.course, self._templates()
         amounts = Amounts(len(course.visible_seeds), len(course.sealed_seeds), course.repeats)
         present = present_benchmark(views, self.site)
-        if amounts.sealed * len(present.templates) < course.rules.min_pairs:
+        is_short = lacking(present, [each.oracle_task_id for each in own])
+        templates = without_plans(own) if is_short else present.templates
+        if amounts.sealed * len(templates) < course.rules.min_pairs:
             raise TooSmall(benchmark=present.benchmark, actual=too_small(present, course.rules))
-        fresh = renew(self.house, present, ACTOR, rng_seed=course.rng_seed, amounts=amounts)
-        self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
+        fresh = renew(self.house, present, ACTOR, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
+        alpha = f"an alpha of its own, {decimal(fresh.alpha)} for {counted(fresh.challengers, 'challenger')}"
+        self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}, {alpha}")
 
     def _templates(self) -> tuple[Template, ...]:
         """The site's tasks, of all clusters or of those that the course names."""

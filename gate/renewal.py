@@ -61,6 +61,11 @@ def newest(benchmarks: Mapping[str, BenchmarkState], name: str) -> str:
     return name
 
 
+def lacking(benchmark: BenchmarkFrozen, tasks: Iterable[str]) -> tuple[str, ...]:
+    """Of these oracle tasks those that a benchmark does not hold, by name."""
+    return tuple(sorted({*tasks} - {template.oracle_task_id for template in benchmark.templates}))
+
+
 def next_name(benchmarks: Collection[str], name: str) -> str:
     """The name of a successor: the same with the next number that is not taken."""
     numbered = _NUMBERED.fullmatch(name)
@@ -113,9 +118,11 @@ def successor(
     *,
     rng_seed: int,
     amounts: Amounts | None = None,
+    templates: Sequence[BenchmarkTemplate] | None = None,
 ) -> BenchmarkFrozen:
     """The same templates at fresh seeds, with the same alpha for as many challengers; as large, if not said otherwise.
 
+    With other `templates` it is these that are judged from then on, by an alpha of their own as ever.
     Raises AlreadySucceeded, NoFreshSeeds.
     """
     name = benchmark.benchmark
@@ -123,11 +130,12 @@ def successor(
         raise AlreadySucceeded(benchmark=name, actual=newest(benchmarks, name))
     fresh = next_name(benchmarks.keys(), name)
     wanted = amounts or _amounts(benchmark)
-    visible, sealed = draw(fresh, benchmark.environment, benchmark.templates, wanted, taken, rng_seed)
+    judged = benchmark.templates if templates is None else templates
+    visible, sealed = draw(fresh, benchmark.environment, judged, wanted, taken, rng_seed)
     return freeze(
         fresh,
         benchmark.environment,
-        benchmark.templates,
+        judged,
         visible,
         sealed,
         wanted.repeats,

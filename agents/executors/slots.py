@@ -53,8 +53,8 @@ def _content(kind: str, told: str, instruction: str) -> str:
     match kind:
         case "quoted" | "number":
             found = (_QUOTED if kind == "quoted" else _NUMBER).findall(instruction)
-            place = int(told) if told.isdigit() else 1
-            if 0 < place <= len(found) and (told.isdigit() or not told):
+            place = int(told) if told.isdecimal() else 1
+            if 0 < place <= len(found) and (told.isdecimal() or not told):
                 return str(found[place - 1])
         case "after":
             _, words, rest = instruction.partition(f"{told} ")

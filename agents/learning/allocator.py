@@ -7,7 +7,7 @@ event, so every choice can be made again. Ties go by the name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventlog.chain import digest
@@ -24,7 +24,10 @@ KINDS: Final[Mapping[Substrate, PieceKind]] = {
 }
 SUBSTRATE_OF: Final[Mapping[PieceKind, Substrate]] = {kind: name for name, kind in KINDS.items()}
 PATIENCE: Final = 3
-"""After so many choices that never applied a substrate is not unknown any more: it is worth nothing there."""
+"""After so many choices that never applied a substrate is not unknown any more: it is worth nothing there.
+
+An outage, whose reward or cost is not known, says nothing of a substrate and does not count.
+"""
 _WHOLE: Final = 1_000_000
 
 
@@ -32,13 +35,15 @@ _WHOLE: Final = 1_000_000
 class Value:
     """What a substrate is worth in a cluster: mean gain and mean cost (micro); None where it is unknown.
 
-    `pending` counts choices that are not credited yet: of equals in the dark the one with fewer goes first.
+    `pending` counts choices that are not credited yet: of equals in the dark the one with fewer goes first. What
+    `is_idle` was tried and never applied: it teaches nothing, so even a loss that was credited goes before it.
     """
 
     substrate: Substrate
     gain: int | None
     cost: int | None
     pending: int = 0
+    is_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,8 @@ def value_of(substrate: Substrate, standing: Standing | None) -> Value:
     if standing is None:
         return Value(substrate, None, None)
     pending = max(0, standing.chosen - standing.pulls - standing.idle - standing.unknown)
-    if not standing.pulls and standing.idle + standing.unknown >= PATIENCE:
-        return Value(substrate, 0, 0, pending)
+    if not standing.pulls and standing.idle >= PATIENCE:
+        return Value(substrate, 0, 0, pending, is_idle=True)
     return Value(substrate, standing.value, standing.mean_cost, pending)
 
 
@@ -77,7 +82,7 @@ def choose(values: Collection[Value], can_be: Collection[Substrate], *, epsilon:
     """One of the substrates that `can_be`; None where there is none.
 
     The unknown goes first, fewest pending before others. Else with chance `epsilon` (micro) any of them, drawn from
-    `stream`; else the one that is worth the most.
+    `stream`; else the one that is worth the most, of those that ever applied where there are any.
     """
     open_ones = sorted((value for value in values if value.substrate in can_be), key=lambda value: value.substrate)
     if not open_ones:
@@ -88,7 +93,7 @@ def choose(values: Collection[Value], can_be: Collection[Substrate], *, epsilon:
     if _drawn(stream, "explore") % _WHOLE < epsilon:
         found = open_ones[_drawn(stream, "which") % len(open_ones)]
         return Choice(found.substrate, "explore", found.gain)
-    found = max(open_ones, key=lambda value: value.gain or 0)
+    found = max(open_ones, key=lambda value: (not value.is_idle, value.gain or 0))
     return Choice(found.substrate, "exploit", found.gain)
 
 
@@ -133,7 +138,7 @@ def allotted(
         known = standings(states, allotment.environment, place.cluster)
         before = {name: value_of(name, known.get(name)) for name in KINDS}
         values = [
-            Value(name, value.gain, value.cost, value.pending + pending.get((place.cluster, name), 0))
+            replace(value, pending=value.pending + pending.get((place.cluster, name), 0))
             for name, value in before.items()
         ]
         epsilon = allotment.decay.start if state is None or state.epsilon is None else state.epsilon

@@ -47,7 +47,7 @@ Clusters = Annotated[
 
 def refuse_memoryless(executor: Way) -> None:
     """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
-    if executor in {Way.POLICY, Way.DEMONSTRATION}:
+    if executor in {Way.POLICY, Way.DEMONSTRATION, Way.MINIWOB_SCRIPT}:
         raise typer.BadParameter(
             f"--executor {executor.value}: its runs teach memory nothing, so there is nothing to judge; "
             f"say `flywheel rollout sweep --executor {executor.value}`"

@@ -86,6 +86,8 @@ def worker(
     A controller goes round the fast loop as `flywheel run` does, within its budget; then the worker ends.
     """
     chosen = _roles(roles)
+    if "controller" in chosen:
+        refuse_memoryless(executor)
     course = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
     course = within(
         replace(course, verify_steps=verify_steps),
@@ -114,7 +116,6 @@ def worker(
             if client is not None and retry_parked:
                 tell("again", count=queue.retry_parked())
             if "controller" in chosen:
-                refuse_memoryless(executor)
                 controlling = partial(_controlled, Controller(house, placed.environment, site, course, reporter, doing))
         tell("started", roles=" and ".join(chosen), site=site)
         follows = "projector" in chosen

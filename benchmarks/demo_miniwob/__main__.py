@@ -68,12 +68,16 @@ def main(
         learning = time.perf_counter() - began
         played = each.measured(range(FIRST_HELD_OUT, FIRST_HELD_OUT + amount))
     figures, intervals = figures_of(played)
+    if not figures["pairs"]:
+        raise SystemExit("no instance was played in both arms: there is nothing to compare")
     figures |= {
         "learning, runs": runs,
         "learning, minutes": learning / 60,
         "all of it, minutes": (time.perf_counter() - began) / 60,
     }
     note = f"{len(tasks)} tasks, {amount} held-out seeds each, {os.cpu_count()} cores; {runs} runs to learn from."
+    if left_out := without_pairs(played):
+        note += f" Left out of every mean, because no seed was played in both arms: {', '.join(left_out)}."
     targets = targets_of(figures)
     report("miniwob", figures, targets, intervals=intervals, page=PAGE if write else None, note=note)
 
@@ -148,21 +152,34 @@ class Each:
 
 
 def figures_of(played: Sequence[Played]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Rates of every task in both arms, and the mean gain with intervals. A missing run makes no pair."""
-    figures = {f"{each.task}, {each.arm}": each.rate for each in played}
-    gains = {task: _gains(frozen, after) for task, frozen, after in _pairs(played)}
+    """Rates of every task in both arms, and the mean gain with intervals.
+
+    A missing run makes no pair, and a task without any pair is in no mean. Where there is no pair at all there is no
+    gain to speak of.
+    """
+    left_out = without_pairs(played)
+    figures: dict[str, float] = {f"{each.task}, {each.arm}": each.rate for each in played}
+    gains = {task: found for task, frozen, after in _pairs(played) if (found := _gains(frozen, after))}
+    figures |= {"pairs": sum(map(len, gains.values())), "tasks without a pair": len(left_out)}
+    if not gains:
+        return figures, {}
     strata = stratified((task, [gain]) for task, found in gains.items() for gain in found)
     inside = resampled(strata, SAMPLES, SEED).interval
     across = bootstrap(averaged(list(gains.values())), SAMPLES, SEED).interval
     for arm in dict.fromkeys(each.arm for each in played):
-        rates = [each.rate for each in played if each.arm == arm]
+        rates = [each.rate for each in played if each.arm == arm and each.task not in left_out]
         figures[f"all tasks, {arm}"] = sum(rates) / len(rates)
     figures |= {OVER_TASKS: strata.mean() / MICRO, OVER_INSTANCES: strata.mean() / MICRO}
-    figures |= {f"{OVER_TASKS}, interval from": across.low / MICRO, "pairs": sum(map(len, gains.values()))}
+    figures[f"{OVER_TASKS}, interval from"] = across.low / MICRO
     figures["tasks that gained"] = sum(sum(found) > 0 for found in gains.values())
     figures["tasks that lost"] = sum(sum(found) < 0 for found in gains.values())
     spans = {OVER_TASKS: across, OVER_INSTANCES: inside}
     return figures, {name: (span.low / MICRO, span.high / MICRO) for name, span in spans.items()}
+
+
+def without_pairs(played: Sequence[Played]) -> tuple[str, ...]:
+    """The tasks of which no instance was played in both arms: nothing can be said of what they gained."""
+    return tuple(task for task, frozen, after in _pairs(played) if not _gains(frozen, after))
 
 
 def _pairs(played: Sequence[Played]) -> Iterator[tuple[str, Played, Played]]:

@@ -29,7 +29,7 @@ class CourseOpened(Event):
     type: Literal["CourseOpened"] = "CourseOpened"
     course: Name
     environment: Name
-    loop: Literal["fast", "slow", "both"]
+    loop: Literal["fast"]
     budget: Budget
 
 

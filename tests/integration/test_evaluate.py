@@ -48,6 +48,7 @@ COURSE = Course(
     rule=SeedsRule(),
     rules=Rules(test="bootstrap", min_pairs=1),
 )
+NAVIGATION = ("marketplace.lead_filtered_search", "marketplace.phone_reveal")
 PRESENT = forget_everything("base")[0]
 BY_HAND = Artifact(weights="base", memory=PRESENT.memory.model_copy(update={"upto": 1}))
 
@@ -159,8 +160,15 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
 
 
-def test_a_benchmark_that_can_only_void_is_succeeded_by_one_at_fresh_seeds_before_anything_is_judged(
-    client: EnvClient, empty_house: House
+@pytest.mark.parametrize(
+    ("tasks", "min_pairs", "why"),
+    [
+        (NAVIGATION, 10, "is too small: 2 sealed instances, and the rules ask for 10"),
+        (NAVIGATION[:1], 1, f"does not hold {NAVIGATION[1]}"),
+    ],
+)
+def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_seeds_before_anything_is_judged(
+    client: EnvClient, empty_house: House, tasks: tuple[str, ...], min_pairs: int, why: str
 ) -> None:
     class Stopped(Exception):
         """The controller was killed before its arms played."""
@@ -170,15 +178,14 @@ def test_a_benchmark_that_can_only_void_is_succeeded_by_one_at_fresh_seeds_befor
 
     house = empty_house
     admitted(house.store, "marketplace")
-    tasks = site_tasks(client, ["marketplace.lead_filtered_search", "marketplace.phone_reveal"], 40)
-    small = freeze_on(house, freeze("marketplace-1", "marketplace", tasks, [9_000], [10_000], 1), "ann")
+    held = site_tasks(client, tasks, 40)
+    small = freeze_on(house, freeze("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
     reporter = Watching(killed)
     with pytest.raises(Stopped):
-        Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=10)), reporter).run()
+        Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=min_pairs)), reporter).run()
     said = next(line for line in reporter.said if "froze" in line)
-    assert said.startswith(
-        "marketplace-1 is too small: 2 sealed instances, and the rules ask for 10; froze marketplace-2"
-    )
+    assert said.startswith(f"marketplace-1 {why}; froze marketplace-2: 10 sealed instances, 2 visible ones")
+    assert said.endswith("an alpha of its own, 0.05 for 10 challengers")
     benchmarks = {key: state.frozen() for key, state in house.views().find(BENCHMARKS).items()}
     fresh = benchmarks["marketplace-2"]
     assert (fresh.successor_of, len(fresh.tasks), sealed_instances(fresh)) == ("marketplace-1", 12, 10)
@@ -187,13 +194,16 @@ def test_a_benchmark_that_can_only_void_is_succeeded_by_one_at_fresh_seeds_befor
     assert (opened.benchmark, opened.challenge, opened.alpha) == ("marketplace-2", 1, 5_000)
 
 
-def test_an_evaluation_that_was_opened_for_another_executor_is_refused(client: EnvClient, empty_house: House) -> None:
+@pytest.mark.parametrize(("executor", "options"), [("browser", "--executor browser"), ("policy", "--loop slow")])
+def test_an_evaluation_that_was_opened_for_another_executor_is_refused(
+    client: EnvClient, empty_house: House, executor: str, options: str
+) -> None:
     frozen = freeze(benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1)
     freeze_into(empty_house.store, frozen, "controller")
     open_evaluation(
-        empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor="browser"
+        empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor=executor
     )
-    with pytest.raises(OtherExecutor, match="flywheel run --executor browser"):
+    with pytest.raises(OtherExecutor, match=f"flywheel run {options}"):
         play_and_settle(empty_house, client, "eval-1", COURSE, Watching())
 
 

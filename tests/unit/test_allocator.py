@@ -80,6 +80,19 @@ def test_what_never_applied_is_worth_nothing_after_a_few_choices() -> None:
     assert value_of("hints", Standing(substrate="hints", chosen=3, idle=3)).gain == 0
 
 
+def test_outages_say_nothing_of_a_substrate() -> None:
+    assert value_of("hints", Standing(substrate="hints", chosen=9, unknown=9)).gain is None
+    assert value_of("hints", Standing(substrate="hints", chosen=9, idle=2, unknown=7)).gain is None
+
+
+def test_what_was_tried_and_never_applied_does_not_go_before_a_loss_that_was_credited() -> None:
+    idle = value_of("hints", Standing(substrate="hints", chosen=3, idle=3))
+    lost = value_of("rewrites", Standing(substrate="rewrites", chosen=1, pulls=1, gain=-5, cost=10))
+    fresh = value_of("recipes", None)
+    taken = [choose(found, EVERY, epsilon=0, stream="s") for found in ([idle, lost], [idle, lost, fresh], [idle])]
+    assert [None if each is None else each.substrate for each in taken] == ["rewrites", "recipes", "hints"]
+
+
 @given(
     gains=st.dictionaries(st.sampled_from(ARMS), GAINS, min_size=1),
     epsilon=st.integers(0, 1_000_000),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agents.learning.memory import remember
 from api.budgets import (
     Spent,
     budget_of,
@@ -23,8 +24,8 @@ from eventlog.memory import MemoryStore
 from projections.courses import COURSES
 from projections.rewrites import REWRITES
 from tests.golden.test_golden_samples import sample
-from tests.unit.test_agent_samples import add, propose, views
-from tests.unit.test_decide import SITE, a_log, plan, play
+from tests.unit.test_agent_samples import add, propose, spec, views
+from tests.unit.test_decide import SITE, a_log, open_one, plan, play, settle
 from tests.unit.test_folds_samples import only, states
 
 COURSE = Course(max_runs=100, max_micro_dollars=5_000, max_minutes=2)
@@ -104,6 +105,31 @@ def test_each_part_of_a_budget_ends_a_course(course: Course, found: Spent, why: 
     assert why in (used_up(course, found) or "")
     assert used_up(course, Spent()) is None
     assert used_up(Course(), found) is None
+
+
+def test_where_dollars_are_bounded_no_cost_that_is_not_known_counts_as_nothing() -> None:
+    store, bounded = opened(), Course(max_micro_dollars=5_000)
+    sweep = plan(store, "s1", 3)
+    play(store, sweep.specs[:2], True, False)
+    assert (used(store).unpriced, used_up(bounded, used(store))) == (0, None)
+    play(store, sweep.specs[2:], None)
+    found = used(store)
+    assert (found.unpriced, used_up(bounded, found)) == (1, "the cost of 1 run is not known")
+    unknown = sample("RewardGraded", run=sweep.specs[0].spec_id, cost=None, value=None)
+    add(store, f"run/{sweep.specs[0].spec_id}", unknown)
+    assert used_up(bounded, used(store)) == "the cost of 2 runs is not known"
+    assert used_up(Course(), used(store)) is None
+
+
+@pytest.mark.parametrize(("executor", "counted"), [("policy", 0), (None, 1)])
+def test_what_the_slow_loop_judges_does_not_count(executor: str | None, counted: int) -> None:
+    store = opened()
+    challenger = remember(views(store), "base")[0]
+    open_one(store, "eval-1", challenger, executor=executor)
+    play(store, [spec("r1", sweep="eval-1")], True)
+    settle(store, "eval-1", challenger, by="controller")
+    found = used(store)
+    assert (found.runs, found.verdicts, found.micro_dollars > 0) == (counted, counted, counted > 0)
 
 
 def test_minutes_go_by_since_the_course_was_opened() -> None:

@@ -16,6 +16,7 @@ from api.decide import (
     Next,
     benchmark_name,
     champion,
+    covering,
     decide,
     ended,
     known,
@@ -113,20 +114,26 @@ def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> Non
             add(store, f"run/{each.spec_id}", started(each), finished(each), reward)
 
 
-def open_one(store: MemoryStore, name: str, challenger: Artifact, benchmark: str = FROZEN.benchmark) -> None:
+def open_one(
+    store: MemoryStore,
+    name: str,
+    challenger: Artifact,
+    benchmark: str = FROZEN.benchmark,
+    executor: str | None = None,
+) -> None:
     present = champion(views(store)).pointed()
     frozen = FROZEN.model_copy(update={"benchmark": benchmark, "environment": benchmark.removesuffix("-1")})
     freeze_into(store, frozen, "controller")
-    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller")
+    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller", executor=executor)
 
 
-def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold") -> None:
+def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold", *, by: str = "test") -> None:
     scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
     first = an_arm(FROZEN, "champion", [0] * 8, pinned=champion(views(store)).pointed())
     second = an_arm(FROZEN, "challenger", scores[decision], pinned=challenger)
     verdict = judge(first, second, FROZEN, COURSE.rules, Alpha(1, 5_000, 5_000))
     assert verdict.decision == decision
-    add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
+    store.append([Append("champion", (VerdictReached(evaluation=name, verdict=verdict),), by)])
 
 
 def decided(
@@ -198,6 +205,14 @@ def test_an_open_evaluation_is_played_before_a_sweep_is_planned() -> None:
     open_one(store, "eval-1", remember(views(store), "base")[0])
     found = decided(store)
     assert (found.what, found.evaluation) == ("play_arms", "eval-1")
+
+
+def test_an_open_evaluation_of_policies_is_left_to_the_slow_loop() -> None:
+    store = a_log()
+    open_one(store, "eval-1", remember(views(store), "base")[0], executor="policy")
+    assert decided(store).what == "plan_sweep"
+    open_one(store, "eval-2", remember(views(store), "base")[0], executor="browser")
+    assert decided(store).evaluation == "eval-2"
 
 
 def test_an_open_evaluation_on_another_sites_benchmark_is_left_alone() -> None:
@@ -318,6 +333,14 @@ def test_a_benchmark_on_which_the_rules_can_only_void_is_renewed() -> None:
     found = decided(store, course=Course())
     assert found.what == "renew_benchmark"
     assert found.why == "marketplace-1 is too small: 8 sealed instances, and the rules ask for 40"
+
+
+def test_a_benchmark_that_lacks_tasks_of_the_course_is_renewed_before_anything_is_judged() -> None:
+    store, _ = promoted()
+    found = decided(store)
+    assert covering(views(store), SITE, found, ["oracle-t1"]) == found
+    wider = covering(views(store), SITE, found, ["oracle-t3", "oracle-t1", "oracle-t2"])
+    assert (wider.what, wider.why) == ("renew_benchmark", "marketplace-1 does not hold oracle-t2, oracle-t3")
 
 
 def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.demo_miniwob.__main__ import ABOVE_ZERO, OVER_INSTANCES, OVER_TASKS, families, figures_of, targets_of
+from benchmarks.demo_miniwob.__main__ import (
+    ABOVE_ZERO,
+    OVER_INSTANCES,
+    OVER_TASKS,
+    families,
+    figures_of,
+    targets_of,
+    without_pairs,
+)
 from benchmarks.demo_miniwob.held_out import FROZEN, LEARNED, Played
 
 
@@ -24,6 +32,22 @@ def test_gains_are_paired_by_instance_and_a_missing_run_makes_no_pair() -> None:
     low, high = intervals[OVER_TASKS]
     assert low <= 0 < high
     assert intervals[OVER_INSTANCES][0] <= 0.5 <= intervals[OVER_INSTANCES][1]
+
+
+def test_a_task_without_a_pair_is_in_no_mean_and_is_named() -> None:
+    played = [
+        Played("a", FROZEN, (False, False)),
+        Played("a", LEARNED, (True, True)),
+        Played("b", FROZEN, (None, False)),
+        Played("b", LEARNED, (True, None)),
+    ]
+    figures, _ = figures_of(played)
+    assert without_pairs(played) == ("b",)
+    assert (figures[OVER_TASKS], figures["pairs"], figures["tasks without a pair"]) == (1, 2, 1)
+    assert (figures[f"all tasks, {FROZEN}"], figures[f"all tasks, {LEARNED}"]) == (0, 1)
+    figures, intervals = figures_of(played[2:])
+    assert (figures["pairs"], intervals) == (0, {})
+    assert targets_of(figures) == {}
 
 
 def test_the_target_is_an_interval_above_zero() -> None:

@@ -11,7 +11,7 @@ from gate.alpha import Alpha
 from gate.benchmark import freeze
 from gate.errors import AlreadySucceeded, NoFreshSeeds
 from gate.judge import judge
-from gate.renewal import SEALED_SEEDS, Amounts, draw, is_saturated, newest, next_name, standing, successor
+from gate.renewal import SEALED_SEEDS, Amounts, draw, is_saturated, lacking, newest, next_name, standing, successor
 from projections.alpha import AlphaState, Spending
 from projections.benchmarks import BenchmarkState, instances_of
 from projections.verdicts import VerdictState
@@ -91,6 +91,16 @@ def test_a_successor_has_the_same_tasks_and_alpha_at_seeds_that_nobody_has_seen(
     assert fresh.digest != successor(FROZEN, states(FROZEN), taken, rng_seed=8).digest
     larger = successor(FROZEN, states(FROZEN), taken, rng_seed=7, amounts=Amounts(2, 30, 1))
     assert (len(larger.tasks), larger.repeats) == (64, 1)
+
+
+def test_a_successor_may_hold_other_tasks_in_whose_place_it_stands() -> None:
+    others = [template("t1"), template("t9")]
+    fresh = successor(FROZEN, states(FROZEN), (), rng_seed=7, templates=others)
+    assert (fresh.benchmark, fresh.successor_of, fresh.templates) == ("shop-2", "shop-1", tuple(others))
+    assert (fresh.alpha, fresh.challengers) == (FROZEN.alpha, FROZEN.challengers)
+    assert newest(states(FROZEN, fresh), "shop-1") == "shop-2"
+    tasks = [each.oracle_task_id for each in others]
+    assert (lacking(FROZEN, tasks), lacking(fresh, tasks), lacking(fresh, ())) == ((tasks[1],), (), ())
 
 
 def test_the_draw_is_the_same_on_every_python() -> None:

@@ -31,7 +31,8 @@ def test_a_slot_is_filled_from_the_instruction(text: str, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["{quoted:3}", "{quoted:0}", "{quoted:x}", "{number:9}", "{after:nothing}", "{between:Enter...or}"]
+    "text",
+    ["{quoted:3}", "{quoted:0}", "{quoted:x}", "{quoted:²}", "{number:9}", "{after:nothing}", "{between:Enter...or}"],
 )
 def test_a_slot_without_its_words_is_refused(text: str) -> None:
     with pytest.raises(Unfilled):
