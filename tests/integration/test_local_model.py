@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agents.executors.executor import Called
+from agents.executors.local import FolderOf
 from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, ModelClosed, RequestRejected
 from agents.models.local.host import Host
 from agents.models.model import Completion, Message, Model, Request
@@ -61,6 +62,11 @@ def host(base: Base) -> Iterator[Host]:
 
 def ask(model: Model, sampling: Sampling = FREE, messages: Sequence[Message] = ASK, **changes: Any) -> Completion:
     return model.complete(Request(tuple(messages), sampling.model_copy(update=changes)))
+
+
+def at(folder: Path) -> FolderOf:
+    """Every checkpoint lies there."""
+    return lambda _: folder
 
 
 def logprobs(completion: Completion, sample: int = 0) -> list[float]:
@@ -136,7 +142,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
 
     plain = logprobs(ask(host.base()))
     for saved in checkpoints:
-        model = host.adapted(saved.digest, saved.path)
+        model = host.adapted(saved.digest, at(saved.path))
         found = ask(model)
         assert found.model == f"{host.name}+{saved.digest[:12]}"
         assert distance(logprobs(found), plain) > 0.01
@@ -147,7 +153,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
 
 
 def test_a_request_draws_the_same_alone_and_in_any_company(host: Host, checkpoints: list[Checkpoint]) -> None:
-    models = [host.base(), *(host.adapted(saved.digest, saved.path) for saved in checkpoints)]
+    models = [host.base(), *(host.adapted(saved.digest, at(saved.path)) for saved in checkpoints)]
     asked = [
         (models[number % 3], [*ASK, Message("user", (f"open /boats/{number} " * (1 + number % 4),))], number)
         for number in range(24)
@@ -271,19 +277,19 @@ def test_a_checkpoint_whose_bytes_changed_is_refused(tmp_path: Path, host: Host,
     content[-1] ^= 1
     (saved.path / name).write_bytes(content)
     with pytest.raises(AdapterAltered, match=name):
-        host.adapted(saved.digest, saved.path)
+        host.adapted(saved.digest, at(saved.path))
 
 
 def test_a_checkpoint_that_does_not_belong_is_refused(tmp_path: Path, host: Host, base: Base) -> None:
     with pytest.raises(AdapterUnfit, match=r"no manifest\.json"):
-        host.adapted("a" * 64, tmp_path)
+        host.adapted("a" * 64, at(tmp_path))
     other = planted_checkpoint(tmp_path, make_base(tmp_path / "bases", seed=2), seed=3)
     with pytest.raises(AdapterUnfit, match=base.digest):
-        host.adapted(other.digest, other.path)
+        host.adapted(other.digest, at(other.path))
     saved = planted_checkpoint(tmp_path, base, seed=4)
     (saved.path / TENSORS).unlink()
     with pytest.raises(AdapterUnfit, match=TENSORS):
-        host.adapted(saved.digest, saved.path)
+        host.adapted(saved.digest, at(saved.path))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +337,7 @@ def test_an_adapter_that_lacks_a_tensor_is_refused_and_leaves_the_base_as_it_was
     with closing(Host(base.path)) as opened:
         plain = logprobs(ask(opened.base()))
         with pytest.raises(AdapterUnfit, match="missing"):
-            opened.adapted(digest, saved.path)
+            opened.adapted(digest, at(saved.path))
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6
-        assert distance(logprobs(ask(opened.adapted(checkpoints[0].digest, checkpoints[0].path))), plain) > 0.01
+        assert distance(logprobs(ask(opened.adapted(checkpoints[0].digest, at(checkpoints[0].path)))), plain) > 0.01
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6
