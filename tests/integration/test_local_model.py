@@ -16,6 +16,8 @@ import pytest
 from agents.executors.executor import Called
 from agents.executors.local import FolderOf
 from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, ModelClosed, RequestRejected
+from agents.models.local.dialogue import Dialogue
+from agents.models.local.folders import read_base
 from agents.models.local.host import Host
 from agents.models.model import Completion, Message, Model, Request
 from agents.rollouts.facts import called
@@ -263,6 +265,22 @@ def test_an_answer_that_ends_its_turn_says_so_and_keeps_the_token(tmp_path: Path
     assert (sample.token_ids or ())[-1] == first
 
 
+def test_what_the_template_writes_after_an_answer_ends_a_turn_too(tmp_path: Path, base: Base) -> None:
+    folder = tmp_path / "others"
+    shutil.copytree(base.path, folder)
+    tokenizer = load_tokenizer(base)
+    pad, end = tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
+    for name, changed in (
+        ("config.json", {"eos_token_id": pad}),
+        ("generation_config.json", {"eos_token_id": pad}),
+        ("tokenizer_config.json", {"eos_token": "<|endoftext|>"}),
+    ):
+        facts = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(facts | changed))
+    read = read_base(folder)
+    assert (read.ends, Dialogue(read).ends) == ({pad}, {pad, end})
+
+
 def test_a_conversation_that_outgrew_the_model_is_rejected_and_one_that_fits_is_not(host: Host) -> None:
     room = 512 - len(host.dialogue.prompt(ASK, ""))
     assert ask(host.base(), max_tokens=room).samples[0].finish in {"stop", "length"}
@@ -324,6 +342,29 @@ def test_weights_that_cannot_be_read_and_a_model_that_was_closed_are_told_to_who
     opened.close()
     with pytest.raises(ModelClosed):
         ask(opened.base())
+
+
+def test_a_base_that_changed_after_it_was_named_is_refused_when_it_is_loaded(tmp_path: Path, base: Base) -> None:
+    folder = tmp_path / "changed"
+    shutil.copytree(base.path, folder)
+    with closing(Host(folder)) as opened:
+        config = folder / "config.json"
+        config.write_text(config.read_text() + "\n")
+        with pytest.raises(BaseUnfit, match=f"what was named, {base.digest}"):
+            ask(opened.base())
+
+
+def test_a_checkpoint_that_many_ask_for_at_once_is_fetched_once(base: Base, checkpoints: list[Checkpoint]) -> None:
+    saved, fetched = checkpoints[0], list[str]()
+
+    def folder_of(weights: str) -> Path:
+        fetched.append(weights)
+        return saved.path
+
+    with closing(Host(base.path)) as opened, ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: opened.adapted(saved.digest, folder_of), range(4)))
+    assert fetched == [saved.digest]
+    assert len(set(map(id, found))) == 1
 
 
 def test_an_adapter_that_lacks_a_tensor_is_refused_and_leaves_the_base_as_it_was(

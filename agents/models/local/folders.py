@@ -28,7 +28,10 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BaseFolder:
-    """A base model on disk. `digest` is over its files, `longest` the number of tokens it takes, `ends` end a turn."""
+    """A base model on disk. `digest` is over its files, `longest` the number of tokens it takes.
+
+    `ends` are tokens that its configuration says end a turn.
+    """
 
     path: Path
     digest: str
