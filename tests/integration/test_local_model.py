@@ -15,7 +15,7 @@ import pytest
 
 from agents.executors.executor import Called
 from agents.executors.local import FolderOf
-from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, ModelClosed, RequestRejected
+from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed, RequestRejected
 from agents.models.local.dialogue import Dialogue
 from agents.models.local.folders import read_base
 from agents.models.local.host import Host
@@ -365,6 +365,23 @@ def test_a_checkpoint_that_many_ask_for_at_once_is_fetched_once(base: Base, chec
         found = list(threads.map(lambda _: opened.adapted(saved.digest, folder_of), range(4)))
     assert fetched == [saved.digest]
     assert len(set(map(id, found))) == 1
+
+
+def test_an_adapter_that_was_put_on_by_half_is_put_on_again(
+    base: Base, checkpoints: list[Checkpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    saved = checkpoints[0]
+    with closing(Host(base.path)) as opened:
+        plain = logprobs(ask(opened.base()))
+        with monkeypatch.context() as patched:
+            patched.setattr("peft.set_peft_model_state_dict", full)
+            with pytest.raises(DrawingFailed, match="out of memory"):
+                opened.adapted(saved.digest, at(saved.path))
+        assert distance(logprobs(ask(opened.adapted(saved.digest, at(saved.path)))), plain) > 0.01
+        assert distance(logprobs(ask(opened.base())), plain) < 1e-6
 
 
 def test_an_adapter_that_lacks_a_tensor_is_refused_and_leaves_the_base_as_it_was(

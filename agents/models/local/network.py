@@ -66,9 +66,13 @@ class Network:
             said = str(problem).splitlines()[0]
             raise AdapterUnfit(path=adapter.path, actual=said, expected="layers that the base has") from problem
         self._worn = ""
-        self._refuse_other_shapes(adapter, tensors)
-        set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
-        self._peft.to(self._device)
+        try:
+            self._refuse_other_shapes(adapter, tensors)
+            set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
+            self._peft.to(self._device)
+        except Exception:
+            self._peft.delete_adapter(adapter.digest)  # half of it would be taken for the whole, next time
+            raise
 
     def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
         """Read the tokens of a row from place `first` on: the logits of what comes after the last."""
@@ -132,7 +136,6 @@ class Network:
         ours = {name: tuple(tensor.shape) for name, tensor in held.items()}
         if theirs != ours:
             name = min(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
-            self._peft.delete_adapter(adapter.digest)
             raise AdapterUnfit(
                 path=adapter.path,
                 actual=f"{name} is {theirs.get(name, 'missing')}",
