@@ -278,7 +278,7 @@ def test_what_the_template_writes_after_an_answer_ends_a_turn_too(tmp_path: Path
         facts = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps(facts | changed))
     read = read_base(folder)
-    assert (read.ends, Dialogue(read).ends) == ({pad}, {pad, end})
+    assert (read.ends, Dialogue(read).ends) == (frozenset({pad}), frozenset({pad, end}))
 
 
 def test_a_conversation_that_outgrew_the_model_is_rejected_and_one_that_fits_is_not(host: Host) -> None:

@@ -20,6 +20,7 @@ from api.decide import Course
 from api.house import House
 from api.sweeping import first_facts, plan, play_sweep
 from api.worker import SiteRunner
+from eventlog.errors import FlywheelError
 from tests.integration.test_rollouts import MADE
 
 NOBODY = ByWeights({})
@@ -37,7 +38,8 @@ def test_a_sweep_is_refused_before_it_is_planned_or_played_where_nobody_serves_i
     planned = plan(empty_house, empty_house.views(), "anywhere", generator, rng_seed=7, executor=served)
     with pytest.raises(NotServed):
         play_sweep(empty_house, NOWHERE, planned, Course(), TerminalReporter(), NOBODY)
-    runner = SiteRunner(empty_house, NOWHERE, "anywhere", Terms(), [].append, NOBODY)
+    lost: list[FlywheelError] = []
+    runner = SiteRunner(empty_house, NOWHERE, "anywhere", Terms(), lost.append, NOBODY)
     (spec,) = planned.specs
     with pytest.raises(NotServed):
         runner.play(Ticket("s1", spec.spec_id), independent(spec.spec_id))

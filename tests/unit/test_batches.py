@@ -37,7 +37,8 @@ class Counting:
             raise self.problem
 
     def read(self, weights: str, _cells: Cells, _row: int, ids: Sequence[int], _first: int) -> NDArray[Any]:
-        return self._logits("" if weights == "late" else weights, [ids[-1]])[0]
+        found: NDArray[Any] = self._logits("" if weights == "late" else weights, [ids[-1]])[0]
+        return found
 
     def step(self, weights: str, _cells: Cells, tokens: Sequence[int], _places: Sequence[int]) -> NDArray[Any]:
         self.let.wait()
