@@ -13,12 +13,14 @@ from trainer.bases import TEMPLATE, TOKENIZER, read_base
 from trainer.tokenising import tokeniser_of
 
 
-def keep_tokens(blobs: BlobStore, base: Path) -> Tokens:
-    """Keep what a base model's text is tokenised with, so that the rows can be made again without it.
+def tokens_of(base: Path) -> Tokens:
+    """What a base model's text is tokenised with, by name; nothing is kept yet. Raises BaseMissing."""
+    found = read_base(base)
+    return Tokens(tokenizer=found.tokenizer, chat_template=found.chat_template)
 
-    Raises BaseMissing.
-    """
-    read_base(base)
+
+def keep_tokens(blobs: BlobStore, base: Path) -> Tokens:
+    """Keep it, so that the rows can be made again without the base. Raises OSError where the folder is none."""
     tokenizer, template = blobs.put(
         [
             Blob("application/json", (base / TOKENIZER).read_bytes()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.learning.credit import Outcomes, credits_of
 from agents.learning.memory import EVERY_KIND, forget_everything, reading, remember
@@ -154,10 +155,11 @@ def plan(
     `weights` are those that play (None: the champion's). `trials` are the shares of its groups that try what is on
     trial, or do without a promoted piece; None: nothing is tried. With `decay` the allocator chooses the substrate of
     each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
-    Raises BadSweep, BenchmarkInstance, SweepExists.
+    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved does.
     """
     weights = weights or champion(views).pointed().weights
     artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds)
+    refuse_unserved(executor, (artifact,))
     trying = Trying() if trials is None else tryable_now(views, reading(house.blobs), kinds)
     name, model = recorded_as(executor)
     event = planned(
@@ -229,8 +231,12 @@ def play_sweep(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play what is left of a sweep, credit what its runs tried, and capture what they show. Raises OtherExecutor."""
+    """Play what is left of a sweep, credit what its runs tried, and capture what they show.
+
+    Raises OtherExecutor, and what refuse_unserved does.
+    """
     refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
+    refuse_unserved(executor, (sweep.artifact,))
     views = house.views()
     jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)

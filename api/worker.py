@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from agents.envs.environment import Environment
 from agents.envs.errors import EnvironmentFailure
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.durable import Facts, Notice, Runner, Terms
@@ -78,11 +79,12 @@ class SiteRunner:
     unanswered: list[str] = field(default_factory=list)
 
     def play(self, ticket: Ticket, state: State) -> Facts:
-        """Play one spec; nothing where its run has ended. Raises where its job cannot be made or not be recorded."""
+        """Play one spec; nothing where its run has ended. Raises where its job cannot be made, served or recorded."""
         if self._has_ended(ticket):
             return {"status": "ended before"}
         met = self._meet(ticket)
         refuse_other(self.executor, met.planned[0], f"Start `{worker_of(met.planned[0])} --retry-parked`.")
+        refuse_unserved(self.executor, (met.planned[0].artifact,))
         job = met.job(self.house, ticket.spec)
         facts = _facts(play_one(self.house, met.means, job, state))
         self._heed(job, facts)

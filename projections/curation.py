@@ -15,11 +15,12 @@ from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery
 from .benchmarks import Instance
 from .groups import GroupState, Sibling
 from .rows import Row
+from .runs import DEMONSTRATION
 from .sampled import CallFact, Drawn, Policy, drawn, unfit_for_ratio
 from .variance import classify_group
 
 ROW_READS: Mapping[str, tuple[str, ...]] = {
-    "RunStarted": ("run", "artifact.weights"),
+    "RunStarted": ("run", "artifact.weights", "executor"),
     "ModelCalled": ("run", "index", "role", "model", "sampling", "messages", "completion"),
     "RunFinished": ("run", "status"),
 }
@@ -35,6 +36,7 @@ class RunFacts(msgspec.Struct, frozen=True):
 
     run: str
     weights: str
+    executor: str
     position: int | None
     calls: tuple[CallFact, ...]
 
@@ -71,11 +73,11 @@ def run_facts(rows: Sequence[Row]) -> dict[str, RunFacts]:
 
 
 def _facts(run: str, rows: Sequence[Row]) -> RunFacts:
-    weights, position = "", None
+    weights, executor, position = "", "", None
     calls: list[CallFact] = []
     for row in rows:
         if row.type == "RunStarted":
-            weights = row.text("artifact.weights")
+            weights, executor = row.text("artifact.weights"), row.text("executor")
         elif row.type == "RunFinished":
             position = int(row.position)
         elif row.text("role") == "policy":
@@ -88,7 +90,7 @@ def _facts(run: str, rows: Sequence[Row]) -> RunFacts:
                     row.text("completion"),
                 )
             )
-    return RunFacts(run, weights, position, tuple(sorted(calls, key=lambda call: call.index)))
+    return RunFacts(run, weights, executor, position, tuple(sorted(calls, key=lambda call: call.index)))
 
 
 def reward_of(sibling: Sibling, reward: RewardName) -> int | None:
@@ -140,6 +142,8 @@ def _unfit(
         return "contaminated"
     if not facts.calls:
         return "no_model_calls"
+    if isinstance(query, SftQuery) and query.runs == "demonstration" and facts.executor != DEMONSTRATION:
+        return "sampled"
     if sibling.score is None:
         return "ungraded"
     return _below(query, sibling) if isinstance(query, SftQuery) else _unknown(sibling, query.reward)
@@ -239,4 +243,6 @@ def _mixed(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Seq
         return None
     if len(frozenset[Policy]().union(*(each.policies for each in taken))) > 1:
         return "mixed_policies"
+    if len({tuple(each.calls[0].prompt_ids) for each in taken}) > 1:
+        return "mixed_policies"  # one that was told something else drew of another distribution
     return why_flat(group, [each.sibling for each in taken], query.reward)

@@ -24,7 +24,7 @@ REFUSALS: Mapping[str, str] = {
     "flat": "its siblings earned too much alike; play more siblings with `flywheel rollout sweep --variance-seek`",
     "mixed_shaping": "its siblings' shaped returns come from two formulas; grade them again with one",
     "unreadable": "what the model answered is not kept as a completion; record it as docs/datasets.md says",
-    "sampled": "its tokens are in the log, so they are not made of its words; ask for --runs policy",
+    "sampled": "a model drew it, so its words are never tokenised; ask for --runs policy",
     "no_token_ids": "its endpoint gave no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true",
     "no_tokenizer": "no one said which tokenizer and chat template were served; set FLYWHEEL_MODEL_TOKENIZER and"
     " FLYWHEEL_MODEL_CHAT_TEMPLATE",
@@ -34,7 +34,8 @@ REFUSALS: Mapping[str, str] = {
     "raw_logprobs": "its logprobs are of another distribution than it was drawn from: sampling was tempered, cut or"
     " bound to a schema; serve processed logprobs, and say so with FLYWHEEL_MODEL_PROCESSED_LOGPROBS=true",
     "greedy": "it was drawn at temperature 0, which has no probabilities; draw at 1",
-    "mixed_policies": "it and its siblings were drawn by different weights, models, tokenizers, templates or samplings",
+    "mixed_policies": "it and its siblings were drawn by different weights, models, tokenizers, templates or samplings,"
+    " or began with different prompts",
     "split": "its calls do not extend one another token by token, so it is no one answer to its prompt",
     "no_pair": "no sibling is far enough from it, or the group has its pairs; lower --margin, or raise --max-pairs",
 }

@@ -56,8 +56,8 @@ class LocalPolicies:
     def serving(self, weights: str) -> PolicyExecutor:
         """The policy of these weights: `base`, or the digest of a checkpoint, which is loaded the first time.
 
-        Raises NotServed, AdapterUnfit, AdapterAltered.
+        Raises NotServed, AdapterUnfit, AdapterAltered, DrawingFailed.
         """
-        model = self.host.known(weights) or self.host.adapted(weights, self.folder_of(weights))
+        model = self.host.known(weights) or self.host.adapted(weights, self.folder_of)
         tokens = BRIEF_TOKENS if self.wording == "brief" else MAX_TOKENS
         return PolicyExecutor(model, opening=self.opening, max_tokens=tokens, wording=self.wording)

@@ -75,5 +75,10 @@ class LogitsBroken(ModelFailure):
     """The weights gave a logit that is no finite number: expected finite ones. Train again from a checkpoint that is sound."""
 
 
+class DrawingFailed(ModelFailure):
+    """The model {model} could not draw: {actual}; expected tokens. Its libraries failed: look at the memory of the device, and at the
+    weights."""
+
+
 class ModelClosed(ModelFailure):
     """The model {model} was closed: expected it to stay open for as long as it is asked."""

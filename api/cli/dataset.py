@@ -17,7 +17,7 @@ from projections.views import Views
 from .. import datasets
 from ..dataset_card import card_of
 from ..datasets import Frozen, Made
-from ..demonstrations import keep_tokens
+from ..demonstrations import keep_tokens, tokens_of
 from ..house import House
 from ..reading import read_position
 from . import dataset_options as options
@@ -54,23 +54,23 @@ def build(
 ) -> None:
     """Freeze a dataset for sft, dpo or grpo over the runs in the log. Benchmark runs never enter."""
     options.refuse_untokenised(runs, base)
+    query = asked_for(
+        kind,
+        tokens=base and tokens_of(base),
+        min_score=min_score,
+        best_of_group=best_of_group,
+        runs=runs,
+        reward=reward,
+        min_reward=min_reward,
+        margin=margin,
+        max_pairs=max_pairs,
+        ddof=ddof,
+        eps=eps,
+        environment=environment,
+        sweep=sweep,
+    )
     with opened() as house:
-        query = asked_for(
-            kind,
-            tokens=base and keep_tokens(house.blobs, base),
-            min_score=min_score,
-            best_of_group=best_of_group,
-            runs=runs,
-            reward=reward,
-            min_reward=min_reward,
-            margin=margin,
-            max_pairs=max_pairs,
-            ddof=ddof,
-            eps=eps,
-            environment=environment,
-            sweep=sweep,
-        )
-        made = _made(house, house.views(read_position(house.store, as_of)), query, file)
+        made = _made(house, house.views(read_position(house.store, as_of)), query, file, base)
         digest = datasets.freeze(house.store, made, "operator")
         row = _row(datasets.find(house.views(), digest))
     _show(row, as_json=as_json)
@@ -84,6 +84,7 @@ def slice_(
     reward: options.RewardOf = None,
     min_score: options.MinScore = None,
     runs: options.RunsOf = None,
+    base: options.BaseOf = None,
     margin: options.Margin = None,
     max_pairs: options.MaxPairs = None,
     ddof: options.Ddof = None,
@@ -93,8 +94,10 @@ def slice_(
     as_json: AsJson = False,
 ) -> None:
     """Register the rows of one group, to be pulled as one shard by the group's name."""
+    options.refuse_untokenised(runs, base)
     query = asked_for(
         kind,
+        tokens=base and tokens_of(base),
         reward=reward,
         min_score=min_score,
         runs=runs,
@@ -107,7 +110,7 @@ def slice_(
     with opened() as house:
         views = house.views(read_position(house.store, as_of))
         datasets.refuse_unknown_group(views, group)
-        datasets.register(house.store, _made(house, views, query, file), "operator")
+        datasets.register(house.store, _made(house, views, query, file, base), "operator")
         row = _row(datasets.find_slice(house.views(), group))
     _show(row, as_json=as_json)
 
@@ -173,10 +176,15 @@ def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write i
         say(f"the card is in {file}")
 
 
-def _made(house: House, views: Views, query: Query, file: Path | None) -> Made:
-    """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset."""
+def _made(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> Made:
+    """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset.
+
+    What is tokenised with a base keeps what it needs of it.
+    """
     if file is not None:
         _refuse_file(file, _WRITTEN)
+    if base is not None:
+        keep_tokens(house.blobs, base)
     with bar("making the rows", None):
         if file is None:
             return datasets.refuse_empty(datasets.make(house.store, house.blobs, views, query))

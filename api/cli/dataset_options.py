@@ -74,7 +74,7 @@ def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
 def asked_for(kind: Kind, **options: Any) -> Query:
     """The query that options ask for; None was not given. Raises BadParameter for one that the kind does not have."""
     given = {name: value for name, value in options.items() if value is not None}
-    for name in given.keys() - _OF_KIND[kind] - _ANY:
+    for name in sorted(given.keys() - _OF_KIND[kind] - _ANY):
         raise typer.BadParameter(f"a dataset for {kind.value} has no --{name.replace('_', '-')}")
     if kind is Kind.SFT:
         given |= _floor(given.pop("reward", None), given.pop("min_reward", None))

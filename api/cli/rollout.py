@@ -49,6 +49,7 @@ from .sweep_options import (
     micro,
     refuse_alike,
     refuse_idle,
+    refuse_shown,
     refuse_unplayed,
     seeds_of,
     templates_of,
@@ -93,6 +94,7 @@ def sweep(
 ) -> None:
     """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
     refuse_idle(executor, model, temperature)
+    refuse_shown(executor, learn=learn)
     refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     limits = limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
     course = Course(
@@ -153,6 +155,7 @@ def biased_(
 ) -> None:
     """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
     refuse_idle(executor, model, temperature)
+    refuse_shown(executor, learn=learn)
     refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     course = Course(
         max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps

@@ -110,6 +110,12 @@ def refuse_idle(
             raise typer.BadParameter(f"{option} is for a model: expected it with --executor policy")
 
 
+def refuse_shown(executor: Way, *, learn: bool) -> None:
+    """Raise BadParameter where demonstrations are to be learned from as runs: they say what a plan says."""
+    if learn and executor is Way.DEMONSTRATION:
+        raise typer.BadParameter("--learn tries what memory holds: expected it without --executor demonstration")
+
+
 def limits_of(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:
     """Where seeking stops; None where nothing is sought. Raises BadParameter for limits of nothing."""
     for option, given in (("--max-siblings", max_siblings), ("--max-cost", max_cost)):

@@ -84,7 +84,7 @@ class Workshop:
         siblings: int | None = None,
     ) -> Outcomes:
         templates = {site: by_address(site, told) for site, told in self.scene.instructions.items()}
-        model = self.host.base() if saved is None else self.host.adapted(weights, saved.folder)
+        model = self.host.base() if saved is None else self.host.adapted(weights, lambda _: saved.folder)
         many = self.scene.effort.siblings if siblings is None else siblings
         return self.scene.sweep(house, name, templates, seeds, policy(self.scene, model), siblings=many)
 

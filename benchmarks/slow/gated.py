@@ -37,7 +37,7 @@ def judged(workshop: Workshop, saved: Saved) -> Verdict:
     freeze_into(house.store, frozen, "demo")
     artifact, blob = remember(house.views(), saved.digest)
     house.blobs.put([blob])
-    models = {"base": workshop.host.base(), saved.digest: workshop.host.adapted(saved.digest, saved.folder)}
+    models = {"base": workshop.host.base(), saved.digest: workshop.host.adapted(saved.digest, lambda _: saved.folder)}
     executor = ByWeights({weights: policy(scene, model) for weights, model in models.items()})
     course = replace(scene.course())
     evaluation = challenge(house, frozen, artifact, course.rules, executor)

@@ -27,8 +27,10 @@ from api.house import House
 from api.playing import refuse_session_not_kept
 from api.sweeping import first_facts, plan, play_sweep, site_templates
 from eventlog.blobs.conversations import get_messages
+from eventlog.errors import BlobMissing
 from eventlog.events import GrpoQuery, ModelCalled, SftQuery, StepTaken, SweepPlanned, Tokens
 from eventlog.references import blob_addresses
+from projections.groups import GROUPS
 from projections.runs import RUNS
 from tests.conftest import Database
 from tests.golden.make import Quiet
@@ -153,6 +155,27 @@ def test_the_command_builds_them_with_a_base_and_refuses_one_without_the_other(
     for wrong in (asked, [*asked[:-1], "policy", "--base", str(base.path)]):
         assert run_command(wrong) != 0
         assert "both or neither" in capsys.readouterr().err
+    group = next(iter(empty_house.views().find(GROUPS)))
+    asked = ["dataset", "slice", "sft", "--json", "--group", group, "--runs", "demonstration", "--min-score", "0"]
+    assert run_command([*asked, "--base", str(base.path)]) == 0
+    assert json.loads(capsys.readouterr().out)["query"]["tokens"] == tokens
+    assert run_command(asked) != 0
+
+
+def test_a_query_that_is_refused_keeps_nothing_of_its_base(
+    empty_house: House,
+    empty_database: Database,
+    base: Base,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    asked = ["dataset", "build", "grpo", "--runs", "demonstration", "--base", str(base.path)]
+    assert run_command(asked) != 0
+    assert "has no --runs" in capsys.readouterr().err
+    with pytest.raises(BlobMissing):
+        empty_house.blobs.get(base.tokenizer)
 
 
 def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from agents.executors.executor import Called
-from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, ModelClosed, RequestRejected
+from agents.executors.local import FolderOf
+from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed, RequestRejected
+from agents.models.local.dialogue import Dialogue
+from agents.models.local.folders import read_base
 from agents.models.local.host import Host
 from agents.models.model import Completion, Message, Model, Request
 from agents.rollouts.facts import called
@@ -61,6 +64,11 @@ def host(base: Base) -> Iterator[Host]:
 
 def ask(model: Model, sampling: Sampling = FREE, messages: Sequence[Message] = ASK, **changes: Any) -> Completion:
     return model.complete(Request(tuple(messages), sampling.model_copy(update=changes)))
+
+
+def at(folder: Path) -> FolderOf:
+    """Every checkpoint lies there."""
+    return lambda _: folder
 
 
 def logprobs(completion: Completion, sample: int = 0) -> list[float]:
@@ -136,7 +144,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
 
     plain = logprobs(ask(host.base()))
     for saved in checkpoints:
-        model = host.adapted(saved.digest, saved.path)
+        model = host.adapted(saved.digest, at(saved.path))
         found = ask(model)
         assert found.model == f"{host.name}+{saved.digest[:12]}"
         assert distance(logprobs(found), plain) > 0.01
@@ -147,7 +155,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
 
 
 def test_a_request_draws_the_same_alone_and_in_any_company(host: Host, checkpoints: list[Checkpoint]) -> None:
-    models = [host.base(), *(host.adapted(saved.digest, saved.path) for saved in checkpoints)]
+    models = [host.base(), *(host.adapted(saved.digest, at(saved.path)) for saved in checkpoints)]
     asked = [
         (models[number % 3], [*ASK, Message("user", (f"open /boats/{number} " * (1 + number % 4),))], number)
         for number in range(24)
@@ -257,6 +265,22 @@ def test_an_answer_that_ends_its_turn_says_so_and_keeps_the_token(tmp_path: Path
     assert (sample.token_ids or ())[-1] == first
 
 
+def test_what_the_template_writes_after_an_answer_ends_a_turn_too(tmp_path: Path, base: Base) -> None:
+    folder = tmp_path / "others"
+    shutil.copytree(base.path, folder)
+    tokenizer = load_tokenizer(base)
+    pad, end = tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
+    for name, changed in (
+        ("config.json", {"eos_token_id": pad}),
+        ("generation_config.json", {"eos_token_id": pad}),
+        ("tokenizer_config.json", {"eos_token": "<|endoftext|>"}),
+    ):
+        facts = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(facts | changed))
+    read = read_base(folder)
+    assert (read.ends, Dialogue(read).ends) == (frozenset({pad}), frozenset({pad, end}))
+
+
 def test_a_conversation_that_outgrew_the_model_is_rejected_and_one_that_fits_is_not(host: Host) -> None:
     room = 512 - len(host.dialogue.prompt(ASK, ""))
     assert ask(host.base(), max_tokens=room).samples[0].finish in {"stop", "length"}
@@ -271,19 +295,19 @@ def test_a_checkpoint_whose_bytes_changed_is_refused(tmp_path: Path, host: Host,
     content[-1] ^= 1
     (saved.path / name).write_bytes(content)
     with pytest.raises(AdapterAltered, match=name):
-        host.adapted(saved.digest, saved.path)
+        host.adapted(saved.digest, at(saved.path))
 
 
 def test_a_checkpoint_that_does_not_belong_is_refused(tmp_path: Path, host: Host, base: Base) -> None:
     with pytest.raises(AdapterUnfit, match=r"no manifest\.json"):
-        host.adapted("a" * 64, tmp_path)
+        host.adapted("a" * 64, at(tmp_path))
     other = planted_checkpoint(tmp_path, make_base(tmp_path / "bases", seed=2), seed=3)
     with pytest.raises(AdapterUnfit, match=base.digest):
-        host.adapted(other.digest, other.path)
+        host.adapted(other.digest, at(other.path))
     saved = planted_checkpoint(tmp_path, base, seed=4)
     (saved.path / TENSORS).unlink()
     with pytest.raises(AdapterUnfit, match=TENSORS):
-        host.adapted(saved.digest, saved.path)
+        host.adapted(saved.digest, at(saved.path))
 
 
 @pytest.mark.parametrize(
@@ -320,6 +344,46 @@ def test_weights_that_cannot_be_read_and_a_model_that_was_closed_are_told_to_who
         ask(opened.base())
 
 
+def test_a_base_that_changed_after_it_was_named_is_refused_when_it_is_loaded(tmp_path: Path, base: Base) -> None:
+    folder = tmp_path / "changed"
+    shutil.copytree(base.path, folder)
+    with closing(Host(folder)) as opened:
+        config = folder / "config.json"
+        config.write_text(config.read_text() + "\n")
+        with pytest.raises(BaseUnfit, match=f"what was named, {base.digest}"):
+            ask(opened.base())
+
+
+def test_a_checkpoint_that_many_ask_for_at_once_is_fetched_once(base: Base, checkpoints: list[Checkpoint]) -> None:
+    saved, fetched = checkpoints[0], list[str]()
+
+    def folder_of(weights: str) -> Path:
+        fetched.append(weights)
+        return saved.path
+
+    with closing(Host(base.path)) as opened, ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: opened.adapted(saved.digest, folder_of), range(4)))
+    assert fetched == [saved.digest]
+    assert len(set(map(id, found))) == 1
+
+
+def test_an_adapter_that_was_put_on_by_half_is_put_on_again(
+    base: Base, checkpoints: list[Checkpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    saved = checkpoints[0]
+    with closing(Host(base.path)) as opened:
+        plain = logprobs(ask(opened.base()))
+        with monkeypatch.context() as patched:
+            patched.setattr("peft.set_peft_model_state_dict", full)
+            with pytest.raises(DrawingFailed, match="out of memory"):
+                opened.adapted(saved.digest, at(saved.path))
+        assert distance(logprobs(ask(opened.adapted(saved.digest, at(saved.path)))), plain) > 0.01
+        assert distance(logprobs(ask(opened.base())), plain) < 1e-6
+
+
 def test_an_adapter_that_lacks_a_tensor_is_refused_and_leaves_the_base_as_it_was(
     tmp_path: Path, base: Base, checkpoints: list[Checkpoint]
 ) -> None:
@@ -331,7 +395,7 @@ def test_an_adapter_that_lacks_a_tensor_is_refused_and_leaves_the_base_as_it_was
     with closing(Host(base.path)) as opened:
         plain = logprobs(ask(opened.base()))
         with pytest.raises(AdapterUnfit, match="missing"):
-            opened.adapted(digest, saved.path)
+            opened.adapted(digest, at(saved.path))
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6
-        assert distance(logprobs(ask(opened.adapted(checkpoints[0].digest, checkpoints[0].path))), plain) > 0.01
+        assert distance(logprobs(ask(opened.adapted(checkpoints[0].digest, at(checkpoints[0].path)))), plain) > 0.01
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6

@@ -180,6 +180,7 @@ def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, em
         (("--seeds", "3,9000-9001"), "at seed 9000, which is kept to judge with"),
         (("--temperature", "0.5"), "--temperature is for a model"),
         (("--executor", "browser", "--model", "m1"), "--model is for a model"),
+        (("--executor", "demonstration", "--learn"), "without --executor demonstration"),
         (("--max-siblings", "4"), "--max-siblings limits --variance-seek"),
         (("--max-cost", "1"), "--max-cost limits --variance-seek"),
         (("--variance-seek", "--plan-only"), "without --plan-only"),

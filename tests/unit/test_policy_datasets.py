@@ -18,11 +18,24 @@ from api import datasets
 from api.dataset_card import card_of
 from api.datasets import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
 from api.errors import DatasetErased, EmptyDataset, Unknown
+from api.row_batches import facts_of, knowledge
 from api.whatif.datasets import datasets as would_be
-from eventlog.events import DpoQuery, Floor, GrpoQuery, Query, RewardGraded, RunsWithdrawn, SftQuery, SubjectErased
+from eventlog.events import (
+    DpoQuery,
+    Floor,
+    GrpoQuery,
+    Query,
+    RewardGraded,
+    RunsWithdrawn,
+    SftQuery,
+    SubjectErased,
+    Tokens,
+)
 from eventlog.store import Append
 from projections.advantages import NANO, advantages
 from projections.counterfactual import under_rewards, views_through
+from projections.curation import judged_by_log
+from projections.groups import GROUPS
 from projections.packing import packed
 from projections.refusals import REFUSALS
 from projections.sampled import CallFact, Drawn, stretches
@@ -235,6 +248,7 @@ def test_processed_logprobs_of_a_tempered_policy_are_taken() -> None:
         ((*siblings(MICRO, 0), replace(PolicyRun("z", 0, index=5), weights="c" * 64)), "mixed_policies"),
         ((*siblings(MICRO, 0), PolicyRun("z", 0, index=5, calls=(PolicyCall(model="m2"),))), "mixed_policies"),
         ((*siblings(MICRO, 0), PolicyRun("z", 0, index=5, calls=(PolicyCall(tokenizer="c" * 64),))), "mixed_policies"),
+        ((*siblings(MICRO, 0), PolicyRun("z", 0, index=5, calls=(PolicyCall(prompt=(1, 2, 4)),))), "mixed_policies"),
     ],
 )
 def test_a_group_that_teaches_nothing_or_mixes_policies_is_refused_whole(
@@ -243,6 +257,17 @@ def test_a_group_that_teaches_nothing_or_mixes_policies_is_refused_whole(
     built = PolicyLog(*runs).build(GRPO)
     assert (built.height, built.groups) == (0, 0)
     assert refused(PolicyLog(*runs)) == {reason: len(runs)}
+
+
+def test_only_what_the_demonstrator_played_is_read_as_a_demonstration() -> None:
+    words = PolicyCall(prompt=None, ids=None, logprobs=None)
+    said, shown = (PolicyRun(name, calls=(words,), executor=name) for name in ("policy", "demonstration"))
+    log = PolicyLog(said, replace(shown, index=1))
+    known, (group,) = knowledge(log.store, log.views()), log.views().find(GROUPS).values()
+    facts = facts_of(log.store, log.views(), [group])
+    query = SftQuery(runs="demonstration", tokens=Tokens(tokenizer=TOKENIZER, chat_template=TEMPLATE))
+    taken, reasons = judged_by_log(query, group, facts, known)
+    assert ([each.run for each in taken], reasons) == (["demonstration"], {"policy": "sampled"})
 
 
 def test_a_group_that_is_flat_once_broken_runs_are_left_out_is_refused_as_flat() -> None:

@@ -87,6 +87,7 @@ class PolicyRun:
     env_seed: int = 1
     environment: str = "marketplace"
     weights: str = "base"
+    executor: str = "policy"
     fingerprint: str = NO_DIGEST
     candidate: str | None = None
     withheld: str | None = None
@@ -168,7 +169,7 @@ def _started(run: PolicyRun) -> RunStarted:
             success_conditions=(),
         ),
         artifact=Artifact(weights=run.weights, memory=Memory(upto=0, folds={}, without=(), digest=NO_DIGEST)),
-        executor="policy",
+        executor=run.executor,
         plan=NO_DIGEST,
         applied=(),
         arm=arm,

@@ -7,7 +7,7 @@ stand in different lanes, each step goes over every lane.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventlog.events import Sampling
 
-from ..errors import ModelClosed
+from ..errors import DrawingFailed, LogitsBroken, ModelClosed, ModelFailure
 from ..model import Finish
 from .cells import Beginnings, Cells
 from .drawing import draw, uniform
@@ -106,13 +106,16 @@ class Batches:
         self._lock = Lock()
 
     def draw(self, ask: Ask) -> Future[Drawn]:
-        """Draw an answer; the future holds it, or why there is none. Raises ModelClosed."""
+        """Draw an answer; the future holds it, or the ModelFailure why there is none. Raises ModelClosed."""
         row = _Row(ask, Future(), list(ask.prompt))
         self._send(row)
         return row.future
 
     def attach(self, adapter: Adapter) -> None:
-        """Put an adapter beside the base, and wait until it is there. Raises AdapterUnfit, ModelClosed."""
+        """Put an adapter beside the base, and wait until it is there.
+
+        Raises AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed.
+        """
         putting = _Putting(adapter, Future())
         self._send(putting)
         putting.future.result()
@@ -140,7 +143,7 @@ class Batches:
                 if not self._turn():
                     return
             except Exception as problem:  # noqa: BLE001 the park: who waits is told, the next request is served
-                self._fail(problem)
+                self._fail(self._named(problem))
 
     def _turn(self) -> bool:
         """Take what has come, and give every row a token; False where it was closed."""
@@ -170,7 +173,7 @@ class Batches:
         try:
             self._loaded().attach(putting.adapter)
         except Exception as problem:  # noqa: BLE001 the park: who waits is told
-            putting.future.set_exception(problem)
+            putting.future.set_exception(self._named(problem))
         else:
             putting.future.set_result(None)
 
@@ -189,8 +192,8 @@ class Batches:
         if (found := self._kept.longest(weights, row.ids)) is not None:
             beginning, first = found
             lane.cells.put(place, beginning, first)
-        row.take(self._loaded().read(weights, lane.cells, place, row.ids, first))
-        self._let_go(weights, lane)
+        logits = self._loaded().read(weights, lane.cells, place, row.ids, first)
+        self._take(weights, [row], [logits])
 
     def _step(self, weights: str, lane: _Lane) -> None:
         if not lane.rows:
@@ -198,12 +201,27 @@ class Batches:
         tokens = [row.ids[-1] for row in lane.rows]
         places = [len(row.ids) - 1 for row in lane.rows]
         logits = self._loaded().step(weights, lane.cells, tokens, places)
-        for row, own in zip(lane.rows, logits, strict=True):
-            row.take(own)
-        self._let_go(weights, lane)
+        self._take(weights, lane.rows, logits)
+
+    def _take(self, weights: str, rows: Sequence[_Row], logits: Iterable[NDArray[Any]]) -> None:
+        """A token for each of these rows, and what has ended given out.
+
+        Logits that are broken end all rows of their weights, and no others.
+        """
+        lane = self._lanes[weights]
+        try:
+            for row, own in zip(rows, logits, strict=True):
+                row.take(own)
+                if row.finish is not None:
+                    row.future.set_result(row.drawn())
+        except LogitsBroken as problem:
+            del self._lanes[weights]
+            _tell(lane.rows, problem)
+        else:
+            self._let_go(weights, lane)
 
     def _let_go(self, weights: str, lane: _Lane) -> None:
-        """Give out what has ended, keep what was read of it, and close the gaps."""
+        """Keep what was read of rows that have ended, and close the gaps."""
         for place in reversed(range(len(lane.rows))):
             row = lane.rows[place]
             if row.finish is None:
@@ -213,13 +231,26 @@ class Batches:
             if last is not row:
                 lane.rows[place] = last
                 lane.cells.move(len(lane.rows), place, len(last.ids) - 1)
-            row.future.set_result(row.drawn())
 
-    def _fail(self, problem: Exception) -> None:
+    def _named(self, problem: Exception) -> ModelFailure:
+        """What went wrong, as a failure of this model; what a library raised is its cause."""
+        if isinstance(problem, ModelFailure):
+            return problem
+        said = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+        failure = DrawingFailed(model=self._name, actual=said)
+        failure.__cause__ = problem
+        return failure
+
+    def _fail(self, problem: ModelFailure) -> None:
         """Whoever waits is told, and nothing is under way any more."""
         rows = [*self._waiting, *(row for lane in self._lanes.values() for row in lane.rows)]
         self._waiting.clear()
         self._lanes = {}
-        for row in rows:
-            if not row.future.done():
-                row.future.set_exception(problem)
+        _tell(rows, problem)
+
+
+def _tell(rows: Iterable[_Row], problem: ModelFailure) -> None:
+    """Why there is no answer, to all that still wait for theirs."""
+    for row in rows:
+        if not row.future.done():
+            row.future.set_exception(problem)

@@ -47,8 +47,8 @@ class Dialogue:
         self._remembered: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self._lock = Lock()
         end = self._template.eos_token_id
-        self.ends: frozenset[int] = base.ends if end is None else base.ends | {int(end)}
-        self._pieces(("system", "user", "assistant", "user"))
+        *_, after, _ = self._pieces(("system", "user", "assistant", "user"))
+        self.ends: frozenset[int] = base.ends | self._first_special(after) | ({int(end)} if end is not None else set())
 
     def prompt(self, messages: Sequence[Message], drawn_as: str) -> tuple[int, ...]:
         """The ids of a conversation up to where its next answer begins. `drawn_as`: what the answers were drawn by."""
@@ -89,6 +89,11 @@ class Dialogue:
                 expected="one that says each message once and in order",
             )
         return tuple(cut[::2])
+
+    def _first_special(self, text: str) -> frozenset[int]:
+        """What a model that learned from this template says where its answer ends; nothing where that is no token."""
+        special = {number for number, token in self._marks.get_added_tokens_decoder().items() if token.special}
+        return frozenset([each for each in self._mark_ids(text) if each in special][:1])
 
     def _recalled(self, key: str) -> tuple[int, ...] | None:
         with self._lock:

@@ -1,7 +1,7 @@
 """One token out of the logits of one row: by a number that its seed, sample and place give. Pure, in float64.
 
 A draw knows nothing of the rows beside it. So a request draws the same tokens alone and in any batch, as far as its
-logits are the same: they differ by about a millionth with the size of a batch.
+logits are the same: on the CPU they differ by about a millionth with the size of a batch.
 """
 
 from __future__ import annotations

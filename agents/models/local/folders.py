@@ -1,6 +1,7 @@
 """A base model and checkpoints on disk, as training leaves them: known by their digests, read here and not written.
 
-The digests are those that training gives, a contract test compares them. What is loaded is the bytes that were hashed.
+The digests are those that training gives, a contract test compares them. Of a checkpoint the bytes that were hashed are
+loaded. A base is hashed when it is named, and again once its weights are in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BaseFolder:
-    """A base model on disk. `digest` is over its files, `longest` the number of tokens it takes, `ends` end a turn."""
+    """A base model on disk. `digest` is over its files, `longest` the number of tokens it takes.
+
+    `ends` are tokens that its configuration says end a turn.
+    """
 
     path: Path
     digest: str

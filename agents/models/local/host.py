@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -45,14 +45,14 @@ class Host:
         """The model of these weights, `base` or a checkpoint's digest, where they are in memory."""
         return self._known.get(weights)
 
-    def adapted(self, digest: str, folder: Path) -> LocalModel:
-        """The base model with the checkpoint of this digest, read from its folder the first time.
+    def adapted(self, digest: str, folder_of: Callable[[str], Path]) -> LocalModel:
+        """The base model with the checkpoint of this digest, read the first time from where `folder_of` says it lies.
 
-        Raises AdapterUnfit, AdapterAltered.
+        Who asks meanwhile waits. Raises AdapterUnfit, AdapterAltered, DrawingFailed, and what `folder_of` does.
         """
         with self._lock:
             if digest not in self._known:
-                self.batches.attach(read_adapter(folder, digest, self.folder))
+                self.batches.attach(read_adapter(folder_of(digest), digest, self.folder))
                 self._known[digest] = LocalModel(self, digest)
             return self._known[digest]
 

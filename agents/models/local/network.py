@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..errors import AdapterUnfit, BaseUnfit, LibrariesMissing
 from .cells import Cells
-from .folders import Adapter, BaseFolder
+from .folders import Adapter, BaseFolder, folder_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ Device = Literal["auto", "cpu", "cuda"]
 class Network:
     """A base model with its adapters, on the CPU in float32 or on a CUDA device in bfloat16.
 
-    Raises BaseUnfit where the weights cannot be read, LibrariesMissing.
+    Raises BaseUnfit where the weights cannot be read or the folder changed since it was named, LibrariesMissing.
     """
 
     def __init__(self, base: BaseFolder, device: Device, threads: int) -> None:
@@ -41,6 +41,8 @@ class Network:
         except (OSError, ValueError, SafetensorError) as problem:
             said = str(problem).splitlines()[0]
             raise BaseUnfit(path=base.path, actual=said, expected="weights of a causal language model") from problem
+        if (actual := folder_digest(base.path)) != base.digest:
+            raise BaseUnfit(path=base.path, actual=f"it became {actual}", expected=f"what was named, {base.digest}")
         self._model: Any = model.to(self._device).eval()
         self._peft: Any = None
         self._worn = BASE
@@ -64,9 +66,13 @@ class Network:
             said = str(problem).splitlines()[0]
             raise AdapterUnfit(path=adapter.path, actual=said, expected="layers that the base has") from problem
         self._worn = ""
-        self._refuse_other_shapes(adapter, tensors)
-        set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
-        self._peft.to(self._device)
+        try:
+            self._refuse_other_shapes(adapter, tensors)
+            set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
+            self._peft.to(self._device)
+        except Exception:
+            self._peft.delete_adapter(adapter.digest)  # half of it would be taken for the whole, next time
+            raise
 
     def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
         """Read the tokens of a row from place `first` on: the logits of what comes after the last."""
@@ -130,7 +136,6 @@ class Network:
         ours = {name: tuple(tensor.shape) for name, tensor in held.items()}
         if theirs != ours:
             name = min(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
-            self._peft.delete_adapter(adapter.digest)
             raise AdapterUnfit(
                 path=adapter.path,
                 actual=f"{name} is {theirs.get(name, 'missing')}",

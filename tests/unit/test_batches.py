@@ -1,0 +1,106 @@
+"""Rows of many requests in one thread: who is told what, when something breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from threading import Event
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from agents.models.errors import AdapterUnfit, DrawingFailed, LogitsBroken, ModelClosed
+from agents.models.local.batches import Ask, Batches
+from agents.models.local.cells import Beginnings, Cells
+from agents.models.local.folders import Adapter
+from agents.models.local.network import Network
+from eventlog.events import Sampling
+
+END = 3
+
+
+class Counting:
+    """The next token is the last and one more. `broken` weights give no numbers, "late" ones only in a step.
+
+    A step waits until it is `let`, and raises the `problem` where there is one.
+    """
+
+    def __init__(self, *broken: str) -> None:
+        self.broken = broken
+        self.let = Event()
+        self.problem: Exception | None = None
+
+    def attach(self, _adapter: Adapter) -> None:
+        if self.problem is not None:
+            raise self.problem
+
+    def read(self, weights: str, _cells: Cells, _row: int, ids: Sequence[int], _first: int) -> NDArray[Any]:
+        found: NDArray[Any] = self._logits("" if weights == "late" else weights, [ids[-1]])[0]
+        return found
+
+    def step(self, weights: str, _cells: Cells, tokens: Sequence[int], _places: Sequence[int]) -> NDArray[Any]:
+        self.let.wait()
+        if self.problem is not None:
+            raise self.problem
+        return self._logits(weights, tokens)
+
+    def _logits(self, weights: str, tokens: Sequence[int]) -> NDArray[Any]:
+        found = np.full((len(tokens), 5), np.nan if weights in self.broken else 0.0, dtype=np.float32)
+        for row, token in zip(found, tokens, strict=True):
+            row[token + 1] += 1
+        return found
+
+
+def ask(weights: str, first: int = 0) -> Ask:
+    return Ask(weights, (first,), Sampling(temperature_micro=0, max_tokens=9), 0, frozenset({END}))
+
+
+@contextmanager
+def drawing(network: Counting) -> Iterator[Batches]:
+    with closing(Batches("tiny", lambda: cast("Network", network))) as batches:
+        yield batches
+        network.let.set()
+
+
+@pytest.mark.parametrize("broken", ["early", "late"])
+def test_broken_logits_end_the_rows_of_their_weights_and_no_others(broken: str) -> None:
+    """At the prompt, and at a step after it."""
+    network = Counting(broken)
+    with drawing(network) as batches:
+        sound, bad = batches.draw(ask("sound")), [batches.draw(ask(broken)) for _ in range(2)]
+        network.let.set()
+        for each in bad:
+            with pytest.raises(LogitsBroken):
+                each.result()
+        assert sound.result().ids == (1, 2, END)
+
+
+def test_what_a_library_raises_is_told_as_a_failure_of_the_model_and_the_next_request_is_served() -> None:
+    network = Counting()
+    adapter = Adapter("a" * 64, cast("Any", None), b"", {})
+    with drawing(network) as batches:
+        network.problem = RuntimeError("out of memory\nof the device")
+        network.let.set()
+        with pytest.raises(DrawingFailed, match="tiny could not draw: RuntimeError: out of memory;") as told:
+            batches.draw(ask("base")).result()
+        assert told.value.__cause__ is network.problem
+        with pytest.raises(DrawingFailed):
+            batches.attach(adapter)
+        network.problem = AdapterUnfit(path="p", actual="x", expected="y")
+        with pytest.raises(AdapterUnfit):
+            batches.attach(adapter)
+        network.problem = None
+        assert batches.draw(ask("base")).result().ids == (1, 2, END)
+    with pytest.raises(ModelClosed):
+        batches.draw(ask("base"))
+
+
+def test_an_answer_that_ended_is_given_out_whatever_comes_of_keeping_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Beginnings, "keep", full)
+    with drawing(Counting()) as batches:
+        assert batches.draw(ask("base", 2)).result().ids == (END,)
