@@ -10,8 +10,6 @@ import msgspec
 
 from eventlog.events import PieceTried, RewriteLost, RewriteWon
 from eventlog.store import Recorded
-from gate.intervals import resampled
-from gate.strata import stratified
 from projections.candidacy import C, Candidacy, status_of, worth_now
 from projections.evidence import Evidence, Paired, Seeds, next_look
 from projections.pieces import PieceState
@@ -63,6 +61,9 @@ def uplift(trials: Sequence[Mapping[str, Any]], tried: str = "treated") -> dict[
     From trials as `trials_of` lists them: the mean difference, with a 95 % interval by bootstrap over the trials, from
     a frozen stream. None without a trial that has controls. For withheld runs the sign says what doing without it did.
     """
+    from gate.intervals import resampled  # noqa: PLC0415 it brings numpy, which the application does without
+    from gate.strata import stratified  # noqa: PLC0415
+
     of = [each for each in trials if each["tried"] == tried and each["controls_passed"]]
     if not of:
         return None

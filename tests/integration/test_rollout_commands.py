@@ -209,7 +209,12 @@ def test_seeds_twice_and_an_unknown_sweep_are_refused(rollout: Rollout) -> None:
 def test_each_round_of_the_controller_draws_where_the_last_one_failed(site: Site, empty_house: House) -> None:
     admitted(empty_house.store, "marketplace")
     course = Course(
-        seeds_per_round=3, max_rounds=2, visible_seeds=(9_000,), sealed_seeds=(10_000,), rules=Rules(min_pairs=1)
+        seeds_per_round=3,
+        max_rounds=2,
+        visible_seeds=(9_000,),
+        sealed_seeds=(10_000,),
+        rules=Rules(min_pairs=1),
+        clusters=("navigation",),
     )
     with EnvClient(site.admin_url, site.admin_token) as client:
         Controller(empty_house, client, "marketplace", course, Quiet()).run()

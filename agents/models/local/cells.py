@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -35,6 +34,8 @@ class Beginning:
 
     def shared(self, ids: NDArray[np.int32]) -> int:
         """How many first tokens are those of `ids`."""
+        import numpy as np
+
         length = min(len(self.ids), len(ids))
         differs = np.nonzero(self.ids[:length] != ids[:length])[0]
         return int(differs[0]) if len(differs) else length
@@ -98,6 +99,8 @@ class Cells:
 
     def taken(self, row: int, ids: Sequence[int]) -> Beginning:
         """A copy of the first places of a row, which were filled by these ids."""
+        import numpy as np
+
         length = len(ids)
         layers = tuple(
             (keys[row, :, :length].clone(), values[row, :, :length].clone())
@@ -143,6 +146,8 @@ class Beginnings:
 
         One that is all there is taken out: the row that goes on from it leaves a longer one.
         """
+        import numpy as np
+
         wanted = np.array(ids[:-1], dtype=np.int32)
         shared = {number: kept.shared(wanted) for number, (own, kept) in self._kept.items() if own == weights}
         best = max(shared, key=lambda number: (shared[number], -number), default=None)

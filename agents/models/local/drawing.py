@@ -10,8 +10,6 @@ import math
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from ..errors import LogitsBroken
 from ..model import MICRO
 
@@ -36,6 +34,8 @@ def draw(logits: NDArray[Any], temperature_micro: int, top_p_micro: int, number:
     At temperature 0 it is the likeliest token, of equals the one with the lowest id, and it was certain: 0.0.
     Raises LogitsBroken.
     """
+    import numpy as np
+
     if not np.isfinite(logits).all():
         raise LogitsBroken
     if temperature_micro == 0:
@@ -52,6 +52,8 @@ def draw(logits: NDArray[Any], temperature_micro: int, top_p_micro: int, number:
 
 def _cut(shares: NDArray[Any], top_p: float) -> NDArray[Any]:
     """The fewest likeliest tokens that have this share together; of equals those with the lower ids."""
+    import numpy as np
+
     order = np.argsort(-shares, kind="stable")
     upto = np.cumsum(shares[order])
     kept = order[: int(np.searchsorted(upto, top_p * upto[-1])) + 1]
