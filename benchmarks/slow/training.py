@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +11,7 @@ from typing import TypeVar
 
 from api import datasets
 from api.house import House
+from api.stage_process import lines_of
 from eventlog.events import Query
 from eventlog.store import Position
 from trainer.request import DatasetRef, Request, WarmupRequest
@@ -22,7 +19,7 @@ from trainer.request import DatasetRef, Request, WarmupRequest
 T = TypeVar("T")
 
 
-class TrainingFailed(RuntimeError):
+class NoCheckpoint(RuntimeError):
     """A training run ended without a checkpoint; the message is what it said last."""
 
 
@@ -50,20 +47,16 @@ def frozen(house: House, query: Query, folder: Path, name: str, upto: Position) 
 
 
 def trained(request: Request | WarmupRequest) -> Saved:
-    """Run one training process to its end. Raises TrainingFailed."""
+    """Run one training process to its end. Raises NoCheckpoint."""
     Path(request.out).mkdir(parents=True, exist_ok=True)
     content = request.model_dump_json()
     file = Path(request.out) / f".request-{sha256(content.encode()).hexdigest()[:16]}.json"
     file.write_text(content)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    ran = subprocess.run(
-        [sys.executable, "-m", "trainer", str(file)], env=environment, capture_output=True, text=True, check=False
-    )
+    lines = tuple(lines_of(file))
     file.unlink()
-    lines = tuple(json.loads(line) for line in ran.stdout.splitlines())
-    last = lines[-1] if lines else {"kind": "nothing", "message": ran.stderr[-2000:]}
+    last = lines[-1]
     if last["kind"] != "saved":
-        raise TrainingFailed(last.get("message", last))
+        raise NoCheckpoint(last.get("message", last))
     return Saved(last.get("checkpoint") or last["base"], Path(last["path"]), lines)
 
 

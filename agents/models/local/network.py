@@ -6,6 +6,7 @@ One thread uses it. torch is imported here, on use.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..errors import AdapterUnfit, BaseUnfit, LibrariesMissing
@@ -66,13 +67,13 @@ class Network:
             said = str(problem).splitlines()[0]
             raise AdapterUnfit(path=adapter.path, actual=said, expected="layers that the base has") from problem
         self._worn = ""
-        try:
+        with ExitStack() as undo:
+            # Half of it would be taken for the whole, next time.
+            undo.callback(self._peft.delete_adapter, adapter.digest)
             self._refuse_other_shapes(adapter, tensors)
             set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
             self._peft.to(self._device)
-        except Exception:
-            self._peft.delete_adapter(adapter.digest)  # half of it would be taken for the whole, next time
-            raise
+            undo.pop_all()
 
     def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
         """Read the tokens of a row from place `first` on: the logits of what comes after the last."""
