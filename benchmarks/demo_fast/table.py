@@ -8,6 +8,8 @@ from math import sqrt
 from statistics import NormalDist
 from typing import Final
 
+from agents.envs.sites.helpdesk import drift as helpdesk
+from agents.envs.sites.marketplace import drift as marketplace
 from agents.learning.allocator import KINDS
 from gate.intervals import wilson
 
@@ -73,6 +75,12 @@ def group_of(outcome: Outcome) -> str:
     return f"marketplace {outcome.cluster}" if outcome.site == "marketplace" else outcome.task.replace(".", " ")
 
 
+def is_drifted(outcome: Outcome) -> bool:
+    """Whether the site has its pages elsewhere than the instructions say, at this seed."""
+    family_of = marketplace.family_of if outcome.site == "marketplace" else helpdesk.family_of
+    return family_of(outcome.seed).name != "canonical"
+
+
 def cells_of(found: Iterable[Measured]) -> list[Cell]:
     """Every cell, by group, then in the order of the rows; last all tasks together."""
     outcomes = [outcome for each in found for outcome in each.outcomes]
@@ -112,10 +120,14 @@ def figures_of(
     for group in sorted(curable):
         best = max(cells[group, row].sealed_rate for row in singles)
         figures[f"{group}: frozen, sealed"] = cells[group, FROZEN].sealed_rate
+        figures[f"{group}: frozen, sealed, addresses drifted"] = _cell(
+            FROZEN, group, [o for each in found for o in each.outcomes if group_of(o) == group and is_drifted(o)]
+        ).sealed_rate
         figures[f"{group}: best substrate, sealed"] = best
         figures[f"{group}: allocator less best substrate"] = cells[group, ALLOCATOR].sealed_rate - best
         targets |= {
             f"{group}: frozen, sealed": at_most(0.1),
+            f"{group}: frozen, sealed, addresses drifted": at_most(0.1),
             f"{group}: best substrate, sealed": at_least(0.95),
             f"{group}: allocator less best substrate": at_least(-0.05),
         }

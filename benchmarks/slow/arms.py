@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from agents.models.local.host import Host
-from api.cli.output import TerminalReporter
 from api.house import House
+from api.training import Stage
 from benchmarks.log.server import Server
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
-from trainer.request import Config, DatasetRef, ParentRef, Request
+from projections.checkpoints import DatasetState
+from trainer.request import Config
 
 from .effort import Effort, by_address
 from .policies import policy
 from .stage import Outcomes, Scene, log_of
-from .training import Saved, frozen, trained
+from .training import Saved, adopt, frozen, trained
 from .warmed import Warmed
 
 CONTROL: Final = "control"
@@ -38,36 +39,39 @@ QUERIES: Final[Mapping[str, Query]] = {
 
 @dataclass
 class Workshop:
-    """What arms are made with. `datasets` are those of the base's own runs, by arm."""
+    """What arms are made with. `shown` is the log of demonstrations, `house` that of the policy's own runs.
+
+    `datasets` are what each arm trains on.
+    """
 
     scene: Scene
     server: Server
+    shown: House
     house: House
     warmed: Warmed
     host: Host
     folder: Path
-    datasets: dict[str, DatasetRef] = field(default_factory=dict)
+    datasets: dict[str, DatasetState] = field(default_factory=dict)
 
     def sample(self) -> None:
         """Let the warmed policy play groups of siblings, and freeze what each stage trains on."""
         self._play(self.house, "train", "base", self.scene.effort.seeds.training)
         self.datasets = {CONTROL: self.warmed.dataset}
-        upto = self.house.views().upto
-        for stage, query in QUERIES.items():
-            self.datasets[stage], made = frozen(self.house, query, self.folder, stage, upto)
-            refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused) or "none"
-            TerminalReporter().say(f"{stage}: {made.height} rows of {made.groups} groups; refused: {refused}")
+        self.datasets |= {stage: frozen(self.house, query, stage) for stage, query in QUERIES.items()}
 
     def train(self, arm: str, seed: int) -> Saved:
         """One stage from the base."""
-        return self._trained(self.datasets[arm], config_of(self.scene.effort, arm, seed), None)
+        house = self.shown if arm == CONTROL else self.house
+        config = config_of(self.scene.effort, arm, seed)
+        return trained(house, Stage(self.datasets[arm], self.warmed.base, None, config))
 
     def go_on(self, seed: int, parent: Saved) -> Saved:
         """GRPO on from a checkpoint, on runs of its own: they are in a log that holds nothing else."""
         with log_of(self.server, f"loop_{seed}", self.folder) as house:
+            adopt(house, parent, self.house)
             self._play(house, "again", parent.digest, self.scene.effort.seeds.training_again, parent)
-            dataset, _ = frozen(house, QUERIES["grpo"], self.folder, f"grpo-{seed}", house.views().upto)
-        return self._trained(dataset, config_of(self.scene.effort, "grpo", seed), parent)
+            dataset, config = frozen(house, QUERIES["grpo"], f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
+            return trained(house, Stage(dataset, self.warmed.base, parent.state, config))
 
     def held_out(self, name: str, saved: Saved | None) -> Outcomes:
         """What a policy passes of instances that nothing was trained on; None: the warmed one."""
@@ -87,18 +91,6 @@ class Workshop:
         model = self.host.base() if saved is None else self.host.adapted(weights, lambda _: saved.folder)
         many = self.scene.effort.siblings if siblings is None else siblings
         return self.scene.sweep(house, name, templates, seeds, policy(self.scene, model), siblings=many)
-
-    def _trained(self, dataset: DatasetRef, config: Config, parent: Saved | None) -> Saved:
-        return trained(
-            Request(
-                dataset=dataset,
-                base=str(self.warmed.base.path),
-                base_digest=self.warmed.base.digest,
-                parent=None if parent is None else ParentRef(path=str(parent.folder), digest=parent.digest),
-                out=str(self.folder / "checkpoints"),
-                config=config,
-            )
-        )
 
 
 def config_of(effort: Effort, arm: str, seed: int) -> Config:

@@ -1,63 +1,82 @@
-"""Training runs as processes of their own, a few at a time, and the datasets that they read."""
+"""Datasets and training stages of the demonstration, in its logs: each checkpoint says what it was learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+import polars as pl
+
+from agents.executors.policy import NAME
 from api import datasets
+from api.cli.output import TerminalReporter
 from api.house import House
-from api.stage_process import lines_of
+from api.lineage import lineage
+from api.stage_process import Line
+from api.training import Stage, train_stage
+from api.weights import folder_of
 from eventlog.events import Query
-from eventlog.store import Position
-from trainer.request import DatasetRef, Request, WarmupRequest
+from eventlog.store import Append, Position
+from projections.checkpoints import DatasetState
+from projections.runs import RUNS
+from projections.weights import WeightsState
 
 T = TypeVar("T")
 
-
-class NoCheckpoint(RuntimeError):
-    """A training run ended without a checkpoint; the message is what it said last."""
+ACTOR = "demo"
+_RUN_COLUMNS = frozenset({"run", "chosen_run", "rejected_run"})
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a training run left: a base model or a checkpoint, and what it said on the way."""
+    """A checkpoint of the demonstration and its folder. `foreign_runs` of its dataset were not played by a policy."""
 
-    digest: str
+    state: WeightsState
     folder: Path
-    lines: tuple[Mapping[str, object], ...]
+    foreign_runs: int
 
-    def last(self, measure: str) -> float | None:
-        """A measure of the last step; None where the algorithm has none."""
-        steps = [line for line in self.lines if line["kind"] == "step"]
-        found = steps[-1].get(measure) if steps else None
-        return float(found) if isinstance(found, (int, float)) else None
-
-
-def frozen(house: House, query: Query, folder: Path, name: str, upto: Position) -> tuple[DatasetRef, datasets.Made]:
-    """Freeze a dataset at a position, with its rows in a file. Raises EmptyDataset."""
-    file = folder / f"{name}.parquet"
-    made = datasets.refuse_empty(datasets.write(house.store, house.blobs, house.views(upto), query, file))
-    digest = datasets.freeze(house.store, made, "demo")
-    return DatasetRef(path=str(file), digest=digest, upto=made.upto), made
+    @property
+    def digest(self) -> str:
+        """The checkpoint's digest."""
+        return self.state.checkpoint
 
 
-def trained(request: Request | WarmupRequest) -> Saved:
-    """Run one training process to its end. Raises NoCheckpoint."""
-    Path(request.out).mkdir(parents=True, exist_ok=True)
-    content = request.model_dump_json()
-    file = Path(request.out) / f".request-{sha256(content.encode()).hexdigest()[:16]}.json"
-    file.write_text(content)
-    lines = tuple(lines_of(file))
-    file.unlink()
-    last = lines[-1]
-    if last["kind"] != "saved":
-        raise NoCheckpoint(last.get("message", last))
-    return Saved(last.get("checkpoint") or last["base"], Path(last["path"]), lines)
+def frozen(house: House, query: Query, name: str) -> DatasetState:
+    """Freeze the dataset of a query at the head of a log, and say what it holds. Raises EmptyDataset."""
+    made = datasets.refuse_empty(datasets.make(house.store, house.blobs, house.views(), query))
+    refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused) or "none"
+    TerminalReporter().say(f"{name}: {made.height} rows of {made.groups} groups; refused: {refused}")
+    digest = datasets.freeze(house.store, made, ACTOR)
+    return datasets.find(house.views(), digest)
+
+
+def trained(house: House, stage: Stage) -> Saved:
+    """Train a stage to its end, and walk its lineage. Raises what `train_stage` does."""
+    state = train_stage(house, stage, _unwatched, ACTOR)
+    return Saved(state, folder_of(house, state.checkpoint), _foreign_runs(house, stage.dataset))
+
+
+def tell_lineage(house: House, saved: Saved) -> None:
+    """Say what a checkpoint came from, as its log has it."""
+    for step in lineage(house, house.views(), saved.digest):
+        runs = [run for group in step.groups.values() for run in group]
+        places = f"positions {min(run.first for run in runs)} to {max(run.last for run in runs)}"
+        TerminalReporter().say(
+            f"{step.checkpoint.algorithm} {step.checkpoint.checkpoint[:12]}: dataset {step.dataset.dataset[:12]}, "
+            f"{len(step.groups)} groups, {len(runs)} runs, {places}"
+        )
+
+
+def adopt(house: House, saved: Saved, files_of: House) -> None:
+    """Make a checkpoint of one log known to another, whose stages go on from it."""
+    state = saved.state
+    house.blobs.put([files_of.blobs.get(file.blob) for file in state.files])
+    stream = f"checkpoint/{state.checkpoint}"
+    events = tuple(each.event for each in files_of.store.read(stream=stream, types=["CheckpointSaved"]))
+    house.store.append([Append(stream, events, ACTOR, key=f"checkpoint:{state.training}")])
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], processes: int, advance: Callable[[], object]) -> list[T]:
@@ -70,3 +89,20 @@ def side_by_side(calls: Sequence[Callable[[], T]], processes: int, advance: Call
 
     with ThreadPoolExecutor(processes) as pool:
         return list(pool.map(one, calls))
+
+
+def _foreign_runs(house: House, dataset: DatasetState) -> int:
+    """Runs behind the rows of a dataset that another executor than the policy played; the rows are made again."""
+    at, found = house.views(Position(dataset.upto)), set[str]()
+
+    def note(rows: pl.DataFrame) -> None:
+        for column in _RUN_COLUMNS & set(rows.columns):
+            found.update(rows[column])
+
+    datasets.again(dataset, lambda: datasets.make(house.store, house.blobs, at, dataset.queried(), note))
+    runs = at.find(RUNS)
+    return sum(runs[run].executor != NAME for run in found)
+
+
+def _unwatched(line: Line) -> None:
+    """Nobody watches the steps of a stage here."""

@@ -20,19 +20,21 @@ from api import datasets
 from api.cli.output import TerminalReporter
 from api.demonstrations import keep_tokens
 from api.house import House
+from api.training import Stage
 from eventlog.blobs.conversations import get_messages
 from eventlog.chain import digest
-from eventlog.events import ModelCalled, SftQuery, Tokens
+from eventlog.events import ModelCalled, SftQuery, WarmupConfig
+from eventlog.store import Position
+from projections.checkpoints import DatasetState
 from projections.runs import DEMONSTRATION, RUNS
 from trainer.bases import Base, read_base
-from trainer.request import DatasetRef, WarmupConfig, WarmupRequest
 from trainer.rows import rows_digest
 from trainer.tiny import make_tiny
 
 from .effort import Effort, by_address, by_link
 from .policies import policy
 from .stage import Scene, success
-from .training import trained
+from .training import frozen, trained
 
 DEMONSTRATIONS = ("address", "link")
 BASE_SEED = 1
@@ -46,7 +48,7 @@ class Warmed:
     base: Base
     success: float
     steps: int
-    dataset: DatasetRef
+    dataset: DatasetState
 
 
 def shown(scene: Scene, house: House) -> None:
@@ -64,26 +66,26 @@ def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
     effort, reporter = scene.effort, TerminalReporter()
     start = make_tiny(folder / "bases", _words(house), effort.shape, BASE_SEED)
     tokens = keep_tokens(house.blobs, start.path)
-    dataset = _demonstrations(house, tokens, folder)
-    kept = folder / f"warm-{_key(effort, start, dataset)}.json"
+    dataset = frozen(house, SftQuery(runs="demonstration", tokens=tokens), "demonstrations that passed")
+    kept = folder / f"warm-{_key(effort, start, _rows(house, dataset))}.json"
     if kept.exists():
         found = json.loads(kept.read_bytes())
         reporter.say(f"the warm-up is kept: {found['base'][:12]} passed {found['success']:.2f}")
-        base = read_base(folder / "bases" / found["base"], found["base"])
+        base = read_base(house.settings.model_folder / found["base"], found["base"])
         return Warmed(base, found["success"], found["steps"], dataset)
-    result = _searched(scene, house, start, dataset, folder)
+    result = _searched(scene, house, start, dataset)
     kept.write_text(json.dumps({"base": result.base.digest, "success": result.success, "steps": result.steps}))
     return result
 
 
-def _searched(scene: Scene, house: House, start: Base, dataset: DatasetRef, folder: Path) -> Warmed:
+def _searched(scene: Scene, house: House, start: Base, dataset: DatasetState) -> Warmed:
     """Go on with the warm-up until the policy passes enough; of what was made, what lies nearest to the band."""
     effort, reporter = scene.effort, TerminalReporter()
     low, high = effort.band
     base, steps, made = start, 0, list[Warmed]()
     for turn in range(effort.most_warm_ups):
         more = effort.first_steps if turn == 0 else effort.warm_steps
-        base, steps = _further(effort, base, more, turn, dataset, folder), steps + more
+        base, steps = _further(house, effort, base, more, turn, dataset), steps + more
         rate = _measured(scene, house, base, f"warm-{steps}")
         reporter.say(f"after {steps} steps of warm-up the policy passes {rate:.2f} of its instances")
         made.append(Warmed(base, rate, steps, dataset))
@@ -92,28 +94,16 @@ def _searched(scene: Scene, house: House, start: Base, dataset: DatasetRef, fold
     return min(made, key=lambda each: (max(low - each.success, each.success - high, 0.0), each.steps))
 
 
-def _further(effort: Effort, base: Base, steps: int, turn: int, dataset: DatasetRef, folder: Path) -> Base:
+def _further(house: House, effort: Effort, base: Base, steps: int, turn: int, dataset: DatasetState) -> Base:
     rate = effort.warm_rate if turn else effort.first_rate
     config = WarmupConfig(steps=steps, learning_rate=rate, rows_per_step=effort.warm_rows, seed=turn)
-    request = WarmupRequest(
-        dataset=dataset, base=str(base.path), base_digest=base.digest, out=str(folder / "bases"), config=config
-    )
-    return read_base(trained(request).folder)
+    return read_base(trained(house, Stage(dataset, base, None, config)).folder)
 
 
 def _measured(scene: Scene, house: House, base: Base, name: str) -> float:
     templates = {site: by_address(site, told) for site, told in scene.instructions.items()}
     with closing(Host(base.path)) as host:
         return success(scene.sweep(house, name, templates, scene.effort.seeds.measured, policy(scene, host.base())))
-
-
-def _demonstrations(house: House, tokens: Tokens, folder: Path) -> DatasetRef:
-    """The demonstrations that the oracle passed, frozen."""
-    file = folder / "demonstrations.parquet"
-    query = SftQuery(runs="demonstration", tokens=tokens)
-    made = datasets.refuse_empty(datasets.write(house.store, house.blobs, house.views(), query, file))
-    TerminalReporter().say(f"{made.height} demonstrations passed; refused: {made.refused}")
-    return DatasetRef(path=str(file), digest=datasets.freeze(house.store, made, "demo"), upto=made.upto)
 
 
 def _words(house: House) -> Iterator[str]:
@@ -132,10 +122,18 @@ def _text(message: Mapping[str, Any]) -> str:
     return "\n".join(part["text"] for part in message["parts"])
 
 
-def _key(effort: Effort, start: Base, dataset: DatasetRef) -> str:
-    """A digest over the tokens that are learned from and the settings; where they stand in the log is left out."""
-    frame = pl.read_parquet(dataset.path, columns=["prompt_ids", "completion_ids", "mask"])
+def _rows(house: House, dataset: DatasetState) -> str:
+    """A digest over the tokens that are learned from; where they stand in the log is left out."""
+    frames: list[pl.DataFrame] = []
+    views = house.views(Position(dataset.upto))
+    note = lambda rows: frames.append(rows.select("prompt_ids", "completion_ids", "mask"))  # noqa: E731
+    datasets.again(dataset, lambda: datasets.make(house.store, house.blobs, views, dataset.queried(), note))
+    return rows_digest(pl.concat(frames))
+
+
+def _key(effort: Effort, start: Base, rows: str) -> str:
+    """A digest over what is learned from and the settings."""
     facts = asdict(effort)
     named = {name: facts[name] for name in _WARMING}
     band, measured = list(map(str, effort.band)), list(effort.seeds.measured)
-    return digest([start.digest, rows_digest(frame), {**named, "band": band, "measured": measured}]).hex()[:16]
+    return digest([start.digest, rows, {**named, "band": band, "measured": measured}]).hex()[:16]

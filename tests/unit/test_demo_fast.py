@@ -9,7 +9,7 @@ import pytest
 from benchmarks.demo_fast.picture import curve, draw
 from benchmarks.demo_fast.playing import Measured, Outcome
 from benchmarks.demo_fast.rows import ROWS, Sizes
-from benchmarks.demo_fast.table import cells_of, difference, figures_of
+from benchmarks.demo_fast.table import cells_of, difference, figures_of, is_drifted
 from benchmarks.report import Target
 
 CURED = {"hints only": {"knowledge"}, "rewrites only": {"policy"}, "allocator": {"knowledge", "policy"}}
@@ -60,6 +60,11 @@ def test_the_figures_say_where_a_substrate_cures_and_what_the_allocator_comes_to
     controls = [name for name in figures if name.startswith("helpdesk c: ")]
     assert len(controls) == len(ROWS) - 1
     assert set(controls) == set(spans)
+
+
+def test_one_sealed_instance_in_four_of_the_marketplace_has_its_pages_where_the_instructions_say() -> None:
+    own = [outcome for outcome in made("frozen").outcomes if outcome.task == "marketplace.k" and outcome.is_sealed]
+    assert sum(not is_drifted(outcome) for outcome in own) == len(own) // 4
 
 
 def met(target: Target, value: float, span: tuple[float, float] | None) -> bool:
