@@ -93,8 +93,7 @@ def _trained(workshop: Workshop, *, loop: bool) -> dict[str, list[Saved]]:
         made = side_by_side(calls, processes, advance)
     saved = {arm: made[place * len(seeds) : (place + 1) * len(seeds)] for place, arm in enumerate(SINGLE)}
     if loop:
-        further = [workshop.go_on(seed, parent) for seed, parent in zip(seeds, saved["sft"], strict=True)]
-        saved[LOOP] = further
+        saved[LOOP] = workshop.go_on(seeds, saved["sft"])
     return saved
 
 

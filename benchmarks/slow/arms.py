@@ -6,13 +6,15 @@ stage takes the ratio against what was logged, so the policy that it begins with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from agents.models.local.host import Host
+from api.cli.output import bar
 from api.house import House
 from api.training import Stage
 from benchmarks.log.server import Server
@@ -23,7 +25,7 @@ from trainer.request import Config
 from .effort import Effort, by_address
 from .policies import policy
 from .stage import Outcomes, Scene, log_of
-from .training import Saved, adopt, frozen, trained
+from .training import Saved, adopt, frozen, side_by_side, trained
 from .warmed import Warmed
 
 CONTROL: Final = "control"
@@ -65,13 +67,23 @@ class Workshop:
         config = config_of(self.scene.effort, arm, seed)
         return trained(house, Stage(self.datasets[arm], self.warmed.base, None, config))
 
-    def go_on(self, seed: int, parent: Saved) -> Saved:
-        """GRPO on from a checkpoint, on runs of its own: they are in a log that holds nothing else."""
-        with log_of(self.server, f"loop_{seed}", self.folder) as house:
-            adopt(house, parent, self.house)
-            self._play(house, "again", parent.digest, self.scene.effort.seeds.training_again, parent)
-            dataset, config = frozen(house, QUERIES["grpo"], f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
-            return trained(house, Stage(dataset, self.warmed.base, parent.state, config))
+    def go_on(self, seeds: Sequence[int], parents: Sequence[Saved]) -> list[Saved]:
+        """GRPO on from each checkpoint, on runs of its own: they are in a log that holds nothing else."""
+        with ExitStack() as stack:
+            further = [
+                self._again(seed, parent, stack.enter_context(log_of(self.server, f"loop_{seed}", self.folder)))
+                for seed, parent in zip(seeds, parents, strict=True)
+            ]
+            calls = [partial(trained, house, stage) for house, stage in further]
+            with bar("training further", len(calls)) as advance:
+                return side_by_side(calls, self.scene.effort.processes, advance)
+
+    def _again(self, seed: int, parent: Saved, house: House) -> tuple[House, Stage]:
+        """Let a checkpoint play groups of siblings: the stage that goes on from it."""
+        adopt(house, parent, self.house)
+        self._play(house, "again", parent.digest, self.scene.effort.seeds.training_again, parent)
+        dataset, config = frozen(house, QUERIES["grpo"], f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
+        return house, Stage(dataset, self.warmed.base, parent.state, config)
 
     def held_out(self, name: str, saved: Saved | None) -> Outcomes:
         """What a policy passes of instances that nothing was trained on; None: the warmed one."""
