@@ -108,6 +108,10 @@ class Warming:
         made = datasets.make(self.house.store, self.house.blobs, self.house.views(), query)
         digest = datasets.freeze(self.house.store, datasets.refuse_empty(made), ACTOR)
         self.reporter.say(f"{digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
+        passed = known(success_of(self.house.views(), shown))
+        if not self.warming.is_warm(passed):
+            way_out = "what learns from them will hardly pass more; where the fast loop goes first, it mends the plans"
+            self.reporter.say(f"{_share(passed)} of the demonstrations passed, less than {self.warming.low}: {way_out}")
 
     def _train(self, step: WarmingNext) -> None:
         """One turn. Where what it would learn from does not count any more, it is frozen again, and all begins anew."""

@@ -41,7 +41,7 @@ class WarmingCourse(FrozenModel):
     one task on a CPU.
     """
 
-    shape: Shape = Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=4096)
+    shape: Shape = Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=2048)
     demonstrated: Seeds = 200
     measured: Seeds = 30
     first: WarmupConfig = WarmupConfig(steps=180, learning_rate="0.003", rows_per_step=3)
