@@ -14,10 +14,10 @@ from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
+from eventlog.store import EventStore
 from gate.benchmark import freeze
 from gate.renewal import Amounts, draw
 from projections.benchmarks import BENCHMARKS
-from projections.views import Views
 from projections.weights import WEIGHTS
 from trainer.bases import Base
 
@@ -40,9 +40,19 @@ from .slow_decide import (
     present_benchmark,
     rounds_so_far,
 )
-from .stage_process import Line
-from .sweeping import first_facts, kept_to_judge, next_name, plan, play_sweep, site_templates, sweeps_of
-from .training import Stage, train_stage
+from .sweeping import (
+    first_facts,
+    kept_to_judge,
+    next_name,
+    plan,
+    planned_by,
+    play_sweep,
+    site_templates,
+    sweeps_of,
+)
+from .training import Stage, counting, train_stage
+from .warming_decide import ACTOR as WARM_UP
+from .warming_decide import bases_of, newest_base
 from .weights import base_of, find_weights
 
 Serving = Callable[[Base], AbstractContextManager[Executor]]
@@ -52,18 +62,27 @@ WarmUp = Callable[[], str]
 """Makes the first base model where there is none, resumable as everything else: its digest in the log."""
 
 
-def newest_base(views: Views) -> str | None:
-    """The base model that was warmed up last."""
-    warmed = [state for state in views.find(WEIGHTS).values() if state.is_base]
-    last = max(warmed, key=lambda state: state.since, default=None)
-    return None if last is None else last.checkpoint
+def tasks_of(client: Environment, course: SlowCourse) -> tuple[Template, ...]:
+    """The tasks of a site that a course plays. Raises Unknown."""
+    known_tasks = {template.oracle_task_id: template for template in site_templates(client)}
+    for task in course.tasks:
+        if task not in known_tasks:
+            way_out = f"It grades {', '.join(sorted(known_tasks))}."
+            raise Unknown(what="task of the site", actual=task, way_out=way_out)
+    return tuple(known_tasks[task] for task in course.tasks or sorted(known_tasks))
+
+
+def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
+    """The sweeps that the slow loop planned on a site, in order."""
+    return [sweep for sweep in planned_by(store, ACTOR) if sweep.environment == site]
 
 
 @dataclass
 class SlowController:
     """The slow loop over one site. Sweeps and both arms of an evaluation are played by the executor of `serving`.
 
-    `base` names a base model; None takes the one that was warmed up last, else `warm_up` makes one.
+    `base` names a base model; None takes the one that somebody warmed up last, else the champion's, else the one that
+    `warm_up` makes or has made.
     """
 
     house: House
@@ -86,10 +105,11 @@ class SlowController:
         with only_controller(self.house.engine, self.site):
             first_facts(self.house)
             see_admission(self.house, self.client, self.site, self.admit)
-            base = self._base()
-            if benchmark_name(self.site) in self.house.views().find(BENCHMARKS):
+            is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)
+            if is_frozen:
                 self._refuse_other_tasks()
-            else:
+            base = self._base()
+            if not is_frozen:
                 freeze_on(self.house, self._benchmark(), ACTOR)
             with self.serving(base) as executor:
                 refuse_unserved(executor, (champion(self.house.views()).pointed(),))
@@ -98,7 +118,7 @@ class SlowController:
     def _rounds(self, base: Base, executor: Executor) -> str:
         while True:
             views = self.house.views()
-            rounds = rounds_so_far(views, self._own(), self.course, self.site, base.digest)
+            rounds = rounds_so_far(views, rounds_on(self.house.store, self.site), self.course, self.site, base.digest)
             step = decide_slow(
                 views,
                 rounds,
@@ -134,34 +154,27 @@ class SlowController:
                 self.reporter.say(play_and_settle(self.house, self.client, name, course, self.reporter, executor))
 
     def _base(self) -> Base:
-        """The base model: named, or warmed up last, or warmed up now. Raises NoBase."""
-        named = self.base or newest_base(self.house.views())
+        """The base model: named, or warmed up by hand, or the champion's, or warmed up now. Raises NoBase.
+
+        What a warm-up made is its own to choose from: its newest is not always the one it takes.
+        """
+        views = self.house.views()
+        choosing = bases_of(views, {sweep.sweep for sweep in planned_by(self.house.store, WARM_UP)})
+        named = self.base or newest_base(views, but=choosing)
+        present = views.get(WEIGHTS, champion(views).pointed().weights)
+        if named is None and present is not None:
+            return base_of(self.house, None, present.checkpoint if present.is_base else present.base)
         if named is None:
             if self.warm_up is None:
                 raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
             named = self.warm_up()
         return base_of(self.house, named, None)
 
-    def _own(self) -> list[SweepPlanned]:
-        """The sweeps that this controller planned on the site, in order."""
-        found = self.house.store.read(types=["SweepPlanned"])
-        own = (recorded.event for recorded in found if recorded.actor == ACTOR)
-        return [event for event in own if isinstance(event, SweepPlanned) and event.environment == self.site]
-
-    def _templates(self) -> tuple[Template, ...]:
-        """The tasks that are played. Raises Unknown."""
-        known_tasks = {template.oracle_task_id: template for template in site_templates(self.client)}
-        for task in self.course.tasks:
-            if task not in known_tasks:
-                way_out = f"It grades {', '.join(sorted(known_tasks))}."
-                raise Unknown(what="task of the site", actual=task, way_out=way_out)
-        return tuple(known_tasks[task] for task in self.course.tasks or sorted(known_tasks))
-
     def _benchmark(self) -> BenchmarkFrozen:
         """As large as the course says, at seeds that nobody has seen and that the fast loop does not keep."""
         name, templates, sizes, views = (
             benchmark_name(self.site),
-            self._templates(),
+            tasks_of(self.client, self.course),
             self.course.sizes,
             self.house.views(),
         )
@@ -174,7 +187,7 @@ class SlowController:
         """Raise OtherTasks where the benchmark judges other tasks than those that would be played."""
         benchmark = present_benchmark(self.house.views(), self.site)
         judged = {template.oracle_task_id for template in benchmark.templates}
-        played = {template.oracle_task_id for template in self._templates()}
+        played = {template.oracle_task_id for template in tasks_of(self.client, self.course)}
         if judged != played:
             actual, expected = ", ".join(sorted(played)), ", ".join(sorted(judged))
             raise OtherTasks(benchmark=benchmark.benchmark, actual=actual, expected=expected)
@@ -187,7 +200,7 @@ class SlowController:
         sizes = self.course.sizes
         generator = SeedSweep(
             next_name(self.house.store, self.site),
-            self._templates(),
+            tasks_of(self.client, self.course),
             fresh_seeds(sweeps_of(self.house.store, self.site), sizes),
             sizes.siblings,
             (self.course.temperature_micro,),
@@ -221,13 +234,8 @@ class SlowController:
         parent = None if last.parent is None else find_weights(views, last.parent)
         stage = Stage(known(last.dataset), base, parent, last.stage)
         with self.reporter.phase(stage.name, last.stage.steps) as advance:
-
-            def watch(line: Line) -> None:
-                if line["kind"] == "step":
-                    advance()
-
             try:
-                saved = train_stage(self.house, stage, watch, ACTOR)
+                saved = train_stage(self.house, stage, counting(advance), ACTOR)
             except TrainingEnded as error:
                 self._barren.add(last.sweep.sweep)  # refused before it began, it left no event
                 return self.reporter.say(str(error))

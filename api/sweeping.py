@@ -59,6 +59,12 @@ def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
     return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
 
 
+def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
+    """The sweeps that somebody planned, on any site, in order."""
+    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]) if recorded.actor == actor)
+    return tuple(event for event in found if isinstance(event, SweepPlanned))
+
+
 def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
     """The learning sweeps that the controller planned on a site, in order, each with what was added to it later.
 

@@ -235,6 +235,16 @@ class _Recorder:
         self.house.store.append([Append(f"training/{self.stage.name}", (event,), self.actor, key=key)])
 
 
+def counting(advance: Callable[[], None]) -> Watch:
+    """A watch that counts the steps of a stage."""
+
+    def watch(line: Line) -> None:
+        if line["kind"] == "step":
+            advance()
+
+    return watch
+
+
 def metrics_of(line: Mapping[str, Any]) -> Metrics:
     """What a step measured, as decimal strings of nine places."""
     names = ("loss", "kl", "clip_fraction", "ratio", "reward")

@@ -93,7 +93,9 @@ def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast
 def _save_model(folder: Path, shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(_configuration(shape, tokenizer), dtype=torch.float32)

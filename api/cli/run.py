@@ -37,7 +37,7 @@ from .course_options import (
 )
 from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
 from .rounds import RoundsReporter
-from .run_slow import BaseOf, SiblingsOf, StagesOf, course_of, go_slowly
+from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminUrl, Url
 from .sweep_options import Tasks, Timeout, VerifySteps
 
@@ -71,6 +71,7 @@ def run(
     verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     base: BaseOf = None,
+    warm_up: WarmUpOf = None,
     stages: StagesOf = None,
     siblings: SiblingsOf = 8,
     task: Tasks = None,
@@ -110,7 +111,7 @@ def run(
         verdicts=verdicts,
         clusters=cluster,
     )
-    slow = course_of(course, stages, rounds, siblings, task)
+    slow, warming = course_of(course, stages, rounds, siblings, task), warming_of(warm_up, base)
     with opened() as house:
         with placed_at(house, site, Where(url, admin_url)) as placed:
             why = ""
@@ -118,7 +119,7 @@ def run(
                 with executor_of(executor, house.settings, tabs=placed.tabs) as doing:
                     why = _go(house, placed, course, doing)
             if loop is not Loop.FAST:
-                why = go_slowly(house, placed, slow, base, TerminalReporter())
+                why = go_slowly(house, placed, slow, base, warming, TerminalReporter())
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 

@@ -24,6 +24,8 @@ from ..playing import Reporter
 from ..sites import Placed
 from ..slow import SlowController
 from ..slow_decide import SlowCourse, StageOf
+from ..warming import Warming, is_told_briefly
+from ..warming_decide import WarmingCourse
 from ..weights import folders_of
 
 STAGES: Final[tuple[StageOf, ...]] = (
@@ -35,11 +37,18 @@ STAGES: Final[tuple[StageOf, ...]] = (
 
 BaseOf = Annotated[
     str | None,
-    typer.Option(help="slow: the base model, a folder or the digest of a warm-up [the one warmed up last]."),
+    typer.Option(
+        help="slow: the base model, a folder or the digest of a warm-up [the one warmed up last, else a small one is "
+        "made of demonstrations]."
+    ),
 ]
 StagesOf = Annotated[
     Path | None,
     typer.Option("--stages", help="slow: a JSON list of training configurations, a round each [SFT, DPO, GRPO]."),
+]
+WarmUpOf = Annotated[
+    Path | None,
+    typer.Option("--warm-up", help="slow: a JSON object on how a first base model is made where there is none."),
 ]
 SiblingsOf = Annotated[int, typer.Option(min=2, max=64, help="slow: runs of each instance.")]
 
@@ -63,26 +72,46 @@ def _stages_in(file: Path) -> tuple[StageOf, ...]:
     try:
         found = _STAGES.validate_json(file.read_bytes())
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the top"
-        raise BadConfig(algorithm=f"the stages in {file}", where=where, actual=first["msg"]) from error
+        raise _bad(f"the stages in {file}", error) from error
     if not found:
         raise BadConfig(algorithm=f"the stages in {file}", where="the top", actual="there are none")
     return found
 
 
-def go_slowly(house: House, placed: Placed, course: SlowCourse, base: str | None, reporter: Reporter) -> str:
-    """Run the slow loop to its end; why it ended."""
+def _bad(what: str, error: ValidationError) -> BadConfig:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the top"
+    return BadConfig(algorithm=what, where=where, actual=first["msg"])
+
+
+def warming_of(file: Path | None, base: str | None) -> WarmingCourse:
+    """The warm-up that a file asks for. Raises BadConfig, and BadParameter where a base is named beside it."""
+    if file is None:
+        return WarmingCourse()
+    if base is not None:
+        raise typer.BadParameter("--warm-up: it makes a first base model, and --base names one; leave one of them out")
+    try:
+        return WarmingCourse.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise _bad(f"the warm-up in {file}", error) from error
+
+
+def go_slowly(
+    house: House, placed: Placed, course: SlowCourse, base: str | None, warming: WarmingCourse, reporter: Reporter
+) -> str:
+    """Run the slow loop to its end; why it ended. A base that was warmed up here is told as little as it was shown."""
 
     def serving(found: Base) -> AbstractContextManager[Executor]:
+        wording = "brief" if is_told_briefly(house, found.digest) else house.settings.policy_wording
         return executor_of(
             Way.POLICY,
-            house.settings,
+            house.settings.model_copy(update={"policy_wording": wording}),
             model=f"transformers:{found.path.resolve()}",
             tabs=placed.tabs,
             folder_of=folders_of(house),
         )
 
     admit = admitting(house, placed, reporter)
-    site = placed.site.name
-    return SlowController(house, placed.environment, site, course, reporter, serving, base, admit=admit).run()
+    site, client = placed.site.name, placed.environment
+    warm_up = Warming(house, client, site, course, warming, reporter, serving).run if placed.tabs is None else None
+    return SlowController(house, client, site, course, reporter, serving, base, warm_up, admit).run()

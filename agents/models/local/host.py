@@ -22,6 +22,11 @@ _SHOWN: Final = 12
 _TOO_LARGE: Final = 413
 
 
+def name_of(digest: str) -> str:
+    """How a base model in a process is named in the log."""
+    return f"{PREFIX}{digest[:_SHOWN]}"
+
+
 class Host:
     """One base model in memory. Its weights are loaded when it is first asked; `threads` are those that compute.
 
@@ -30,9 +35,9 @@ class Host:
 
     def __init__(self, folder: Path, *, device: Device = "auto", threads: int = 1) -> None:
         self.folder: BaseFolder = read_base(folder)
-        refuse_missing(self.folder)
+        refuse_missing(self.folder.path)
         self.dialogue = Dialogue(self.folder)
-        self.name = f"{PREFIX}{self.folder.digest[:_SHOWN]}"
+        self.name = name_of(self.folder.digest)
         self.batches = Batches(self.name, lambda: Network(self.folder, device, threads))
         self._known: dict[str, LocalModel] = {BASE: LocalModel(self, BASE)}
         self._lock = Lock()

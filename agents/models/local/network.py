@@ -27,7 +27,7 @@ class Network:
     """
 
     def __init__(self, base: BaseFolder, device: Device, threads: int) -> None:
-        refuse_missing(base)
+        refuse_missing(base.path)
         import torch
         from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM
@@ -144,11 +144,11 @@ class Network:
             )
 
 
-def refuse_missing(base: BaseFolder) -> None:
-    """Raise LibrariesMissing where a model cannot be loaded at all."""
+def refuse_missing(what: object) -> None:
+    """Raise LibrariesMissing, which names a model, where none can be loaded at all."""
     try:
         import peft  # noqa: F401 only whether it is there
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as problem:
-        raise LibrariesMissing(path=base.path, actual=str(problem)) from problem
+        raise LibrariesMissing(path=what, actual=str(problem)) from problem

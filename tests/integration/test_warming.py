@@ -1,0 +1,211 @@
+"""The first base model, on a real site and PostgreSQL, with a real training process, killed again and again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from agents.envs.client import EnvClient
+from agents.envs.provider import local_site
+from agents.executors.by_weights import ByWeights
+from agents.executors.executor import Executor
+from agents.executors.policy import PolicyExecutor
+from agents.models.model import Request
+from api.cli.main import run_command
+from api.decide import champion
+from api.errors import EmptyDataset, NoBase
+from api.house import House
+from api.playing import Reporter
+from api.slow import SlowController
+from api.sweeping import first_facts, planned_by, sweeps_of
+from api.warming import Warming, is_told_briefly
+from api.warming_decide import ACTOR, WarmingCourse, bases_of
+from api.withdrawing import withdraw
+from eventlog.events import ChampionPointed, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
+from eventlog.store import Append
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+from projections.weights import WEIGHTS, ancestry
+from tests.admitted import admitted
+from tests.conftest import Database
+from tests.golden.test_golden_samples import sample
+from tests.learned import with_models
+from trainer.bases import Base
+from trainer.tiny import Shape
+
+from .test_slow_loop import COURSE, Dying, DyingAfter, Killed, OfABase, action, finds_the_number
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+SITE = "marketplace"
+STEP = WarmupConfig(steps=1, learning_rate="0.001", rows_per_step=1)
+WARMING = WarmingCourse(
+    shape=Shape(vocabulary=300, hidden=32, layers=1, heads=2, key_heads=1, inner=48, longest=4096),
+    demonstrated=8,
+    measured=2,
+    first=STEP,
+    further=STEP,
+    turns=5,
+    high="1",
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[EnvClient]:
+    with local_site(SITE) as site, EnvClient(site.admin_url, site.admin_token) as opened:
+        yield opened
+
+
+class Growing:
+    """Serves scripted policies: the base that is asked for first never passes, every other one does."""
+
+    def __init__(self) -> None:
+        self.bases: list[str] = []
+
+    def __call__(self, base: Base) -> AbstractContextManager[Executor]:
+        self.bases += [] if base.digest in self.bases else [base.digest]
+        return self._serving(base)
+
+    @contextmanager
+    def _serving(self, base: Base) -> Iterator[Executor]:
+        script = gives_up if base.digest == self.bases[0] else finds_the_number
+        yield ByWeights({"base": PolicyExecutor(OfABase(script, base))})
+
+
+def gives_up(_request: Request) -> str:
+    return action("finish")
+
+
+def a_house(house: House, folder: Path) -> House:
+    made = with_models(house, folder / "models")
+    admitted(made.store, SITE)
+    first_facts(made)
+    return made
+
+
+def a_warm_up(
+    house: House, client: EnvClient, reporter: Reporter, serving: Growing, warming: WarmingCourse = WARMING
+) -> Warming:
+    return Warming(house, client, SITE, COURSE, warming, reporter, serving)
+
+
+def test_a_warm_up_killed_at_every_word_completes_and_repeats_nothing(
+    empty_house: House, client: EnvClient, tmp_path: Path
+) -> None:
+    house, serving = a_house(empty_house, tmp_path), Growing()
+    kills, allowed, taken = 0, 0, None
+    while taken is None:
+        head, reporter = house.store.head(), Dying(allowed)
+        try:
+            taken = a_warm_up(house, client, reporter, serving).run()
+        except Killed:
+            kills += 1
+            allowed = 0 if house.store.head() > head else allowed + 1
+    assert kills > 5
+    assert serving.bases == [*bases_of(house.views(), {"marketplace-shown-1"})]
+    assert taken == serving.bases[1]
+    assert reporter.said[-1].endswith("(it has 2 steps and passes 1.00; the band is 0.35 to 1)")
+
+    events = [recorded.event for recorded in house.store.read()]
+    counted = Counter(str(event.type) for event in events)
+    assert [counted[kind] for kind in ("SweepPlanned", "DatasetFrozen", "CheckpointSaved")] == [3, 1, 2]
+    started = Counter(event.run for event in events if isinstance(event, RunStarted))
+    assert (len(started), set(started.values())) == (8 + 2 + 2, {1})
+    shown, *measured = planned_by(house.store, ACTOR)
+    seeds = [{spec.env_seed for spec in sweep.specs} for sweep in (shown, *measured)]
+    assert seeds == [set(range(8)), {8, 9}, {8, 9}]
+    assert {spec.temperature_micro for sweep in measured for spec in sweep.specs} == {1_000_000}
+
+    (first, second) = (event for event in events if isinstance(event, CheckpointSaved))
+    assert (first.checkpoint, second.base, second.checkpoint) == (serving.bases[0], first.checkpoint, taken)
+    known = house.views().find(WEIGHTS)
+    assert [state.checkpoint for state in ancestry(known, taken)] == [taken, first.checkpoint]
+    assert is_told_briefly(house, taken)
+    assert not is_told_briefly(house, first.base)
+
+    reporter = Dying(99)
+    assert a_warm_up(house, client, reporter, serving).run() == taken
+    assert len(reporter.said) == 1
+    assert house.store.head() == len(events)
+
+
+def test_demonstrations_that_were_withdrawn_are_left_out_and_it_begins_anew(
+    empty_house: House, client: EnvClient, tmp_path: Path
+) -> None:
+    house = a_house(empty_house, tmp_path)
+    with pytest.raises(Killed):
+        a_warm_up(house, client, DyingAfter(0, words="0.25 of the demonstrations passed, less than"), Growing()).run()
+    passed = sorted(run for run, reward in house.views().find(REWARDS).items() if reward.passed)
+    withdraw(house.store, passed[:1], "shown in error", "test")
+    with pytest.raises(Killed):
+        a_warm_up(house, client, DyingAfter(0, words=" rows of "), Growing()).run()
+    events = [recorded.event for recorded in house.store.read(types=["DatasetFrozen"])]
+    assert [event.rows for event in events if isinstance(event, DatasetFrozen)] == [len(passed), len(passed) - 1]
+    withdraw(house.store, passed[1:], "shown in error", "test")
+    with pytest.raises(EmptyDataset, match="withdrawn"):
+        a_warm_up(house, client, Dying(99), Growing()).run()
+
+
+def test_without_seeds_that_nobody_has_seen_nothing_is_planned(
+    empty_house: House, client: EnvClient, tmp_path: Path
+) -> None:
+    house = a_house(empty_house, tmp_path)
+    many = WARMING.model_copy(update={"demonstrated": 9_001})
+    with pytest.raises(NoBase, match="9000 of 9000 training seeds are left"):
+        a_warm_up(house, client, Dying(99), Growing(), many).run()
+    assert sweeps_of(house.store, SITE) == ()
+
+
+def test_a_champion_on_another_base_asks_for_that_one_and_nothing_is_warmed_up(
+    empty_house: House, client: EnvClient, tmp_path: Path
+) -> None:
+    house = a_house(empty_house, tmp_path)
+    saved = sample("CheckpointSaved")
+    assert isinstance(saved, CheckpointSaved)
+    pointed = champion(house.views()).pointed().model_copy(update={"weights": saved.checkpoint})
+    by_hand = ChampionPointed(artifact=pointed, by="operator", reason="a test", evaluation=None)
+    house.store.append([Append("checkpoint/x", (saved,), "test"), Append("champion", (by_hand,), "test")])
+    serving = Growing()
+    warm_up = a_warm_up(house, client, Dying(99), serving)
+    with pytest.raises(NoBase, match=saved.base):
+        SlowController(house, client, SITE, COURSE, Dying(99), serving, warm_up=warm_up.run).run()
+    assert sweeps_of(house.store, SITE) == ()
+
+
+def test_over_the_command_line_a_first_base_is_made_and_stays_the_one(
+    empty_house: House,
+    empty_database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With a band from 0 the first turn is warm enough. It plays in this process, and passes nothing."""
+    admitted(empty_house.store, SITE)
+    warm, stages = tmp_path / "warm.json", tmp_path / "stages.json"
+    warm.write_text(WARMING.model_copy(update={"low": "0"}).model_dump_json())
+    stages.write_text('[{"algorithm": "sft", "steps": 1, "learning_rate": "0.1"}]')
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.setenv("FLYWHEEL_MODELS", str(tmp_path / "models"))
+    asked = ["run", "--loop", "slow", "--task", COURSE.tasks[0], "--seeds", "1", "--siblings", "2", "--json"]
+    code = run_command([*asked, "--stages", str(stages), "--warm-up", str(warm)])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    summary = json.loads(said.out)
+    assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 8 + 2 + 2, 1)
+    told = " ".join(said.err.split())
+    assert ["after 1 steps" in told, "of the demonstrations passed" in told] == [True, False]
+    (saved,) = empty_house.views().find(WEIGHTS).values()
+    *_, last = sweeps_of(empty_house.store, SITE)
+    assert last.model == f"transformers:{saved.checkpoint[:12]}"
+    assert {state.executor for state in empty_house.views().find(RUNS, f"{last.sweep}__").values()} == {"policy"}
+
+    before = empty_house.store.head()
+    assert run_command([*asked, "--stages", str(stages)]) == 0  # by the defaults it would be warmed up further
+    assert "rounds were played with it" in " ".join(capsys.readouterr().err.split())
+    assert empty_house.store.head() == before
