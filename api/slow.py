@@ -18,6 +18,7 @@ from eventlog.store import EventStore
 from gate.benchmark import freeze
 from gate.renewal import Amounts, draw
 from projections.benchmarks import BENCHMARKS
+from projections.trainings import TRAININGS
 from projections.weights import WEIGHTS
 from trainer.bases import Base
 
@@ -32,6 +33,7 @@ from .house import House
 from .playing import Reporter
 from .slow_decide import (
     ACTOR,
+    MOST_ATTEMPTS,
     Round,
     SlowCourse,
     SlowNext,
@@ -40,6 +42,7 @@ from .slow_decide import (
     present_benchmark,
     rounds_so_far,
 )
+from .stage_process import PROCESS_ENDED
 from .sweeping import (
     first_facts,
     kept_to_judge,
@@ -95,6 +98,7 @@ class SlowController:
     warm_up: WarmUp | None = None
     admit: Callable[[], None] | None = None
     _barren: set[str] = field(default_factory=set)
+    _died: list[str] = field(default_factory=list)
 
     def run(self) -> str:
         """Go on until all rounds were made; says why it stopped.
@@ -237,12 +241,22 @@ class SlowController:
             try:
                 saved = train_stage(self.house, stage, counting(advance), ACTOR)
             except TrainingEnded as error:
-                self._barren.add(last.sweep.sweep)  # refused before it began, it left no event
+                if self._left_no_event(stage, last) and not self._may_pass(stage, error):
+                    self._barren.add(last.sweep.sweep)
                 return self.reporter.say(str(error))
             except (DatasetErased, DatasetWithdrawn) as error:
                 self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
                 return self._freeze(last)
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm})")
+
+    def _left_no_event(self, stage: Stage, last: Round) -> bool:
+        """Whether a stage ended before it began: then the log does not say that its round is over."""
+        return self.house.views().get(TRAININGS, stage.name) == last.training
+
+    def _may_pass(self, stage: Stage, error: TrainingEnded) -> bool:
+        """Whether a stage whose process died is begun again, as decide_slow says of those that the log knows."""
+        self._died.append(stage.name)
+        return error.facts["error"] == PROCESS_ENDED and self._died.count(stage.name) < MOST_ATTEMPTS
 
     def _renew(self, why: str) -> None:
         present, rng_seed = present_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed

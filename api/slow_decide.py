@@ -36,8 +36,12 @@ from projections.weights import WEIGHTS
 
 from .decide import BASE, Course, champion, fresh_seeds, known, too_small, unended
 from .executing import plays
+from .stage_process import PROCESS_ENDED
 
 ACTOR = "slow-controller"
+MOST_ATTEMPTS = 3
+"""So often a stage is begun whose process dies, kills of the controller counted: its memory may be short for good."""
+
 StageOf = SftConfig | DpoConfig | GrpoConfig
 
 _MICRO = 1_000_000
@@ -185,7 +189,7 @@ def decide_slow(
     """What the log says is next: the last round to its end, then another one.
 
     `used` are all sweeps of the site, whose seeds are taken. A sweep that gave no rows is `barren`: its round is over,
-    and so is one whose training failed.
+    and so is one whose training failed. A stage whose process died is begun again, MOST_ATTEMPTS times at most.
     """
     last = rounds[-1] if rounds else None
     if last is not None and plays(executor, last.sweep):
@@ -208,7 +212,7 @@ def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Co
         return None
     if last.dataset is None:
         return SlowNext("freeze", f"{name} has ended, and its runs are in no dataset", last)
-    if last.training is not None and last.training.status == "failed":
+    if last.training is not None and _is_given_up(last.training):
         return None
     if last.checkpoint is None:
         return SlowNext("train", f"the dataset of {name} was not trained on", last)
@@ -217,6 +221,12 @@ def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Co
     if last.verdict.decision is None:
         return SlowNext("play_arms", "an evaluation was opened and has no verdict", last)
     return None
+
+
+def _is_given_up(training: TrainingState) -> bool:
+    """Whether a stage failed for good: what training itself refuses it would refuse again."""
+    may_pass = training.error == PROCESS_ENDED and training.attempts < MOST_ATTEMPTS
+    return training.status == "failed" and not may_pass
 
 
 def _judging(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNext:

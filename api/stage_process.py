@@ -8,24 +8,28 @@ import sys
 import tempfile
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 Line = Mapping[str, Any]
 """One line of a training process, as docs/training.md lists them."""
 
-_TAIL = 1500
+PROCESS_ENDED: Final = "ProcessEnded"
+"""The error of a stage whose process died, which says nothing against its rows or its configuration."""
+
+_TAIL: Final = 1500
 
 
 def lines_of(request: Path) -> Generator[Line]:
     """Every line of the process that a request gets; it is killed where the reader stops reading.
 
-    Where it ends without a last word, one is made of how it ended and of what it wrote to standard error.
+    It ends with this process too, however that ends, and lays down beside the request what it needs on the way. Where
+    it ends without a last word, one is made of how it ended and of what it wrote to standard error.
     """
     with (
         tempfile.TemporaryFile() as complaints,
         subprocess.Popen(  # noqa: S603 our own program
-            [sys.executable, "-m", "trainer", str(request)],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "trainer", str(request), "--attended"],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,
@@ -45,4 +49,4 @@ def lines_of(request: Path) -> Generator[Line]:
             complaints.seek(0)
             said = complaints.read().decode(errors="replace").strip()[-_TAIL:]
             words = f"the process ended with {code}" + (f": {said}" if said else "")
-            yield {"kind": "failed", "error": "ProcessEnded", "message": words}
+            yield {"kind": "failed", "error": PROCESS_ENDED, "message": words}

@@ -6,9 +6,9 @@ is begun again from its beginning, and gives the same checkpoint.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import closing
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -40,7 +40,7 @@ from . import datasets
 from .errors import DatasetWithdrawn, OtherKind, TrainingEnded
 from .exclusive import training_alone
 from .house import House
-from .stage_process import Line, lines_of
+from .stage_process import PROCESS_ENDED, Line, lines_of
 from .weights import folder_of
 
 MOST_RECORDED: Final = 50
@@ -123,13 +123,28 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
         recorder.see(line)
         watch(line)
 
-    with tempfile.TemporaryDirectory(prefix="flywheel-training-") as folder:
+    with _working_folder(house, stage) as folder:
         try:
-            trained = produce(house, stage, upto, Path(folder), each)
+            trained = produce(house, stage, upto, folder, each)
         except TrainingEnded as error:
             recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
             raise
         recorder.saved(trained)
+
+
+@contextmanager
+def _working_folder(house: House, stage: Stage) -> Iterator[Path]:
+    """A folder of the stage's own, empty: what an attempt that was killed left there goes first.
+
+    For who trains the stage alone.
+    """
+    place = house.settings.model_folder.resolve() / f".training-{house.settings.project}-{stage.name}"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
 
 
 def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> Trained:
@@ -149,7 +164,7 @@ def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) ->
                 raise TrainingEnded(training=stage.name, error=line["error"], actual=line["message"])
             if line["kind"] == "saved":
                 return Trained(str(line.get("checkpoint") or line["base"]), Path(str(line["path"])))
-    raise TrainingEnded(training=stage.name, error="ProcessEnded", actual="it said nothing more; look at its memory")
+    raise TrainingEnded(training=stage.name, error=PROCESS_ENDED, actual="it said nothing more; look at its memory")
 
 
 def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Request | WarmupRequest:

@@ -1,7 +1,10 @@
 """One training run as a process: `python -m trainer REQUEST.json`.
 
 Standard output carries one JSON object a line and nothing else; what libraries print goes to standard error. The last
-line is `saved` or `failed`. Exit 0: saved; 1: failed, nothing was written; 64: usage.
+line is `saved` or `failed`. Exit 0: saved; 1: failed, nothing was written; 64: usage; 75: left alone.
+
+With `--attended` whoever started it holds its standard input, and owns the folder of the request. It ends as soon as
+that input does, in whatever it is doing, and what libraries lay down on the way lies in that folder.
 """
 
 from __future__ import annotations
@@ -9,9 +12,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from threading import Thread
+from typing import Final, TextIO
 
 from eventlog.errors import FlywheelError
 
@@ -20,16 +25,29 @@ from .stage import train
 from .start import Line
 from .warmup import warm_up
 
-USAGE = 64
+USAGE: Final = 64
+LEFT_ALONE: Final = 75
+ATTENDED: Final = "--attended"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the request that the one argument names."""
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m trainer REQUEST.json\n")
+    """Run the request that the first argument names."""
+    file, *options = arguments or ("",)
+    if not file or options not in ([], [ATTENDED]):
+        sys.stderr.write(f"usage: python -m trainer REQUEST.json [{ATTENDED}]\n")
         return USAGE
+    if options:
+        tempfile.tempdir = str(Path(file).resolve().parent)
+        Thread(target=_end_with_input, daemon=True).start()
     with _own_output() as lines:
-        return _run(Path(arguments[0]), lines)
+        return _run(Path(file), lines)
+
+
+def _end_with_input() -> None:
+    """Standard input says nothing; it ends with the process that holds it, however that was killed."""
+    while os.read(0, 1):
+        pass
+    os._exit(LEFT_ALONE)  # at once: nobody reads what it would come to
 
 
 def _run(file: Path, lines: TextIO) -> int:

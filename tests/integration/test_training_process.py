@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.tiny import make_base, request, sampled
+from trainer.__main__ import LEFT_ALONE
 from trainer.bases import Base
 from trainer.checkpoint import load_checkpoint
 from trainer.request import GrpoConfig, Lora, Request
@@ -40,10 +41,11 @@ def asked(folder: Path, base: Base) -> Request:
     return request(folder, base, "grpo", sampled(base, [2, 3]), config)
 
 
-def begun(file: Path, **environment: str) -> subprocess.Popen[str]:
+def begun(file: Path, *options: str, stdin: int | None = None, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "trainer", str(file)],
+        [sys.executable, "-m", "trainer", str(file), *options],
         cwd=ROOT,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -79,6 +81,24 @@ def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp
     here = train(asked(tmp_path / "here", base), lambda _line: None)
     assert here is not None
     assert here.digest == last["checkpoint"]
+
+
+def test_an_attended_run_ends_with_who_attends_it_whatever_it_is_doing(tmp_path: Path, base: Base) -> None:
+    wanted = asked(tmp_path, base)
+    with begun(written(tmp_path, wanted), "--attended", stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, SMALLEST_PIPE)
+        assert any(json.loads(line)["kind"] == "step" for line in process.stdout)
+        process.stdin.close()  # its lines could still be read: it waits for that, and would for ever
+        assert process.wait() == LEFT_ALONE
+    assert not Path(wanted.out).exists()
+
+
+def test_a_run_that_nobody_attends_needs_no_input(tmp_path: Path, base: Base) -> None:
+    with begun(written(tmp_path, asked(tmp_path, base)), stdin=subprocess.DEVNULL) as process:
+        said, _ = process.communicate()
+    assert json.loads(said.splitlines()[-1])["kind"] == "saved"
 
 
 def test_a_run_that_is_refused_says_why_and_writes_nothing(tmp_path: Path, base: Base) -> None:

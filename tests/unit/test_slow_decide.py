@@ -13,6 +13,7 @@ from api.benchmarks import without_plans
 from api.decide import BASE, Course, champion
 from api.slow_decide import (
     ACTOR,
+    MOST_ATTEMPTS,
     Round,
     SlowCourse,
     SlowNext,
@@ -21,6 +22,7 @@ from api.slow_decide import (
     decide_slow,
     rounds_so_far,
 )
+from api.stage_process import PROCESS_ENDED
 from eventlog.events import (
     AnyEvent,
     BenchmarkFrozen,
@@ -165,6 +167,18 @@ def test_a_round_goes_from_sweep_to_verdict_and_the_champion_plays_the_next_one(
     assert (last.parent, last.stage, last.query) == (checkpoint, GRPO, COURSE.query(GRPO, SITE, "s2"))
     train(store, second, GRPO, STARTED, FAILED, dataset="d2" * 32)
     assert following(store).what == "stop"  # what failed is over, and there were two rounds
+
+
+def test_a_stage_whose_process_died_is_begun_again_a_few_times() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    died = FAILED.model_copy(update={"error": PROCESS_ENDED})
+    seen = []
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        train(store, sweep, SFT, STARTED.model_copy(update={"attempt": attempt}), died)
+        seen.append(following(store).what)
+    assert seen == ["train"] * (MOST_ATTEMPTS - 1) + ["plan_sweep"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""`flywheel` as processes of a project, which are killed once the log holds a certain fact."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from api.house import House
+from eventlog.store import START, Recorded
+from tests.conftest import Database
+
+FLYWHEEL = (sys.executable, "-c", "from api.cli.main import main; main()")
+ROOT = Path(__file__).parents[1]
+PATIENCE_MS = 60_000
+Child = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Whom to kill once the log holds the `number`-th event of a type in the streams that begin so."""
+
+    fact: str
+    number: int = 1
+    streams: str = ""
+    whom: Literal["both", "controller", "trainer"] = "both"
+
+    def counts(self, recorded: Recorded) -> bool:
+        """Whether an event is one of those that are counted."""
+        return recorded.event.type == self.fact and recorded.stream.startswith(self.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A log of its own, and a folder for everything that a command leaves behind."""
+
+    house: House
+    database: Database
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command is told."""
+        told = {
+            "FLYWHEEL_DATABASE_URL": self.database.app_url,
+            "FLYWHEEL_OWNER_URL": self.database.owner_url,
+            "FLYWHEEL_KEYS": str(self.database.keys),
+            "FLYWHEEL_HOME": str(self.folder / "home"),
+            "FLYWHEEL_POLICY_WORDING": "brief",
+            "TMPDIR": str(self.folder / "temporary"),
+            "PYTHONPATH": str(ROOT),
+        }
+        return {**os.environ, **told}
+
+    def begun(self, words: Sequence[str]) -> Child:
+        """A command in a process group of its own."""
+        with (self.folder / "said").open("ab") as said:
+            return subprocess.Popen(
+                [*FLYWHEEL, *words], env=self.environment, stdout=said, stderr=said, start_new_session=True
+            )
+
+    def completed(self, child: Child) -> None:
+        """Wait until a command has ended well."""
+        code = child.wait()
+        assert code == 0, self.said()
+
+    def said(self) -> str:
+        """The last words of all commands."""
+        return (self.folder / "said").read_text(errors="replace")[-4000:]
+
+    def processes(self) -> dict[int, str]:
+        """The processes that are left of any command here, with their command lines."""
+        found = {}
+        for each in Path("/proc").glob("[0-9]*"):
+            try:
+                told, line = (each / "environ").read_bytes(), (each / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if f"FLYWHEEL_HOME={self.folder / 'home'}".encode() in told.split(b"\0"):
+                found[int(each.name)] = line.replace(b"\0", b" ").decode()
+        return found
+
+    def trainers(self) -> list[int]:
+        """The training processes."""
+        return [pid for pid, line in self.processes().items() if " -m trainer " in line]
+
+    def wait(self, kill: Kill, child: Child) -> None:
+        """Until the log holds the fact of a kill."""
+        left = kill.number
+        for batch in self.house.store.subscribe(after=START, until=lambda _: child.poll() is not None):
+            left -= sum(map(kill.counts, batch))
+            if left <= 0:
+                return
+        pytest.fail(f"it ended before {kill}: {self.said()}")
+
+    def strike(self, kill: Kill, child: Child) -> bool:
+        """Kill whom it says; whether the command is gone. A trainer that is left alone ends by itself."""
+        trainers = self.trainers()
+        if kill.whom == "trainer":
+            (trainer,) = trainers
+            os.kill(trainer, signal.SIGKILL)
+            return False
+        if kill.whom == "controller":
+            (trainer,) = trainers
+            child.kill()
+            assert has_ended(trainer), "the training process outlives its controller"
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        return True
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process is gone, after some patience."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        return bool(waiting.poll(PATIENCE_MS))
+    finally:
+        os.close(descriptor)
