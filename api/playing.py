@@ -25,6 +25,7 @@ from projections.memories import candidacies
 from projections.runs import DEMONSTRATION, PLANLESS
 from projections.views import Views
 
+from .advising import advisor_of
 from .budgets import given_up
 from .decide import Course, known, prices
 from .errors import SessionNotKept
@@ -96,12 +97,16 @@ def play_jobs(
     """Play every job, at the prices in force now. An error is raised when all the others have ended.
 
     For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
-    SessionNotKept, NoJudge and BadEndpoint before any is played.
+    SessionNotKept, NoJudge, and what advisor_of does, before any is played.
     """
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
-    with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
+    learns = any(job.learns for job in jobs) and executor.name not in PLANLESS
+    with (
+        watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch,
+        advisor_of(house.settings, reporter.say, timeout_s=course.timeout_s, is_asked=learns) as advisor,
+    ):
         means = Means(
             client,
             prices(house.views()),
@@ -111,6 +116,7 @@ def play_jobs(
             watch,
             course.tries,
             surroundings_of(executor),
+            advisor=advisor,
         )
         _dispatched(house, means, title, jobs, course, reporter)
 
