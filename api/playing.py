@@ -10,8 +10,11 @@ from typing import Protocol
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
+from agents.executors.local import LocalPolicies
+from agents.executors.policy import PolicyExecutor
 from agents.learning.lessons import Held
 from agents.learning.memory import held_of, pieces_from, reading
+from agents.learning.telling import worth_telling
 from agents.rollouts.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
@@ -162,7 +165,7 @@ def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
 
 
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
-    """Play and record one job with the browser profile of its state. Runs that walk no plan carry nothing of memory.
+    """Play and record one job with the browser profile of its state. Runs that walk no plan carry no plan of memory.
 
     Raises SessionNotKept, StartedOtherwise, KeyTaken.
     """
@@ -187,5 +190,9 @@ def took_longer(timeout_s: float) -> str:
 
 
 def _carried(job: Job, executor: Executor) -> Job:
-    """A job with what its executor takes of memory."""
-    return replace(job, pieces=(), candidate=None) if executor.name in PLANLESS else job
+    """A job with what its executor takes of memory: a policy that is told in full is told what helped before."""
+    if executor.name not in PLANLESS:
+        return job
+    is_told = isinstance(executor, PolicyExecutor | LocalPolicies) and executor.wording == "full"
+    told = worth_telling(job.template.instruction, job.environment, job.pieces) if is_told else ()
+    return replace(job, pieces=(), candidate=None, told=told)
