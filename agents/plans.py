@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,9 @@ Slot = Literal["before", "instead", "after"]
 """Where a change puts its steps. Two changes of one step contradict each other where they want the same slot."""
 
 _SLOTS: Final[tuple[Slot, ...]] = ("before", "instead", "after")
+UNTYPED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""What no form takes: a page is a document, and these cannot stand in one."""
+
 _PLANS_KEPT: Final = 1_024
 _STEPS_KEPT: Final = 4_096
 

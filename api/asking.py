@@ -14,6 +14,7 @@ from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.local.host import PREFIX, Host
 from agents.models.model import Model, Served
 from agents.models.openai import OpenAI, OpenAISettings
+from agents.models.wire import Patience
 
 from .errors import NoModel
 from .settings import Settings
@@ -29,6 +30,7 @@ def open_model(
     offers_logprobs: bool = True,
     offers_token_ids: bool = False,
     served: Served | None = None,
+    patience: Patience | None = None,
 ) -> Iterator[Model]:
     """A model at an endpoint. Raises NoModel, BadEndpoint."""
     model: OpenAI | Anthropic
@@ -43,12 +45,13 @@ def open_model(
                 tokenizer=None if served is None else served.tokenizer,
                 chat_template=None if served is None else served.chat_template,
                 processed_logprobs=served is not None and served.processed,
-            )
+            ),
+            patience,
         )
     elif key is None:
         raise NoModel(actual="there is no key", expected="one; Anthropic's API takes no request without")
     else:
-        model = Anthropic(AnthropicSettings(model=name, api_key=key, base_url=url or anthropic.BASE_URL))
+        model = Anthropic(AnthropicSettings(model=name, api_key=key, base_url=url or anthropic.BASE_URL), patience)
     try:
         yield model
     finally:

@@ -17,6 +17,7 @@ from projections.verdicts import VERDICTS
 from projections.views import Views
 
 from .decide import ACTOR, Course, is_of
+from .recovery_costs import known_sum, recovery_costs
 
 _MICRO = 1_000_000
 _MINUTE = 60 * _MICRO
@@ -26,7 +27,8 @@ _MINUTE = 60 * _MICRO
 class Spent:
     """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts.
 
-    `unpriced` are the ended runs whose cost is not known; the micro-dollars are those of the others.
+    `unpriced` are the ended runs whose cost is not known, their own or that of what recovery asked after them; the
+    micro-dollars are what is known.
     """
 
     rounds: int = 0
@@ -111,16 +113,18 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
+    advice = recovery_costs(store, views.upto, state.since)
+    asked = {run: advice[run] for run in runs if run in advice}
     return Spent(
         rounds=len(sweeps),
         runs=len(runs),
-        micro_dollars=sum(costs.values()),
+        micro_dollars=sum(costs.values()) + known_sum(asked),
         microseconds=max(0, microseconds(now) - state.opened_at),
         verdicts=sum(
             each.actor == ACTOR and isinstance(each.event, VerdictReached) and each.event.evaluation in of_site
             for each in decided
         ),
-        unpriced=sum(run not in costs for run in runs),
+        unpriced=sum(run not in costs or asked.get(run, 0) is None for run in runs),
     )
 
 

@@ -49,6 +49,7 @@ from .exclusive import only_controller
 from .executing import in_words, plays
 from .house import House
 from .playing import Reporter
+from .recovery_costs import recovery_costs
 from .rounds import Round, Standing, news, rounds_played, standing_of
 from .sweeping import (
     Draw,
@@ -184,7 +185,8 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        self.watch(rounds_played(views, rounds), standing_of(views, self.site))
+        asked = recovery_costs(self.house.store, views.upto, since)
+        self.watch(rounds_played(views, rounds, asked), standing_of(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()

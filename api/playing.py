@@ -10,8 +10,11 @@ from typing import Protocol
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
+from agents.executors.local import LocalPolicies
+from agents.executors.policy import PolicyExecutor
 from agents.learning.lessons import Held
 from agents.learning.memory import held_of, pieces_from, reading
+from agents.learning.telling import worth_telling
 from agents.rollouts.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
@@ -25,6 +28,7 @@ from projections.memories import candidacies
 from projections.runs import DEMONSTRATION, PLANLESS
 from projections.views import Views
 
+from .advising import advisor_of
 from .budgets import given_up
 from .decide import Course, known, prices
 from .errors import SessionNotKept
@@ -96,12 +100,16 @@ def play_jobs(
     """Play every job, at the prices in force now. An error is raised when all the others have ended.
 
     For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
-    SessionNotKept, NoJudge and BadEndpoint before any is played.
+    SessionNotKept, NoJudge, and what advisor_of does, before any is played.
     """
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
-    with watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch:
+    learns = any(job.learns for job in jobs) and executor.name not in PLANLESS
+    with (
+        watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch,
+        advisor_of(house.settings, reporter.say, timeout_s=course.timeout_s, is_asked=learns) as advisor,
+    ):
         means = Means(
             client,
             prices(house.views()),
@@ -111,6 +119,7 @@ def play_jobs(
             watch,
             course.tries,
             surroundings_of(executor),
+            advisor=advisor,
         )
         _dispatched(house, means, title, jobs, course, reporter)
 
@@ -156,7 +165,7 @@ def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
 
 
 def play_one(house: House, means: Means, job: Job, state: State) -> Played:
-    """Play and record one job with the browser profile of its state. Runs that walk no plan carry nothing of memory.
+    """Play and record one job with the browser profile of its state. Runs that walk no plan carry no plan of memory.
 
     Raises SessionNotKept, StartedOtherwise, KeyTaken.
     """
@@ -181,5 +190,9 @@ def took_longer(timeout_s: float) -> str:
 
 
 def _carried(job: Job, executor: Executor) -> Job:
-    """A job with what its executor takes of memory."""
-    return replace(job, pieces=(), candidate=None) if executor.name in PLANLESS else job
+    """A job with what its executor takes of memory: a policy that is told in full is told what helped before."""
+    if executor.name not in PLANLESS:
+        return job
+    is_told = isinstance(executor, PolicyExecutor | LocalPolicies) and executor.wording == "full"
+    told = worth_telling(job.template.instruction, job.environment, job.pieces) if is_told else ()
+    return replace(job, pieces=(), candidate=None, told=told)

@@ -18,6 +18,7 @@ from projections.verdicts import VERDICTS
 from projections.views import Views
 
 from .decide import describe, is_of
+from .recovery_costs import known_sum
 
 _MOST = 3
 
@@ -27,7 +28,7 @@ class Round:
     """One sweep of a course: its runs, how many passed among those that tried nothing, and what of memory it met.
 
     `failing` are the largest failure clusters in words. `proposed` counts pieces found in it, `on_trial` and `promoted`
-    what there is now.
+    what there is now. `cost` has what recovery asked, too.
     """
 
     number: int
@@ -51,9 +52,9 @@ class Standing:
     verdicts: tuple[tuple[str, str], ...]
 
 
-def rounds_played(views: Views, sweeps: Iterable[SweepPlanned]) -> tuple[Round, ...]:
-    """Each sweep as a round, in order, counted from 1."""
-    return tuple(_round(views, number, sweep) for number, sweep in enumerate(sweeps, start=1))
+def rounds_played(views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[str, int | None]) -> tuple[Round, ...]:
+    """Each sweep as a round, in order, counted from 1; `asked` are the costs of what recovery asked, by run."""
+    return tuple(_round(views, number, sweep, asked) for number, sweep in enumerate(sweeps, start=1))
 
 
 def standing_of(views: Views, site: str) -> Standing:
@@ -89,7 +90,7 @@ def _does(state: Candidacy) -> str:
     return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 
-def _round(views: Views, number: int, sweep: SweepPlanned) -> Round:
+def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, int | None]) -> Round:
     prefix = f"{sweep.sweep}__"
     rewards = views.find(REWARDS, prefix)
     plain = [spec.spec_id for spec in sweep.specs if spec.is_plain and spec.spec_id in rewards]
@@ -103,7 +104,7 @@ def _round(views: Views, number: int, sweep: SweepPlanned) -> Round:
         plain_passed=sum(rewards[name].passed for name in plain),
         proposed=sum(state.proposed_by.startswith(prefix) for state in candidacies(views).values()),
         failing=_failing(views, prefix),
-        cost=sum(reward.cost or 0 for reward in rewards.values()),
+        cost=sum(reward.cost or 0 for reward in rewards.values()) + known_sum(asked, prefix),
     )
 
 

@@ -10,6 +10,7 @@ from agents.executors.executor import Executor
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import extended
 from eventlog.events import Spec, SweepPlanned
+from eventlog.store import EventStore
 from projections.rewards import REWARDS
 from projections.variance import GroupClass, classes
 from projections.views import Views
@@ -17,6 +18,7 @@ from projections.views import Views
 from .decide import Course
 from .house import House
 from .playing import Reporter
+from .recovery_costs import known_sum, recovery_costs
 from .sweeping import extend, play_sweep, sweeps_of
 
 
@@ -38,9 +40,12 @@ class Sought:
     stopped: str
 
 
-def spent(views: Views, sweep: str) -> int:
-    """What the graded runs of a sweep cost, in micro-dollars; a cost that is not known counts as nothing."""
-    return sum(reward.cost or 0 for reward in views.find(REWARDS, f"{sweep}__").values())
+def spent(store: EventStore, views: Views, sweep: str) -> int:
+    """What a sweep's graded runs and recovery cost, in micro-dollars; a cost that is not known counts as nothing."""
+    planned = next(iter(store.read(stream=f"sweep/{sweep}")), None)
+    asked = recovery_costs(store, views.upto, 0 if planned is None else planned.position)
+    rewards = views.find(REWARDS, f"{sweep}__").values()
+    return sum(reward.cost or 0 for reward in rewards) + known_sum(asked, f"{sweep}__")
 
 
 def seek(
@@ -58,7 +63,7 @@ def seek(
     added = 0
     while True:
         views = house.views()
-        found, cost = classes(views, sweep.sweep), spent(views, sweep.sweep)
+        found, cost = classes(views, sweep.sweep), spent(house.store, views, sweep.sweep)
         specs = _one_more(house, sweep, found, limits.max_siblings)
         if limits.max_cost is not None and cost >= limits.max_cost:
             return Sought(added, found, cost, "the cost limit was reached")

@@ -63,6 +63,15 @@ class Settings(BaseSettings):
     )
     judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
+    recovery_model: str | None = Field(
+        default=None,
+        description="the model that recovery asks where it finds no cure itself; transformers:FOLDER draws from a base "
+        "model in the process; unset: none",
+    )
+    recovery_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
+    recovery_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
+    recovery_key: SecretStr | None = Field(default=None, description="the key of its endpoint")
+
     model: str | None = Field(
         default=None,
         description="the model that acts as a policy and decomposes plans; transformers:FOLDER draws from a base model "

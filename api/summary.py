@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from eventlog.store import Position
 from gate.figures import dollars
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import CHECKPOINTS
-from projections.costs import COSTS, SPENT
+from projections.costs import COSTS, SPENT, CostState
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
@@ -20,6 +21,7 @@ from projections.weights import WEIGHTS
 
 from .decide import champion
 from .house import House
+from .recovery_costs import known_sum, recovery_costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         missing=sum(run.status == "missing" for run in runs),
         graded=len(rewards),
         passed=sum(reward.passed for reward in rewards),
-        spent=_spent(spent.spent, spent.unknown) if spent is not None else "nothing spent",
+        spent=_spent(spent, recovery_costs(house.store, views.upto)),
         rewrites=_rewrites(views),
         datasets=len(views.find(CHECKPOINTS, "dataset/")),
         checkpoints=len(views.find(WEIGHTS)),
@@ -140,9 +142,14 @@ def _champion(views: PostgresViews) -> str:
     return f"{state.name}, since position {state.since}, by {state.by}"
 
 
-def _spent(spent: int, unknown: int) -> str:
+def _spent(spent: CostState | None, asked: Mapping[str, int | None]) -> str:
+    """What runs cost, and recovery's model beside them."""
+    if spent is None:
+        return "nothing spent"
+    unknown = spent.unknown + sum(cost is None for cost in asked.values())
     aside = f", {unknown} of unknown cost" if unknown else ""
-    return f"{dollars(spent)} spent{aside}"
+    model = f", {dollars(known_sum(asked))} of it on recovery's model" if asked else ""
+    return f"{dollars(spent.spent + known_sum(asked))} spent{model}{aside}"
 
 
 def _rewrites(views: PostgresViews) -> str:

@@ -16,6 +16,7 @@ from agents.envs.environment import Environment
 from agents.envs.errors import EnvironmentFailure
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
+from agents.models.model import Model
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.play import PLAN, Job, Means, Played
@@ -74,6 +75,7 @@ class SiteRunner:
     lost: Callable[[FlywheelError], None]
     executor: Executor = PLAN
     watching: Watching = nobody
+    advisor: Model | None = None
     rule: PromotionRule = field(default_factory=PairedRule)
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
@@ -156,6 +158,7 @@ class SiteRunner:
             self.executor,
             self.watching,
             surroundings=surroundings_of(self.executor),
+            advisor=self.advisor,
         )
         return Met(planned, views, means)
 
@@ -194,6 +197,7 @@ def work(
     *,
     follows: bool,
     watching: Watching = nobody,
+    advisor: Model | None = None,
     controlling: Controlling | None = None,
 ) -> None:
     """Be a runner where there is a client of the site, a projector where it `follows`, and a controller where given.
@@ -202,7 +206,18 @@ def work(
     where the site is gone, PlayedInVain, and what a controller raises.
     """
     asyncio.run(
-        _work(house, client, site, terms, tell, executor, follows=follows, watching=watching, controlling=controlling)
+        _work(
+            house,
+            client,
+            site,
+            terms,
+            tell,
+            executor,
+            follows=follows,
+            watching=watching,
+            advisor=advisor,
+            controlling=controlling,
+        )
     )
 
 
@@ -216,6 +231,7 @@ async def _work(
     *,
     follows: bool,
     watching: Watching = nobody,
+    advisor: Model | None = None,
     controlling: Controlling | None = None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
@@ -229,7 +245,7 @@ async def _work(
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
     if client is not None:
-        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching), tell)
+        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching, advisor), tell)
         tasks.append(asyncio.create_task(runner.run(stop)))
     if controlling is not None:
         tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))

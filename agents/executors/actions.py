@@ -17,6 +17,7 @@ from eventlog.events import FrozenModel, Step, StepType
 from ..models.errors import AnswerUnstructured
 from ..models.model import Sample
 from ..models.structured import read_as
+from ..plans import UNTYPED
 
 PROMPT_VERSION: Final = "policy-1"
 """Changes with any change of what a policy is told; a test holds the prompts' digest."""
@@ -130,9 +131,6 @@ def answer_of(step: Step) -> str:
         {"why": step.intent, "action": step.type, "target": target or "", "value": step.value or ""}, ensure_ascii=False
     )
 
-
-UNTYPED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""What no form takes: a page is a document, and these cannot stand in one."""
 
 _LABELLED: Final = frozenset({"click", "fill_field", "select_option", "submit"})
 _VALUED: Final = frozenset({"fill_field", "select_option", "click_at", "press_key", "scroll", "finish"})

@@ -28,7 +28,7 @@ class Assignment:
 
     `seed` and `temperature_micro` are what a model draws with. `page_headers` go on every call to the pages. `profile`
     is what a session's browser kept (cookies, the last address) as bytes; None starts fresh. `weights` are those of the
-    artifact that the run is pinned to.
+    artifact that the run is pinned to. `advice` are lines of what helped before, for a policy.
     """
 
     instruction: str
@@ -39,6 +39,7 @@ class Assignment:
     profile: bytes | None = None
     page_headers: Mapping[str, str] = field(default_factory=dict)
     weights: str = "base"
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class _Talk:
 
     def begin(self) -> None:
         """Say what the task is. No page is open yet."""
-        told = f"The task:\n{self.assignment.instruction}\n\nNo page is open yet."
+        told = f"The task:\n{self.assignment.instruction}\n\n{_helped(self.assignment.advice)}No page is open yet."
         system = system_prompt(self.executor.sight, self.executor.wording)
         self.messages += [Message("system", (system,)), Message("user", (told,))]
 
@@ -171,6 +171,12 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
             verified.append(found)
         talk.tell(acted, before, look)
     return ended("out_of_budget")
+
+
+def _helped(advice: tuple[str, ...]) -> str:
+    """The lines of what helped before, as a paragraph; nothing where there are none."""
+    lines = "".join(f"- {line}\n" for line in advice)
+    return f"What helped before in tasks like it; see on the page whether it does here:\n{lines}\n" if lines else ""
 
 
 def _looked(surface: Surface, executor: PolicyExecutor) -> _Look:

@@ -18,12 +18,11 @@ from eventlog.chain import digest
 from eventlog.events import FrozenModel, ModelCalled, Sampling, Step, StepType, Template
 from eventlog.store import Append, EventStore
 
-from ..executors.actions import UNTYPED
 from ..executors.executor import Called
 from ..models.errors import AnswerUnstructured
 from ..models.model import Message, Model, Request, Sample
 from ..models.structured import read_as, schema_of
-from ..plans import Plan
+from ..plans import UNTYPED, Plan
 from .errors import PlanRefused
 from .facts import called
 

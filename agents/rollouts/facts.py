@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from eventlog.blobs import Blob
 from eventlog.blobs.conversations import linked
-from eventlog.events import ModelCalled, StepTaken, StepVerified
+from eventlog.events import ModelCalled, StepTaken, StepVerified, Usage
 
 from ..executors.executor import Called, Execution, Taken, Verified
 from ..models.model import Completion, Image, Message, Sample, Served
@@ -54,6 +54,22 @@ def facts_of(run: str, execution: Execution) -> Facts:
     return Facts(
         tuple(chain.from_iterable(f.events for f in found)), tuple(chain.from_iterable(f.blobs for f in found))
     )
+
+
+def usage_of(execution: Execution, wall: int) -> Usage:
+    """What an execution used; `wall` is in microseconds. What looked at its steps is none of it."""
+    return Usage(
+        actions=len(execution.taken),
+        wall_microseconds=wall,
+        input_tokens=_total(call.completion.input_tokens for call in execution.called),
+        output_tokens=_total(call.completion.output_tokens for call in execution.called),
+    )
+
+
+def _total(tokens: Iterable[int | None]) -> int | None:
+    """The sum; unknown where one of them is, zero where no model was called."""
+    found = list(tokens)
+    return None if None in found else sum(count or 0 for count in found)
 
 
 def _taken(run: str, taken: Taken) -> Facts:

@@ -6,7 +6,7 @@ What the run meant is decided elsewhere; here it becomes facts. A site that does
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
@@ -26,7 +26,6 @@ from eventlog.events import (
     Spec,
     TaskSpec,
     Template,
-    Usage,
 )
 from projections.costs import PriceBook
 from projections.runs import PLANLESS
@@ -39,16 +38,17 @@ from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from ..executors.plan import PlanExecutor
 from ..executors.surroundings import HttpSurroundings
-from ..learning.lessons import Held
+from ..learning.lessons import Held, Lesson
 from ..learning.recovery.budgets import BUDGETS, Budgets
 from ..learning.recovery.failing import failing
 from ..learning.retrieval import overlaid
 from ..learning.surroundings import Surroundings
+from ..learning.telling import applied_of, lines_of
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
-from .facts import JSON_TYPE, facts_of
+from .facts import JSON_TYPE, facts_of, usage_of
 from .recovering import NOTHING, Looking, Recovery, recovered
 
 
@@ -56,8 +56,9 @@ from .recovering import NOTHING, Looking, Recovery, recovered
 class Job:
     """Everything one run needs to know. `learns` says whether recovery may propose.
 
-    `pieces` are what the run has of its artifact's memory. `returning` are pieces that a new proposal brings back,
-    `known` all that the folds have a row of: where the run that proposed a piece was withdrawn, they have none.
+    `pieces` are what the run's plan has of its artifact's memory, `told` what a policy is told of it. `returning` are
+    pieces that a new proposal brings back, `known` all that the folds have a row of: where the run that proposed a
+    piece was withdrawn, they have none.
     """
 
     spec: Spec
@@ -70,6 +71,7 @@ class Job:
     learns: bool
     returning: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
+    told: tuple[Lesson, ...] = ()
 
     @property
     def run(self) -> str:
@@ -96,6 +98,7 @@ class Job:
             profile=profile,
             page_headers=page_headers,
             weights=self.artifact.weights,
+            advice=lines_of(self.told),
         )
 
 
@@ -163,7 +166,7 @@ def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, B
         artifact=job.artifact,
         executor=executor,
         plan=blob.digest,
-        applied=executed.applied,
+        applied=(*executed.applied, *applied_of(job.told)),
         arm=job.arm,
         conflicts=executed.conflicts,
     )
@@ -239,20 +242,9 @@ def _finished(
         fingerprint=_sha(environment.state(instance).fingerprint),
         end_state=end_state.digest,
         mutations=len(mutations),
-        usage=Usage(
-            actions=len(execution.taken),
-            wall_microseconds=wall,
-            input_tokens=_total(call.completion.input_tokens for call in execution.called),
-            output_tokens=_total(call.completion.output_tokens for call in execution.called),
-        ),
+        usage=usage_of(execution, wall),
     )
     return event, end_state
-
-
-def _total(tokens: Iterable[int | None]) -> int | None:
-    """The sum; unknown where one of them is, zero where no model was called."""
-    found = list(tokens)
-    return None if None in found else sum(count or 0 for count in found)
 
 
 def _recovered(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:

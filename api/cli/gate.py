@@ -112,8 +112,8 @@ def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: A
         refuse_memoryless(executor)
     elif known(house.views().get(CHAMPIONS, CHAMPION)).pointed().weights == challenger.weights:
         raise typer.BadParameter(
-            f"champion and challenger both have the weights {challenger.weights}, and a policy's runs carry nothing of "
-            "memory: expected a challenger such as ck-3f9a1c22@0"
+            f"champion and challenger both have the weights {challenger.weights}, and a policy is judged by its "
+            "weights: expected a challenger such as ck-3f9a1c22@0"
         )
 
 

@@ -12,6 +12,7 @@ from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
+from projections.runs import PLANLESS
 
 from ..admitting import admitting, see_admission
 from ..exclusive import only_controller
@@ -102,7 +103,7 @@ def planned_now(
         ready.site,
         generator,
         rng_seed=rng_seed,
-        trials=Trials() if learn else None,
+        trials=Trials() if learn and ready.executor.name not in PLANLESS else None,
         learns=learn,
         queue=RolloutQueue(house.engine, ready.site) if queued else None,
         executor=ready.executor,

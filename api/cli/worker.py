@@ -13,10 +13,12 @@ import typer
 
 from agents.envs.sandbox import PORT
 from agents.executors.executor import Executor
+from agents.models.model import Model
 from agents.rollouts.durable import SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.play import PLAN
 from agents.rollouts.queue import RolloutQueue
 
+from ..advising import advisor_of
 from ..decide import Course
 from ..executing import Way, executor_of
 from ..loop import Controller
@@ -103,6 +105,7 @@ def worker(
         queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
         watching: Watching = nobody
+        advisor: Model | None = None
         if {"runner", "controller"} & set(chosen):
             where = Where(url, admin_url, sandbox, port, admin_port)
             placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
@@ -113,6 +116,8 @@ def worker(
             checking = watching_of(house.settings, placed.environment, site, verify_steps=verify_steps)
             watching = stack.enter_context(checking)
             client = placed.environment if "runner" in chosen else None
+            asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
+            advisor = stack.enter_context(asking)
             if client is not None and retry_parked:
                 tell("again", count=queue.retry_parked())
             if "controller" in chosen:
@@ -128,6 +133,7 @@ def worker(
             doing,
             follows=follows,
             watching=watching,
+            advisor=advisor,
             controlling=controlling,
         )
         parked = len(queue.parked()) if client is not None else 0

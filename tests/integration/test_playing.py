@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from threading import Event
@@ -13,17 +14,25 @@ from sqlalchemy import text
 from agents.envs.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import local_site
-from agents.executors.executor import Assignment, Execution, Watch, unwatched
+from agents.executors.actions import Wording
+from agents.executors.demonstration import Demonstrator
+from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
+from agents.executors.policy import PolicyExecutor
+from agents.learning.lessons import Held, Lesson
+from agents.models.scripted import Scripted
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.state_keys import independent, session
+from agents.rollouts.sweep import SeedSweep
+from api.cli.sweep_begun import Ready, planned_now
 from api.decide import Course
 from api.errors import SessionNotKept
 from api.house import House
 from api.playing import give_up, play_jobs, play_one
-from api.sweeping import first_facts
-from eventlog.events import RunMissing, RunStarted, SeedsRule
+from api.sweeping import first_facts, site_templates
+from eventlog.blobs.conversations import get_messages
+from eventlog.events import Applied, ModelCalled, Occasion, PreferTarget, RunMissing, RunStarted, SeedsRule
 from eventlog.store import Append
 from projections.runs import PLANLESS
 from tests.golden.make import Quiet
@@ -115,7 +124,7 @@ def test_who_walks_no_plan_plays_no_session(empty_house: House, client: EnvClien
 
 
 @pytest.mark.parametrize("name", sorted({PLAN.name, *PLANLESS}))
-def test_who_walks_no_plan_carries_nothing_of_memory(empty_house: House, client: EnvClient, name: str) -> None:
+def test_who_walks_no_plan_carries_no_change_of_a_plan(empty_house: House, client: EnvClient, name: str) -> None:
     (job,) = jobs([0])[:1]
     job = replace(job, pieces=(FIX,))
     play_one(empty_house, replace(means(client), executor=Named(name)), job, independent(job.run))
@@ -124,6 +133,59 @@ def test_who_walks_no_plan_carries_nothing_of_memory(empty_house: House, client:
         (start,) = empty_house.store.read(stream=f"run/{each.run}", types=["RunStarted"])
         assert isinstance(start.event, RunStarted)
         assert [applied.piece for applied in start.event.applied] == ([] if name in PLANLESS else [FIX.piece])
+
+
+HINT = Lesson(
+    piece="hint-1",
+    kind="hint",
+    occasion=Occasion(environment="marketplace", type="click", intent="open the cheapest one", page=""),
+    change=PreferTarget(label="Sea Ray"),
+    text="To open the cheapest Sea Ray,\nsort by price first.",
+    title="",
+    wins=0,
+    rank=500_000,
+)
+"""It shares words with the instruction of the task."""
+
+
+def asked_with(house: House, client: EnvClient, executor: Executor, *held: Held) -> tuple[list[Applied], list[str]]:
+    """What a run's start says was applied, and what its model was told first."""
+    (job,) = jobs([0])[:1]
+    play_one(house, replace(means(client), executor=executor), replace(job, pieces=held), independent(job.run))
+    events = [recorded.event for recorded in house.store.read(stream=f"run/{job.run}")]
+    call = next(event for event in events if isinstance(event, ModelCalled))
+    told = [str(message["parts"]) for message in get_messages(house.blobs, call.messages)]
+    return [each for event in events if isinstance(event, RunStarted) for each in event.applied], told
+
+
+def finishing(wording: Wording = "full") -> PolicyExecutor:
+    """A policy that finishes at once."""
+    done = json.dumps({"why": "done", "action": "finish", "target": "", "value": ""})
+    return PolicyExecutor(Scripted([done]), wording=wording)
+
+
+def test_a_policy_is_told_what_helped_before_and_its_run_says_so(empty_house: House, client: EnvClient) -> None:
+    applied, told = asked_with(empty_house, client, finishing(), FIX, HINT)
+    assert applied == [Applied(piece="hint-1", kind="hint", step=0)]
+    assert "- To open the cheapest Sea Ray, sort by price first.\\n" in told[1]
+
+
+@pytest.mark.parametrize("executor", [finishing("brief"), Demonstrator()], ids=["brief", "demonstration"])
+def test_who_is_told_little_and_who_demonstrates_is_told_nothing_of_it(
+    executor: Executor, empty_house: House, client: EnvClient
+) -> None:
+    _, told = asked_with(empty_house, client, executor, HINT)
+    assert not any("helped before" in part for part in told)
+
+
+def test_nothing_is_tried_in_a_policys_runs(empty_house: House, client: EnvClient) -> None:
+    first_facts(empty_house)
+    found = site_templates(client)[:1]
+    for executor, tries in ((PLAN, True), (finishing(), False)):
+        ready = Ready(empty_house, "marketplace", client, executor, (), ())
+        generator = SeedSweep(f"of-{executor.name}", found, [0], 2)
+        (planned,) = planned_now(ready, generator, 7, learn=True, queued=False)
+        assert (planned.learns, planned.trials is not None) == (True, tries)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from eventlog.events import (
     SeedsRule,
 )
 from tests.conftest import Database, house_on
+from tests.golden.test_golden_samples import sample
 
 from .test_rest_samples import BASE, NO_DIGEST, SampleRun, append, client_of, frozen, record, template
 
@@ -106,7 +107,9 @@ def test_one_run_comes_with_its_events_as_of_a_position(client: TestClient, hous
     assert client.get("/v1/runs/s1/t7/0", params={"as_of": 1}).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["runs/x", "rewrites/x", "verdicts/x", "champion", f"datasets/{'a' * 64}"])
+@pytest.mark.parametrize(
+    "path", ["runs/x", "rewrites/x", "substrates/x/y", "courses/x", "verdicts/x", "champion", f"datasets/{'a' * 64}"]
+)
 def test_what_is_not_there_is_404(client: TestClient, path: str) -> None:
     answer = client.get(f"/v1/{path}")
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "Unknown")
@@ -126,6 +129,66 @@ def test_a_rewrite_comes_with_its_history(client: TestClient, house: House) -> N
     assert [(item["since"], item["state"]["wins"]) for item in found["history"]] == [(2, 0), (3, 1)]
     then = client.get("/v1/rewrites/w1", params={"as_of": 2}).json()
     assert (then["rewrite"]["wins"], len(then["history"])) == (0, 1)
+
+
+def test_substrates_come_by_cluster_with_what_each_was_worth_and_how_that_came_about(
+    client: TestClient, house: House
+) -> None:
+    for cluster in ("knowledge", "navigation", "policy"):
+        stream = f"substrates/marketplace/{cluster}"
+        append(house.store, stream, sample("SubstrateChosen", environment="marketplace", cluster=cluster))
+    credited = sample(
+        "SubstrateCredited", environment="marketplace", cluster="policy", applied=True, gain=900_000, cost=400
+    )
+    append(house.store, "substrates/marketplace/policy", credited)
+    first = client.get("/v1/substrates", params={"limit": 2}).json()
+    assert [each["cluster"] for each in first["clusters"]] == ["knowledge", "navigation"]
+    second = client.get("/v1/substrates", params={"limit": 2, "after": first["next"]}).json()
+    assert ([each["cluster"] for each in second["clusters"]], second["next"]) == (["policy"], None)
+    found = client.get("/v1/substrates/marketplace/policy").json()
+    (before, after), (standing,) = found["history"], found["cluster"]["substrates"]
+    assert (before["since"], before["state"]["substrates"][0]["value"]) == (4, None)
+    assert after == {"since": 5, "state": found["cluster"]}
+    assert {key: standing[key] for key in ("chosen", "pulls", "gain", "cost", "value", "mean_cost")} == {
+        "chosen": 1,
+        "pulls": 1,
+        "gain": 900_000,
+        "cost": 400,
+        "value": 900_000,
+        "mean_cost": 400,
+    }
+    then = client.get("/v1/substrates/marketplace/policy", params={"as_of": 4}).json()
+    assert (then["cluster"]["pulls"], then["history"]) == (0, [before])
+
+
+def test_the_last_course_of_each_environment_comes_with_its_budget_and_those_before_it(
+    client: TestClient, house: House
+) -> None:
+    for site in ("helpdesk", "marketplace"):
+        opened = sample("CourseOpened", course=f"{site}-1", environment=site)
+        append(house.store, f"course/{site}", opened)
+    closed = sample("CourseClosed", course="marketplace-1", environment="marketplace", why="done")
+    again = sample("CourseOpened", course="marketplace-2", environment="marketplace")
+    append(house.store, "course/marketplace", closed, again)
+    first = client.get("/v1/courses", params={"limit": 1}).json()
+    assert ([each["course"] for each in first["courses"]], first["next"]) == (["helpdesk-1"], "helpdesk")
+    second = client.get("/v1/courses", params={"after": "helpdesk"}).json()
+    assert ([each["course"] for each in second["courses"]], second["next"]) == (["marketplace-2"], None)
+    found = client.get("/v1/courses/marketplace").json()
+    assert found["course"] == second["courses"][0] == found["history"][-1]["state"]
+    assert [(each["since"], each["state"]["closed"]) for each in found["history"]] == [
+        (3, None),
+        (4, "done"),
+        (5, None),
+    ]
+    then = client.get("/v1/courses/marketplace", params={"as_of": 4})
+    assert (then.json()["course"]["closed"], then.headers["X-Log-Position"]) == ("done", "4")
+
+
+@pytest.mark.parametrize("path", ["substrates", "courses", "substrates/a/b", "courses/a"])
+def test_who_has_no_token_is_told_nothing_of_substrates_and_courses(client: TestClient, path: str) -> None:
+    answer = client.get(f"/v1/{path}", headers={"Authorization": ""})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (401, "NotAuthorized")
 
 
 def test_benchmarks_verdicts_and_costs(client: TestClient, house: House) -> None:

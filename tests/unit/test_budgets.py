@@ -121,6 +121,37 @@ def test_where_dollars_are_bounded_no_cost_that_is_not_known_counts_as_nothing()
     assert used_up(Course(), used(store)) is None
 
 
+def advice(run: str, tokens: int | None, role: str = "recovery") -> AnyEvent:
+    return sample("ModelCalled", run=run, role=role, step=None, input_tokens=tokens, output_tokens=tokens)
+
+
+def test_what_recoverys_model_cost_counts_with_the_runs_at_the_prices_of_then() -> None:
+    store = opened()
+    add(store, "prices", sample("PriceBookSet"))
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    before, (run, other, *_) = used(store), [spec.spec_id for spec in sweep.specs]
+    add(store, f"run/{run}", advice(run, 1_000))
+    after = used(store)
+    assert after.micro_dollars - before.micro_dollars == 18_000
+    assert replace(after, micro_dollars=before.micro_dollars) == replace(before, microseconds=after.microseconds)
+    dearer = sample("PriceBookSet", version=2, per_thousand_input_tokens=1_000_000, per_thousand_output_tokens=0)
+    add(store, "prices", dearer)
+    add(store, f"run/{other}", advice(other, 2_000, "verifier"), advice("elsewhere", 2_000))
+    assert used(store).micro_dollars == after.micro_dollars
+    add(store, f"run/{other}", advice(other, 2_000))
+    assert used(store).micro_dollars - after.micro_dollars == 2_000_000
+
+
+def test_an_answer_whose_tokens_are_not_told_leaves_the_cost_of_its_run_unknown() -> None:
+    store = opened()
+    add(store, "prices", sample("PriceBookSet"))
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    add(store, f"run/{sweep.specs[0].spec_id}", advice(sweep.specs[0].spec_id, None))
+    assert used_up(Course(max_micro_dollars=10**9), used(store)) == "the cost of 1 run is not known"
+
+
 @pytest.mark.parametrize(("executor", "counted"), [("policy", 0), (None, 1)])
 def test_what_the_slow_loop_judges_does_not_count(executor: str | None, counted: int) -> None:
     store = opened()

@@ -328,6 +328,32 @@ def test_what_cannot_be_trained_on_is_refused_for_training(logprobs: bool, token
     refuse_without_logprobs(PolicyExecutor(Scripted([])))
 
 
+@pytest.mark.parametrize(
+    ("advice", "told"),
+    [
+        ((), "The task:\nSell it.\n\nNo page is open yet."),
+        (
+            ("To sell, go for “Trade in”.", "Ask first."),
+            (
+                "The task:\nSell it.\n\nWhat helped before in tasks like it; see on the page whether it does here:\n"
+                "- To sell, go for “Trade in”.\n- Ask first.\n\nNo page is open yet."
+            ),
+        ),
+    ],
+)
+def test_what_helped_before_is_told_with_the_task_and_nothing_changes_where_nothing_did(
+    advice: tuple[str, ...], told: str
+) -> None:
+    @contextmanager
+    def opening(_instance: Instance, _headers: Mapping[str, str]) -> Iterator[Surface]:
+        yield Window([PNG])
+
+    model = Scripted([said("finish")])
+    PolicyExecutor(model, "screenshot", opening).execute(Assignment("Sell it.", (), 9, advice=advice), HERE)
+    (asked,) = model.asked
+    assert [message.text for message in asked.messages] == [system_prompt("screenshot"), told]
+
+
 def test_the_prompt_has_a_version_that_changes_with_it() -> None:
     prompts = system_prompt("text") + system_prompt("screenshot")
     shapes = json.dumps([Action.model_json_schema(), ScreenAction.model_json_schema()], sort_keys=True)

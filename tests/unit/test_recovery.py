@@ -25,6 +25,7 @@ from agents.learning.recovery.failing import failing
 from agents.learning.recovery.proposal import Proposal
 from agents.learning.recovery.recover import Recovered, recover
 from agents.learning.surroundings import Seen
+from agents.models.model import Offers
 from agents.models.scripted import Scripted
 from agents.plans import Overlaid, Piece, Plan, anchor_of, apply_overlay, rewrite_id
 from agents.rollouts import tasks
@@ -263,14 +264,22 @@ def test_what_must_be_pressed_first_is_found_where_the_last_button_did_nothing_b
     assert changes(found.proposals) == [InsertSteps(steps=(pressed,), where="before")]
 
 
-def advised(answer: str) -> Recovered:
-    plan = (START, Step(type="submit", intent="find it", label="Locate"))
+HIDDEN: Site = {"/": "<p>Nothing.</p>", "/hidden": "<form><button>Locate</button></form>"}
+FIND = (START, Step(type="submit", intent="find it", label="Locate"))
+DONE: Site = {"/": '<form method="post" action="sent"><button>Send</button></form>', "/sent": "<p>Thank you.</p>"}
+DID = (START, Step(type="submit", intent="send it", label="Send"))
+KEEPS_WORKING = '{"where": "before", "action": "navigate", "target": "/", "value": ""}'
+SCHEMALESS = Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False)
 
+
+def advised(
+    answer: str | Scripted, site: Site = HIDDEN, plan: Plan = FIND, at: int | None = 1, budgets: Budgets = BUDGETS
+) -> Recovered:
     def overlay(piece: Piece | None) -> Overlaid:
         return apply_overlay(plan, [] if piece is None else [piece])
 
-    site: Site = {"/": "<p>Nothing.</p>", "/hidden": "<form><button>Locate</button></form>"}
-    return recover("run-1", failing("marketplace", plan, overlay, 1, 40), Around(site), model=Scripted([answer]))
+    model = Scripted([answer]) if isinstance(answer, str) else answer
+    return recover("run-1", failing("marketplace", plan, overlay, at, 40), Around(site), budgets, model)
 
 
 def test_a_model_is_asked_where_nothing_else_worked_and_what_it_says_is_tried() -> None:
@@ -284,13 +293,60 @@ def test_a_model_is_asked_where_nothing_else_worked_and_what_it_says_is_tried() 
 
 @pytest.mark.parametrize(
     "answer",
-    ["Try harder.", '{"where": "before", "action": "navigate", "target": "/elsewhere", "value": ""}'],
+    [
+        "Try harder.",
+        '{"where": "before", "action": "navigate", "target": "/elsewhere", "value": ""}',
+        '{"where": "before", "action": "navigate", "target": "//elsewhere.test/hidden", "value": ""}',
+        '{"where": "before", "action": "navigate", "target": "http://elsewhere.test/hidden", "value": ""}',
+        '{"where": "before", "action": "navigate", "target": "/hidden\\u0000", "value": ""}',
+    ],
 )
 def test_a_model_that_says_nothing_that_works_ends_in_a_halt(answer: str) -> None:
     found = advised(answer)
     assert found.proposals == ()
     assert found.exchange is not None
     assert found.decided[-1].mode == "halt"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"where": "before", "action": "click", "target": "Nowhere", "value": ""}',
+        '{"where": "instead", "action": "submit", "target": "Send", "value": ""}',
+    ],
+)
+def test_where_each_step_went_well_what_a_model_says_must_be_there_and_change_the_plan(answer: str) -> None:
+    assert len(advised(KEEPS_WORKING, DONE, DID, None).proposals) == 1
+    found = advised(answer, DONE, DID, None)
+    assert found.proposals == ()
+    assert [each.reason for each in found.decided] == ["nothing_worked", "nothing_worked"]
+
+
+def test_what_the_site_fails_in_takes_nothing_from_what_a_model_was_asked() -> None:
+    class Gone(Around):
+        def after(self, steps: Plan) -> Seen:
+            if any(step.url == "/hidden" for step in steps):
+                raise EnvironmentDown(url=ROOT, operation="get", actual="gone", timeout_s=1, expected="an answer")
+            return super().after(steps)
+
+    run = failing("marketplace", FIND, lambda piece: apply_overlay(FIND, [] if piece is None else [piece]), 1, 40)
+    answer = '{"where": "before", "action": "navigate", "target": "/hidden", "value": ""}'
+    found = recover("run-1", run, Gone(HIDDEN), BUDGETS, Scripted([answer]))
+    assert found.proposals == ()
+    assert found.exchange is not None
+
+
+def test_a_model_that_keeps_to_no_schema_is_asked_without_and_told_the_shape() -> None:
+    model = Scripted(['{"where": "before", "action": "navigate", "target": "/hidden", "value": ""}'], offers=SCHEMALESS)
+    assert len(advised(model).proposals) == 1
+    assert [request.schema for request in model.asked] == [None]
+    assert '"where"' in model.asked[0].messages[0].text
+
+
+def test_where_no_look_is_left_no_model_is_asked() -> None:
+    model = Scripted([])
+    assert advised(model, budgets=Budgets(looks=0)).decided[-1].reason == "budget_used_up"
+    assert model.asked == ()
 
 
 def test_where_there_is_nothing_to_try_recovery_halts_and_says_so() -> None:

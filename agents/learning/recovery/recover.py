@@ -13,10 +13,11 @@ from typing import Final
 from eventlog.events import RecoveryDecided, RecoveryReason
 
 from ...envs.controls import offers
+from ...envs.errors import EnvironmentFailure
 from ...models.model import Exchange, Model
 from ..surroundings import Surroundings
 from .addresses import other_addresses
-from .asked import ask
+from .asked import ask, insisting
 from .budgets import BUDGETS, Budgets
 from .failing import Failing
 from .inserts import has_effect, missing_at_submits, missing_before, submits
@@ -46,7 +47,7 @@ def recover(
 
     "Works" means: the failed step can be done, and what the one after it needs is there. Where each step went well, the
     whole plan can be done again, and what it sends last changes the page at least as it did. The oracle is not asked:
-    trials decide. A `model` is asked where nothing else worked.
+    trials decide. A `model` is asked where nothing else worked and a look is left to try what it says.
     """
     sights = Sights(surroundings, budgets.looks)
     found: list[Proposal] = []
@@ -56,9 +57,9 @@ def recover(
         found += proposed
         decided += _decided(name, mode, tried, proposed)
     exchange = None
-    if not found and model is not None:
+    if not found and model is not None and sights.left:
         idea, exchange = ask(model, run, sights)
-        found = [idea] if idea is not None and works(idea, run, sights) else []
+        found = [idea] if idea is not None and _holds(idea, run, sights) else []
         decided += [] if idea is None else _decided(name, idea.mode, Counter({idea.place: 1}), found)
     if not found:
         decided.append(_halt(name, run, sights, sum(each.tried for each in decided)))
@@ -123,6 +124,19 @@ def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
         return True
     sent = max((number for number, step in enumerate(steps) if step == run.turns[last].step), default=0)
     return has_effect(steps[: sent + 1], sights)
+
+
+def _holds(idea: Proposal, run: Failing, sights: Sights) -> bool:
+    """Whether what a model made up changes the plan, can be done as it says, and works.
+
+    What the environment fails in takes nothing from the run, nor from what was asked.
+    """
+    if run.overlay(idea.piece).plan == run.overlay(None).plan:
+        return False
+    try:
+        return works(insisting(idea), run, sights)
+    except EnvironmentFailure:
+        return False
 
 
 def _halt(name: str, run: Failing, sights: Sights, tried: int) -> RecoveryDecided:
