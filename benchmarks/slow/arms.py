@@ -32,7 +32,7 @@ CONTROL: Final = "control"
 LOOP: Final = "loop"
 SINGLE: Final = (CONTROL, "sft", "dpo", "grpo")
 QUERIES: Final[Mapping[str, Query]] = {
-    "sft": SftQuery(runs="policy", best_of_group=True),
+    "sft": SftQuery(runs="policy"),
     "dpo": DpoQuery(),
     "grpo": GrpoQuery(reward="score"),
 }

@@ -44,9 +44,9 @@ class Seeds:
     by_address: tuple[int, ...] = tuple(range(200))
     by_link: tuple[int, ...] = tuple(range(200, 240))
     measured: tuple[int, ...] = tuple(range(300, 330))
-    training: tuple[int, ...] = tuple(range(400, 420))
+    training: tuple[int, ...] = tuple(range(400, 440))
     training_again: tuple[int, ...] = tuple(range(500, 512))
-    held_out: tuple[int, ...] = tuple(range(20_000, 20_025))
+    held_out: tuple[int, ...] = tuple(range(20_000, 20_024))
     sealed: tuple[int, ...] = tuple(range(10_000, 10_050))
 
 
@@ -74,11 +74,11 @@ class Effort:
     at_once: int = 32
     processes: int = 2
     max_tokens: int = 64
-    sft: SftConfig = field(default_factory=lambda: SftConfig(steps=24, learning_rate="0.002", rows_per_step=4))
-    dpo: DpoConfig = field(default_factory=lambda: DpoConfig(steps=24, learning_rate="0.001", pairs_per_step=4))
+    sft: SftConfig = field(default_factory=lambda: SftConfig(steps=24, learning_rate="0.001", rows_per_step=8))
+    dpo: DpoConfig = field(default_factory=lambda: DpoConfig(steps=12, learning_rate="0.0001", pairs_per_step=4))
     grpo: GrpoConfig = field(
         default_factory=lambda: GrpoConfig(
-            steps=24, learning_rate="0.002", groups_per_step=2, aggregation="bnpo", beta="0.01", rows_per_pass=8
+            steps=14, learning_rate="0.0015", groups_per_step=4, aggregation="bnpo", beta="0.01", rows_per_pass=8
         )
     )
 
@@ -89,7 +89,7 @@ def quick() -> Effort:
         by_address=tuple(range(80)),
         by_link=tuple(range(200, 216)),
         measured=tuple(range(300, 312)),
-        training=tuple(range(400, 408)),
+        training=tuple(range(400, 412)),
         training_again=tuple(range(500, 508)),
         held_out=tuple(range(20_000, 20_010)),
         sealed=tuple(range(10_000, 10_040)),
