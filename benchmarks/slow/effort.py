@@ -64,9 +64,9 @@ class Effort:
     shape: Shape = field(
         default_factory=lambda: Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=1536)
     )
-    first_steps: int = 180
+    first_steps: int = 130
     first_rate: str = "0.003"
-    warm_steps: int = 30
+    warm_steps: int = 20
     warm_rate: str = "0.001"
     warm_rows: int = 3
     most_warm_ups: int = 8
