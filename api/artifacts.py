@@ -24,14 +24,17 @@ _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
 
 def resolve(house: House, name: str) -> tuple[Artifact, Blob]:
-    """The artifact of a name and the blob of its memory. Raises BadArtifactName, Unknown, NotThereYet."""
+    """The artifact of a name and the blob of its memory, matched as is set now.
+
+    Raises BadArtifactName, Unknown, NotThereYet, and what House.embeddings does.
+    """
     found = _NAME.fullmatch(name)
     if found is None:
         raise BadArtifactName(actual=name)
     weights, upto = _weights(house, found[1]), int(found[2])
     if upto == 0:
         return forget_everything(weights)
-    return remember(house.views(Position(upto)), weights)
+    return remember(house.views(Position(upto)), weights, embeddings=house.embeddings)
 
 
 def _weights(house: House, name: str) -> str:
@@ -61,7 +64,8 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
     if artifact.memory.upto == 0:
         return forget_everything(artifact.weights)
     quarantined = {key for key, state in candidacies(house.views()).items() if state.status == "quarantined"}
-    return remember(house.views(Position(artifact.memory.upto)), artifact.weights, without=quarantined)
+    views = house.views(Position(artifact.memory.upto))
+    return remember(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
 
 
 def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:

@@ -10,10 +10,13 @@ from functools import cached_property
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
+from agents.learning.embeddings import pinned, read_embeddings
+from agents.learning.likeness import Embeddings
 from eventlog.blobs import Inventory, PostgresBlobs
 from eventlog.blobs.objects import open_objects
 from eventlog.database import open_engine, schema_of
 from eventlog.errors import ForeignSchema, ObjectStoreUnusable
+from eventlog.events import Memory
 from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
@@ -44,6 +47,19 @@ class House:
     def frames(self) -> FrameViews:
         """Reads of frames; they remember what was read last."""
         return FrameViews(self.engine, self.store)
+
+    @cached_property
+    def embeddings(self) -> Embeddings | None:
+        """The model that memory is matched by from now on; None: none. Raises EmbeddingsUnfit, LibrariesMissing."""
+        folder = self.settings.embeddings
+        return None if folder is None else read_embeddings(folder)
+
+    def embedded(self, memory: Memory) -> Embeddings | None:
+        """The model that a memory was pinned with, read only where it was with one.
+
+        Raises EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit, LibrariesMissing.
+        """
+        return None if memory.embeddings is None else pinned(memory, self.embeddings)
 
     def close(self) -> None:
         """Give the connections back."""

@@ -239,7 +239,7 @@ class Controller:
         return rounds[-1] if rounds else None
 
     def _trying(self, views: PostgresViews) -> Trying:
-        return tryable_now(views, reading(self.house.blobs), self.course.kinds)
+        return tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
         """How many seeds a task the next round takes at most, within the runs that are left."""
@@ -288,7 +288,8 @@ class Controller:
     def _open(self, views: PostgresViews) -> None:
         with self.reporter.phase("challenger: what memory holds now", 2) as advance:
             weights, kinds = champion(views).pointed().weights, self.course.kinds
-            challenger, blob = remember(views, weights, without=cold_now(views), kinds=kinds)
+            without, model = cold_now(views), self.house.embeddings
+            challenger, blob = remember(views, weights, without=without, kinds=kinds, embeddings=model)
             self.house.blobs.put([blob])
             advance()
             benchmark = present_benchmark(views, self.site)

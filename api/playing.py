@@ -50,15 +50,20 @@ class Reporter(Protocol):
 
 
 def pieces_of(house: House, artifact: Artifact) -> tuple[Held, ...]:
-    """What an artifact remembers, less the pieces whose content was erased. Raises BlobMissing."""
-    return pieces_from(house.blobs.get(artifact.memory.digest).body, reading(house.blobs))
+    """What an artifact remembers, less what was erased. Raises BlobMissing, and what House.embedded does."""
+    content = house.blobs.get(artifact.memory.digest).body
+    return pieces_from(content, reading(house.blobs), house.embedded(artifact.memory))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
-    """Some specs of a sweep, each with all that its run needs to know. Raises BlobMissing, FactMissing."""
+    """Some specs of a sweep, each with all that its run needs to know.
+
+    Raises BlobMissing, FactMissing, and what House.embedded does.
+    """
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
     states, read = candidacies(views), reading(house.blobs)
+    model = house.embedded(sweep.artifact.memory)
     returning = returning_now(views, sweep.environment) if sweep.learns else frozenset()
     return [
         Job(
@@ -67,7 +72,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             environment=sweep.environment,
             artifact=sweep.artifact,
             pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
-            candidate=None if spec.candidate is None else held_of(known(states.get(spec.candidate)), read),
+            candidate=None if spec.candidate is None else held_of(known(states.get(spec.candidate)), read, model),
             arm=None,
             learns=sweep.learns,
             returning=returning,

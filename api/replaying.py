@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.executors import plan as plan_executor
+from agents.learning.embeddings import Embedded, by_words
 from agents.learning.memory import forget_everything, held_of, pieces_from, remembered_again
 from agents.learning.retrieval import overlaid
 from agents.plans import Overlaid, plan_from
@@ -34,19 +35,27 @@ from .datasets import ViewsAt
 from .errors import NotReplayable, Unknown
 
 
-def replayed(store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str) -> Replayed:
+def replayed(
+    store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
+) -> Replayed:
     """Execute a recorded run again. An erased blob that it needs makes the answer *erased*.
 
-    Raises Unknown, NotReplayable, BlobMissing, BlobDamaged.
+    Its plan is derived with the embedding model that its memory was pinned with. Raises Unknown, NotReplayable,
+    BlobMissing, BlobDamaged, EmbeddingsMissing, EmbeddingsOther.
     """
     try:
-        return replay(recording(store, blobs, views_at, run))
+        return replay(recording(store, blobs, views_at, run, embedded))
     except BlobErased as error:
         return erased(run, str(error.facts["actual"]))
 
 
-def recording(store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str) -> Recording:
-    """All that log and blobs hold of a run. Raises Unknown, NotReplayable, BlobMissing, BlobDamaged, BlobErased."""
+def recording(
+    store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
+) -> Recording:
+    """All that log and blobs hold of a run.
+
+    Raises Unknown, NotReplayable, BlobMissing, BlobDamaged, BlobErased, EmbeddingsMissing, EmbeddingsOther.
+    """
     events = tuple(store.read(stream=f"run/{run}"))
     started, finished = _played(run, events)
     begun = next(item.position for item in events if isinstance(item.event, RunStarted))
@@ -60,7 +69,7 @@ def recording(store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str) 
         graded=None if graded is None else graded[1],
         plan=plan_from(blobs.get(started.plan).body),
         texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in _pages(steps)},
-        derived=_derived(store, blobs, views_at, started, begun),
+        derived=_derived(store, blobs, views_at, started, begun, embedded),
         memory=_memory(views_at, started),
         end_state=_end_state(blobs, finished),
         book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
@@ -88,7 +97,12 @@ def _pages(steps: Sequence[StepTaken]) -> tuple[str, ...]:
 
 
 def _derived(
-    store: EventStore, blobs: BlobStore, views_at: ViewsAt, started: RunStarted, begun: Position
+    store: EventStore,
+    blobs: BlobStore,
+    views_at: ViewsAt,
+    started: RunStarted,
+    begun: Position,
+    embedded: Embedded,
 ) -> Overlaid | None:
     """The plan that the run's template and memory give, with what it tried; None where the log has no such template."""
     template = template_of(store, blobs, started, begun)
@@ -98,11 +112,13 @@ def _derived(
     def read(address: str) -> bytes:
         return blobs.get(address).body
 
-    held = pieces_from(read(started.artifact.memory.digest), read)
+    memory = started.artifact.memory
+    model = embedded(memory)
+    held = pieces_from(read(memory.digest), read, model)
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     named = started.spec.candidate
     state = None if named is None else candidacies(views_at(Position(begun - 1))).get(named)
-    candidate = None if state is None else held_of(state, read)
+    candidate = None if state is None else held_of(state, read, model)
     return overlaid(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
 
 

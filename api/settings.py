@@ -38,6 +38,10 @@ class Settings(BaseSettings):
     models: Path | None = Field(
         default=None, description="where weights are unpacked, a folder for each digest; unset: `models` in the home"
     )
+    embeddings: Path | None = Field(
+        default=None,
+        description="the folder of a static embedding model by which memory is matched beside its words; unset: none",
+    )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")

@@ -161,12 +161,13 @@ def plan(
     `weights` are those that play (None: the champion's). `trials` are the shares of its groups that try what is on
     trial, or do without a promoted piece; None: nothing is tried. With `decay` the allocator chooses the substrate of
     each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
-    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved does.
+    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings do.
     """
     weights = weights or champion(views).pointed().weights
-    artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds)
+    matching = house.embeddings
+    artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
-    trying = Trying() if trials is None else tryable_now(views, reading(house.blobs), kinds)
+    trying = Trying() if trials is None else tryable_now(views, reading(house.blobs), kinds, matching)
     name, model = recorded_as(executor)
     event = planned(
         generator,

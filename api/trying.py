@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agents.learning.lessons import Read
+from agents.learning.likeness import Embeddings
 from agents.learning.memory import EVERY_KIND, held_of
 from agents.rollouts.trials import Tryable
 from eventlog.events import PieceKind
@@ -31,13 +32,15 @@ class Trying:
         return frozenset(each.piece.piece for each in self.candidates)
 
 
-def tryable_now(views: Views, read: Read, kinds: Collection[PieceKind] = EVERY_KIND) -> Trying:
-    """What is neither cold nor poisoned and has its content; only of these kinds."""
+def tryable_now(
+    views: Views, read: Read, kinds: Collection[PieceKind] = EVERY_KIND, embeddings: Embeddings | None = None
+) -> Trying:
+    """What is neither cold nor poisoned and has its content; only of these kinds. A model is what it is matched by."""
     cold = cold_now(views)
     states = [each for key, each in candidacies(views).items() if key not in cold and kind_of(each) in kinds]
     promoted = (each for each in states if each.status == "promoted" and isinstance(each.rule, Paired))
     candidates = (each for each in states if each.is_on_trial and not is_poisoned(views, each))
-    return Trying(_tryables(candidates, read), _tryables(promoted, read))
+    return Trying(_tryables(candidates, read, embeddings), _tryables(promoted, read, embeddings))
 
 
 def cold_now(views: Views) -> frozenset[str]:
@@ -56,7 +59,7 @@ def siblings_for_trials(trying: Trying, at_least: int) -> int:
     return max(at_least, 1 + max((each.controls for each in (*trying.candidates, *trying.promoted)), default=0))
 
 
-def _tryables(states: Iterable[Candidacy], read: Read) -> tuple[Tryable, ...]:
+def _tryables(states: Iterable[Candidacy], read: Read, embeddings: Embeddings | None) -> tuple[Tryable, ...]:
     """What a sibling may try; what was erased nobody can."""
-    held = ((held_of(state, read), state.controls) for state in states)
+    held = ((held_of(state, read, embeddings), state.controls) for state in states)
     return tuple(Tryable(piece, controls) for piece, controls in held if piece is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -14,6 +14,7 @@ from eventlog.events import Change, InsertSteps, Occasion, PieceKind, Step
 
 from ..plans import Piece, Plan, anchor_of, changed
 from .content import page_pattern
+from .likeness import LEAST_LIKENESS, Embeddings
 from .ranking import share, words
 
 CHANGE: Final[TypeAdapter[Change]] = TypeAdapter(Change)
@@ -26,7 +27,10 @@ _PREFIXES: Final[dict[PieceKind, str]] = {"hint": "hint", "exemplar": "ex", "sni
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A hint, exemplar, snippet or recipe. `wins` and `rank` (micro) decide between two that fit a step alike."""
+    """A hint, exemplar, snippet or recipe. `wins` and `rank` (micro) decide between two that fit a step alike.
+
+    `embeddings` is the model that it is matched by beside its words: one for all that is remembered together, or None.
+    """
 
     piece: str
     kind: PieceKind
@@ -36,6 +40,7 @@ class Lesson:
     title: str
     wins: int
     rank: int
+    embeddings: Embeddings | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_put_in(self) -> bool:
@@ -102,8 +107,14 @@ def fits(lesson: Lesson, environment: str, plan: Plan, place: int) -> bool:
     if occasion.intent == step.intent:
         return True
     said = f"{step.intent} {step.url or ''}"
-    is_alike = not occasion.intent or (bool(words(occasion.intent)) and share(occasion.intent, said) >= LEAST_SHARE)
+    has_words = not occasion.intent or (bool(words(occasion.intent)) and share(occasion.intent, said) >= LEAST_SHARE)
+    is_alike = has_words or _means_the_same(lesson, step)
     return is_alike and pages_agree(occasion.page, planned_page(plan, place))
+
+
+def _means_the_same(lesson: Lesson, step: Step) -> bool:
+    model = lesson.embeddings
+    return model is not None and model.likeness(lesson.occasion.intent, step.intent) >= LEAST_LIKENESS
 
 
 def pages_agree(one: str, other: str) -> bool:

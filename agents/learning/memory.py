@@ -21,6 +21,7 @@ from projections.views import Views
 
 from ..plans import Piece
 from .lessons import CHANGE, Held, Lesson, Read, text_and_change
+from .likeness import Embeddings
 
 _WHOLE: Final = 1_000_000
 _RANKED: Final = frozenset({"hint", "exemplar"})
@@ -44,11 +45,13 @@ def piece_of(state: RewriteState) -> Piece:
     )
 
 
-def held_of(state: Candidacy, read: Read) -> Held | None:
-    """A row of any kind as memory holds it; None where its content was erased."""
+def held_of(state: Candidacy, read: Read, embeddings: Embeddings | None = None) -> Held | None:
+    """A row of any kind as memory holds it, matched by a model if there is one; None where its content was erased."""
     if isinstance(state, RewriteState):
         return piece_of(state)
-    return _lesson(kind_of(state), _plain_lesson(state), read) if isinstance(state, PieceState) else None
+    if isinstance(state, PieceState):
+        return _lesson(kind_of(state), _plain_lesson(state), read, embeddings)
+    return None
 
 
 def reading(blobs: BlobStore) -> Read:
@@ -64,12 +67,18 @@ def reading(blobs: BlobStore) -> Read:
 
 
 def remember(
-    views: Views, weights: str, *, without: Collection[str] = (), kinds: Collection[PieceKind] = EVERY_KIND
+    views: Views,
+    weights: str,
+    *,
+    without: Collection[str] = (),
+    kinds: Collection[PieceKind] = EVERY_KIND,
+    embeddings: Embeddings | None = None,
 ) -> tuple[Artifact, Blob]:
     """The artifact of these weights with what was promoted at the views' position, and the blob of its content.
 
     `without` names pieces that stay out; those that would have been in are written down in the artifact. Only pieces of
-    these `kinds` are in; the artifact names the folds of those that any was promoted of, and always that of rewrites.
+    these `kinds` are in; the artifact names the folds of those that any was promoted of, and always that of rewrites,
+    and the model that it is matched by.
     """
     content: dict[str, list[dict[str, Any]]] = {"rewrites": []}
     folds = {REWRITES.name: REWRITES.version} if "rewrite" in kinds else {}
@@ -84,7 +93,12 @@ def remember(
         kept = [_plain(promoted[key]) for key in sorted(promoted) if key not in without]
         if kept:
             content["rewrites" if kind == "rewrite" else _KEYS[kind]] = kept
-    return _artifact(weights, int(views.upto), content, folds, tuple(sorted(left_out)))
+    artifact, blob = _artifact(weights, int(views.upto), content, folds, tuple(sorted(left_out)))
+    if embeddings is None:
+        return artifact, blob
+    return artifact.model_copy(
+        update={"memory": artifact.memory.model_copy(update={"embeddings": embeddings.digest})}
+    ), blob
 
 
 def remembered_again(views: Views, weights: str, memory: Memory) -> Blob | None:
@@ -101,10 +115,10 @@ def forget_everything(weights: str) -> tuple[Artifact, Blob]:
     return _artifact(weights, 0, {"rewrites": []}, {REWRITES.name: REWRITES.version}, ())
 
 
-def pieces_from(content: bytes, read: Read) -> tuple[Held, ...]:
+def pieces_from(content: bytes, read: Read, embeddings: Embeddings | None = None) -> tuple[Held, ...]:
     """What a memory blob holds, rewrites first. What `read` gives None for is left out."""
     found = json.loads(content)
-    lessons = (_lesson(kind, item, read) for kind in LOOSE for item in found.get(_KEYS[kind], ()))
+    lessons = (_lesson(kind, item, read, embeddings) for kind in LOOSE for item in found.get(_KEYS[kind], ()))
     return (*(_piece(item) for item in found["rewrites"]), *(each for each in lessons if each is not None))
 
 
@@ -153,7 +167,7 @@ def _plain_lesson(state: PieceState) -> dict[str, Any]:
     }
 
 
-def _lesson(kind: PieceKind, item: Mapping[str, Any], read: Read) -> Lesson | None:
+def _lesson(kind: PieceKind, item: Mapping[str, Any], read: Read, embeddings: Embeddings | None) -> Lesson | None:
     content = read(item["content"])
     if content is None:
         return None
@@ -167,6 +181,7 @@ def _lesson(kind: PieceKind, item: Mapping[str, Any], read: Read) -> Lesson | No
         title=item["title"],
         wins=item["wins"],
         rank=item["rank"],
+        embeddings=embeddings,
     )
 
 

@@ -9,6 +9,7 @@ from eventlog.events import PieceKind, Step
 
 from ..plans import Overlaid, Piece, Plan, apply_overlay
 from .lessons import Held, Lesson, fits
+from .likeness import Embeddings, blended
 from .ranking import ranked
 
 _KINDS: Final[tuple[PieceKind, ...]] = ("hint", "exemplar", "snippet", "recipe")
@@ -19,9 +20,9 @@ _INSTRUCTION_SHARE: Final = 4
 def retrieved(plan: Plan, instruction: str, environment: str, lessons: Iterable[Lesson]) -> tuple[Piece, ...]:
     """The lessons that a plan is given, each at the one step that it fits best; of each kind one a step at most.
 
-    Best is what was recorded at a step that says the very same, then what shares most with the step, then what ranks
-    higher, then the id. Steps that are put in are put in beside the step that says the very same, else beside the first
-    that is like their occasion. The order of `lessons` does not matter.
+    Best is what was recorded at a step that says the very same, then what shares most with the step (and, with a model,
+    means most like it), then what ranks higher, then the id. Steps that are put in are put in beside the step that says
+    the very same, else beside the first that is like their occasion. The order of `lessons` does not matter.
     """
     known = sorted(set(lessons), key=lambda lesson: lesson.piece)
     return tuple(
@@ -78,12 +79,29 @@ def _scored(
     texts = {each.piece: each.words for each in lessons}
     of_task = dict(ranked(instruction, texts))
     places = {each.piece: _places(plan, environment, each) for each in lessons}
+    found: list[tuple[int, Lesson, int]] = []
     for place, step in enumerate(plan):
-        of_step = dict(ranked(f"{step.intent} {step.label or ''} {step.url or ''}", texts))
+        of_step = dict(ranked(_said(step), texts))
         for each in lessons:
             if place in places[each.piece]:
-                score = of_step.get(each.piece, 0) + of_task.get(each.piece, 0) // _INSTRUCTION_SHARE
-                yield not _is_said(each, step), -score, -each.rank, -each.wins, each.piece, place
+                shared = of_step.get(each.piece, 0) + of_task.get(each.piece, 0) // _INSTRUCTION_SHARE
+                found.append((place, each, shared))
+    most = max((shared for _, _, shared in found), default=0)
+    for place, each, shared in found:
+        step = plan[place]
+        model = each.embeddings
+        score = shared if model is None else blended(shared, most, _likeness(model, each, step, instruction))
+        yield not _is_said(each, step), -score, -each.rank, -each.wins, each.piece, place
+
+
+def _likeness(model: Embeddings, lesson: Lesson, step: Step, instruction: str) -> int:
+    """How much a lesson means what a step does, and a quarter of how much it means what the task is."""
+    of_task = model.likeness(instruction, lesson.words) // _INSTRUCTION_SHARE
+    return model.likeness(_said(step), lesson.words) + of_task
+
+
+def _said(step: Step) -> str:
+    return f"{step.intent} {step.label or ''} {step.url or ''}"
 
 
 def _places(plan: Plan, environment: str, lesson: Lesson) -> Sequence[int]:

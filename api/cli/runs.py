@@ -178,7 +178,7 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
     Exit code 0 where it is identical, 1 where it differs or where bytes that it needs were erased.
     """
     with opened() as house:
-        found = replayed(house.store, house.blobs, house.views, run)
+        found = replayed(house.store, house.blobs, house.views, run, house.embedded)
     if as_json:
         emit_json(dataclasses.asdict(found))
     else:

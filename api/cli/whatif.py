@@ -47,9 +47,9 @@ def what_if(
             return
         with waiting("folding history again"):
             if asked_rule is not None:
-                found = if_rule(house.store, house.blobs, house.views, asked_rule, upto)
+                found = if_rule(house.store, house.blobs, house.views, asked_rule, upto, house.embedded)
             elif asked_reward is not None:
-                found = if_reward(house.store, house.blobs, house.views, asked_reward, upto)
+                found = if_reward(house.store, house.blobs, house.views, asked_reward, upto, embedded=house.embedded)
     if as_json:
         emit_json(dataclasses.asdict(found))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agents.learning.embeddings import Embedded, by_words
 from agents.rollouts.regrade import VERIFIERS, Verifier
 from eventlog.blobs import Inventory
 from eventlog.events import PromotionRule
@@ -30,9 +31,16 @@ from .verdicts import champion, judged, verdicts
 _AS_IT_WAS = Revalued({}, {}, (), ())
 
 
-def if_rule(store: EventStore, blobs: Inventory, views_at: ViewsAt, rule: PromotionRule, upto: Position) -> WhatIf:
-    """History up to a position with this rule on every proposal. Raises what views and judging raise."""
-    return _composed(store, blobs, views_at, upto, under_rule(rule), OF_RULES, _AS_IT_WAS, rule=rule)
+def if_rule(
+    store: EventStore,
+    blobs: Inventory,
+    views_at: ViewsAt,
+    rule: PromotionRule,
+    upto: Position,
+    embedded: Embedded = by_words,
+) -> WhatIf:
+    """History up to a position with this rule on every proposal. Raises what views, judging and `embedded` raise."""
+    return _composed(store, blobs, views_at, upto, under_rule(rule), OF_RULES, _AS_IT_WAS, embedded, rule=rule)
 
 
 def if_reward(
@@ -42,11 +50,15 @@ def if_reward(
     reward: RewardDefinition,
     upto: Position,
     known: Mapping[str, Verifier] = VERIFIERS,
+    embedded: Embedded = by_words,
 ) -> WhatIf:
-    """History up to a position with every reward made by this definition. Raises UnknownVerifier."""
+    """History up to a position with every reward made by this definition.
+
+    Raises UnknownVerifier, and what `embedded` raises.
+    """
     revalued = revalue(store, blobs, reward, upto, known)
     mapping = under_rewards(revalued.rewards, revalued.passed)
-    return _composed(store, blobs, views_at, upto, mapping, OF_REWARDS, revalued, reward=reward)
+    return _composed(store, blobs, views_at, upto, mapping, OF_REWARDS, revalued, embedded, reward=reward)
 
 
 def _composed(
@@ -57,13 +69,14 @@ def _composed(
     mapping: EventMap,
     touched: frozenset[str],
     revalued: Revalued,
+    embedded: Embedded,
     *,
     rule: PromotionRule | None = None,
     reward: RewardDefinition | None = None,
 ) -> WhatIf:
     other_at = views_through(store, views_at, mapping, touched)
     truth, other = judged(store, views_at, upto), judged(store, other_at, upto)
-    not_played = unplayed(store, blobs, views_at, other_at, upto)
+    not_played = unplayed(store, blobs, views_at, other_at, upto, embedded)
     return WhatIf(
         upto=int(upto),
         rule=None if rule is None else rule.model_dump(mode="json"),

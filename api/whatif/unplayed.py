@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agents.learning.embeddings import Embedded, by_words
 from agents.learning.lessons import Held, Read
+from agents.learning.likeness import Embeddings
 from agents.learning.memory import held_of, reading, remember
 from agents.learning.retrieval import overlaid
 from agents.plans import Overlaid
@@ -32,6 +34,14 @@ from .report import Asked, Unplayed
 
 
 @dataclass(frozen=True, slots=True)
+class _Reads:
+    """Where contents and models are read."""
+
+    content: Read
+    embedded: Embedded
+
+
+@dataclass(frozen=True, slots=True)
 class _Side:
     """What one history remembered when something was pinned: what memory applies, and what was on trial."""
 
@@ -39,6 +49,7 @@ class _Side:
     without: tuple[str, ...]
     environment: str
     read: Read
+    embeddings: Embeddings | None
 
     def overlaid(self, template: Template, candidate: str | None, withheld: str | None = None) -> Overlaid:
         """The plan that a run of this memory would execute."""
@@ -49,7 +60,7 @@ class _Side:
 
     def piece(self, name: str) -> Held | None:
         """A piece as memory holds it; None where its content was erased."""
-        return held_of(self.pieces[name], self.read)
+        return held_of(self.pieces[name], self.read, self.embeddings)
 
     def promoted(self) -> list[str]:
         """What memory holds."""
@@ -74,13 +85,18 @@ class _Side:
 
 
 def unplayed(
-    store: EventStore, blobs: BlobStore, truth_at: ViewsAt, other_at: ViewsAt, upto: Position
+    store: EventStore,
+    blobs: BlobStore,
+    truth_at: ViewsAt,
+    other_at: ViewsAt,
+    upto: Position,
+    embedded: Embedded = by_words,
 ) -> tuple[Unplayed, ...]:
     """Runs of sweeps and evaluations up to a position that would have applied something else, in order.
 
-    Raises BlobMissing, BlobErased.
+    Raises BlobMissing, BlobErased, and what `embedded` raises.
     """
-    read = reading(blobs)
+    reads = _Reads(reading(blobs), embedded)
     sweeps = ((item.event, item.version == 1) for item in store.read(types=("SweepPlanned",), upto=upto))
     found = [
         run
@@ -88,7 +104,7 @@ def unplayed(
         if isinstance(sweep, SweepPlanned)
         for run in _of_sweep(
             sweep,
-            *_sides(truth_at, other_at, sweep.artifact, sweep.environment, read),
+            *_sides(truth_at, other_at, sweep.artifact, sweep.environment, reads),
             is_drawn=is_first and sweep.learns,
         )
     ]
@@ -97,15 +113,19 @@ def unplayed(
         benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen()
         opened = Position(state.opened_since)
         templates = planned_templates(benchmark.templates, state.plans(), store, blobs, opened)
-        found += _of_evaluation(state, benchmark, templates, truth_at, other_at, read)
+        found += _of_evaluation(state, benchmark, templates, truth_at, other_at, reads)
     return tuple(found)
 
 
 def _sides(
-    truth_at: ViewsAt, other_at: ViewsAt, artifact: Artifact, environment: str, read: Read
+    truth_at: ViewsAt, other_at: ViewsAt, artifact: Artifact, environment: str, reads: _Reads
 ) -> tuple[_Side, _Side]:
     at, without = Position(artifact.memory.upto), artifact.memory.without
-    truth, other = (_Side(candidacies(views_at(at)), without, environment, read) for views_at in (truth_at, other_at))
+    model = reads.embedded(artifact.memory)
+    truth, other = (
+        _Side(candidacies(views_at(at)), without, environment, reads.content, model)
+        for views_at in (truth_at, other_at)
+    )
     return truth, other
 
 
@@ -141,9 +161,9 @@ def _of_evaluation(
     templates: Mapping[str, Template],
     truth_at: ViewsAt,
     other_at: ViewsAt,
-    read: Read,
+    reads: _Reads,
 ) -> Iterator[Unplayed]:
-    sides = [_sides(truth_at, other_at, artifact, benchmark.environment, read) for artifact in state.artifacts()]
+    sides = [_sides(truth_at, other_at, artifact, benchmark.environment, reads) for artifact in state.artifacts()]
     arms = dict(zip(("champion", "challenger"), sides, strict=True))
     for place in places_of(benchmark, state.evaluation):
         template, (actual, would) = templates.get(place.spec.template), arms[place.arm.arm]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .event import EXACT, BlobAddress, Count, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
+from .event import EXACT, BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
 from .plans import StepType
 from .rewrites import PromotionRule
 
@@ -16,13 +16,16 @@ PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
 class Memory(FrozenModel):
     """What an agent remembers: the folds named, at a log position, less the pieces in `without`.
 
-    `digest` is the SHA-256 of the canonical content, which is kept as a blob.
+    `digest` is the SHA-256 of the canonical content, which is kept as a blob. `embeddings` is the digest of the model
+    that it is matched by beside its words, and so is whatever is tried with it (None: by words alone). A memory without
+    one is written as it was before there were any.
     """
 
     upto: Count
     folds: dict[Name, Count]
     without: tuple[Name, ...]
     digest: BlobAddress
+    embeddings: Annotated[Digest | None, Field(exclude_if=lambda embeddings: embeddings is None)] = None
 
 
 def artifact_name(weights: str, upto: int) -> str:

@@ -8,6 +8,7 @@ from agents.learning.content import MEDIA_TYPE, content_bytes
 from agents.learning.credit import Outcomes, credits_of
 from agents.learning.lessons import Lesson, lesson_id
 from agents.learning.memory import (
+    EVERY_KIND,
     erased_in,
     forget_everything,
     held_of,
@@ -164,8 +165,8 @@ def test_the_folds_that_an_artifact_names_make_it_again() -> None:
     store, _, marks = a_history()
     for upto in marks.values():
         seen = ReplayedViews(store, upto)
-        for kinds in (frozenset[PieceKind]({"hint"}), frozenset[PieceKind]({"rewrite", "exemplar"}), None):
-            artifact, blob = remember(seen, "base", without=["rw-a"], **({} if kinds is None else {"kinds": kinds}))
+        for kinds in (frozenset[PieceKind]({"hint"}), frozenset[PieceKind]({"rewrite", "exemplar"}), EVERY_KIND):
+            artifact, blob = remember(seen, "base", without=["rw-a"], kinds=kinds)
             assert remembered_again(seen, "base", artifact.memory) == blob
     other = artifact.memory.model_copy(update={"folds": {"rewrites": 2, "hints": 99}})
     assert remembered_again(seen, "base", other) is None

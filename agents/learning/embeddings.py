@@ -1,0 +1,106 @@
+"""Static embedding models on disk: a tokenizer and one matrix, known by the digest of both files.
+
+What was hashed is what is read. Its floats become integers here, once, and are not seen again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from eventlog.events import Memory
+
+from ..models.errors import LibrariesMissing
+from .errors import EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit
+from .likeness import Embeddings
+
+TOKENIZER: Final = "tokenizer.json"
+MATRIX: Final = "model.safetensors"
+LARGEST: Final = 32_767
+"""What the largest number of a matrix becomes; all others keep their proportion to it."""
+
+Embedded = Callable[[Memory], Embeddings | None]
+"""The model that a memory is matched by; None where it is matched by words alone."""
+
+
+def read_embeddings(path: Path) -> Embeddings:
+    """The model in a folder. Raises EmbeddingsUnfit, LibrariesMissing."""
+    held = {name: _bytes(path, name) for name in (MATRIX, TOKENIZER)}
+    lines = (f"{name}\n{hashlib.sha256(content).hexdigest()}\n" for name, content in held.items())
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    try:
+        tokens, amount = _tokens(path, held[TOKENIZER])
+        rows, dimension = _rows(path, held[MATRIX], amount)
+    except ImportError as problem:
+        raise LibrariesMissing(path=path, actual=str(problem)) from problem
+    return Embeddings(digest, dimension, rows, tokens)
+
+
+def pinned(memory: Memory, present: Embeddings | None) -> Embeddings | None:
+    """The model that a memory is matched by. Raises EmbeddingsMissing, EmbeddingsOther."""
+    if memory.embeddings is None:
+        return None
+    if present is None:
+        raise EmbeddingsMissing(actual="none", expected=memory.embeddings)
+    if present.digest != memory.embeddings:
+        raise EmbeddingsOther(actual=present.digest, expected=memory.embeddings)
+    return present
+
+
+def by_words(memory: Memory) -> None:
+    """For whoever has no model. Raises EmbeddingsMissing where a memory needs one."""
+    pinned(memory, None)
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    if not (path / name).is_file():
+        raise EmbeddingsUnfit(path=path, actual=f"there is no {name}", expected=f"{TOKENIZER} and {MATRIX}")
+    return (path / name).read_bytes()
+
+
+def _tokens(path: Path, content: bytes) -> tuple[Callable[[str], Sequence[int]], int]:
+    """How a text is split into ids, without those that stand for what is not known; and how many ids there are."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_str(content.decode())
+    except Exception as problem:  # what the library raises has no name
+        actual = f"its {TOKENIZER} is broken: {problem}"
+        raise EmbeddingsUnfit(path=path, actual=actual, expected="a file of the tokenizers library") from problem
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    vocabulary = tokenizer.get_vocab()
+    model: dict[str, Any] = json.loads(content)["model"]
+    unknown = {vocabulary.get(model.get("unk_token", "")), model.get("unk_id")}
+
+    def tokens(text: str) -> Sequence[int]:
+        return [each for each in tokenizer.encode(text, add_special_tokens=False).ids if each not in unknown]
+
+    return tokens, 1 + max(vocabulary.values(), default=-1)
+
+
+def _rows(path: Path, content: bytes, amount: int) -> tuple[array[int], int]:
+    """The matrix as integers, row after row, and how long a row is."""
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    expected = f"one matrix of floats with a row for each of the {amount} tokens"
+    try:
+        held = load(content)
+    except (SafetensorError, KeyError, TypeError, ValueError) as problem:
+        raise EmbeddingsUnfit(path=path, actual=f"{MATRIX} is broken: {problem}", expected=expected) from problem
+    shapes = {name: f"{found.dtype} {list(found.shape)}" for name, found in sorted(held.items())}
+    matrix = next(iter(held.values()), None)
+    if matrix is None or len(held) != 1 or matrix.dtype.kind != "f" or matrix.ndim != 2 or len(matrix) != amount:  # noqa: PLR2004
+        raise EmbeddingsUnfit(path=path, actual=f"{MATRIX} holds {shapes}", expected=expected)
+    exact = matrix.astype(np.float64)
+    largest = float(np.abs(exact).max(initial=0))
+    if not 0 < largest < np.inf:
+        raise EmbeddingsUnfit(path=path, actual=f"its largest number is {largest}", expected=expected)
+    whole = np.rint(exact / largest * LARGEST).astype(np.int16)
+    return array("h", whole.tobytes()), int(matrix.shape[1])
