@@ -5,7 +5,7 @@ Nothing is downloaded. What is next is read from the log alone, so that a warm-u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -188,12 +188,12 @@ def first_base(house: House, shown: SweepPlanned, shape: Shape) -> Base:
     Its tokenizer is of the demonstrations' words, its weights are drawn by the sweep's seed. Both are in the log, so it
     is made again where it is missing.
     """
-    return make_tiny(house.settings.model_folder, words_of(house, shown), shape, shown.rng_seed)
-
-
-def words_of(house: House, shown: SweepPlanned) -> Iterator[str]:
-    """What was said in demonstrations, out of their last calls; runs that were withdrawn say nothing."""
     runs = {spec.spec_id for spec in shown.specs} - withdrawals(house.views()).keys()
+    return make_tiny(house.settings.model_folder, words_of(house, runs), shape, shown.rng_seed)
+
+
+def words_of(house: House, runs: Collection[str]) -> Iterator[str]:
+    """What was said in these runs, out of their last calls: what a tokenizer is made of."""
     ended: dict[str, str] = {}
     for recorded in house.store.read(types=["ModelCalled"]):
         event = recorded.event

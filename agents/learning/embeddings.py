@@ -67,8 +67,8 @@ def _tokens(path: Path, content: bytes) -> tuple[Callable[[str], Sequence[int]],
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_str(content.decode())
-    except Exception as problem:  # what the library raises has no name
+        tokenizer = Tokenizer.from_buffer(content)
+    except ValueError as problem:
         actual = f"its {TOKENIZER} is broken: {problem}"
         raise EmbeddingsUnfit(path=path, actual=actual, expected="a file of the tokenizers library") from problem
     tokenizer.no_truncation()

@@ -6,11 +6,9 @@ What it comes to hangs on the demonstrations, the sizes and the settings alone, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -21,9 +19,9 @@ from api.cli.output import TerminalReporter
 from api.demonstrations import keep_tokens
 from api.house import House
 from api.training import Stage
-from eventlog.blobs.conversations import get_messages
+from api.warming import words_of
 from eventlog.chain import digest
-from eventlog.events import ModelCalled, SftQuery, WarmupConfig
+from eventlog.events import SftQuery, WarmupConfig
 from eventlog.store import Position
 from projections.checkpoints import DatasetState
 from projections.runs import DEMONSTRATION, RUNS
@@ -64,7 +62,8 @@ def shown(scene: Scene, house: House) -> None:
 def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
     """The policy, made or found. Raises what training and playing raise."""
     effort, reporter = scene.effort, TerminalReporter()
-    start = make_tiny(folder / "bases", _words(house), effort.shape, BASE_SEED)
+    runs = {run for run, state in house.views().find(RUNS).items() if state.executor == DEMONSTRATION}
+    start = make_tiny(folder / "bases", words_of(house, runs), effort.shape, BASE_SEED)
     tokens = keep_tokens(house.blobs, start.path)
     dataset = frozen(house, SftQuery(runs="demonstration", tokens=tokens), "demonstrations that passed")
     kept = folder / f"warm-{_key(effort, start, _rows(house, dataset))}.json"
@@ -104,22 +103,6 @@ def _measured(scene: Scene, house: House, base: Base, name: str) -> float:
     templates = {site: by_address(site, told) for site, told in scene.instructions.items()}
     with closing(Host(base.path)) as host:
         return success(scene.sweep(house, name, templates, scene.effort.seeds.measured, policy(scene, host.base())))
-
-
-def _words(house: House) -> Iterator[str]:
-    """What was said in demonstrations, out of their last calls: what a tokenizer is made of."""
-    ended: dict[str, str] = {}
-    runs = {run for run, state in house.views().find(RUNS).items() if state.executor == DEMONSTRATION}
-    for recorded in house.store.read(types=["ModelCalled"]):
-        event = recorded.event
-        if isinstance(event, ModelCalled) and event.run in runs:
-            ended[event.run] = event.messages
-    for _, address in sorted(ended.items()):
-        yield from (_text(message) for message in get_messages(house.blobs, address))
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    return "\n".join(part["text"] for part in message["parts"])
 
 
 def _rows(house: House, dataset: DatasetState) -> str:
