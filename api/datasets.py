@@ -32,7 +32,7 @@ from projections.views import Views
 from .errors import DatasetErased, EmptyDataset, Unknown
 from .row_batches import GROUPS_AT_ONCE, Batch, batches, facts_of, knowledge, schema_of
 
-ROW_GROUP: Final = 4096
+ROW_GROUP: Final = 1024
 """Rows to a row group of a Parquet file."""
 
 _SHORTEST = 8
