@@ -11,7 +11,7 @@ import polars as pl
 
 from eventlog.blobs import Inventory
 from eventlog.blobs.fetching import fetched
-from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
+from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 from projections.benchmarks import BENCHMARKS, benchmark_instances
@@ -138,10 +138,7 @@ def _withdrawn(query: Query, views: Views, known: Knowledge) -> Counter[str]:
     found: Counter[str] = Counter()
     for run, reason in known.left_out.items():
         state = views.get(RUNS, run) if reason == "withdrawn" else None
-        if state is None:
-            continue
-        asked = ((query.environment, state.environment), (query.sweep, state.sweep), (query.group, state.group))
-        if all(wanted is None or wanted == actual for wanted, actual in asked):
+        if state is not None and is_asked_for(query, state.environment, state.sweep, state.group):
             found["benchmark" if state.evaluation is not None else reason] += 1
     return found
 

@@ -53,7 +53,7 @@ from .sweeping import (
     site_templates,
     sweeps_of,
 )
-from .training import Stage, counting, train_stage
+from .training import Stage, counting, measured, train_stage
 from .warming_decide import ACTOR as WARM_UP
 from .warming_decide import bases_of, newest_base
 from .weights import base_of, find_weights
@@ -247,7 +247,8 @@ class SlowController:
             except (DatasetErased, DatasetWithdrawn) as error:
                 self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
                 return self._freeze(last)
-        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm})")
+        told = measured(self.house.views(), saved)
+        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm}); its last step: {told}")
 
     def _left_no_event(self, stage: Stage, last: Round) -> bool:
         """Whether a stage ended before it began: then the log does not say that its round is over."""

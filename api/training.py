@@ -30,6 +30,7 @@ from eventlog.store import Append, EventStore, Position
 from projections.checkpoints import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
+from projections.views import Views
 from projections.weights import WEIGHTS, WeightsState
 from trainer.bases import Base
 from trainer.checkpoint import MANIFEST
@@ -264,6 +265,13 @@ def metrics_of(line: Mapping[str, Any]) -> Metrics:
     """What a step measured, as decimal strings of nine places."""
     names = ("loss", "kl", "clip_fraction", "ratio", "reward")
     return Metrics(**{name: _decimal(line.get(name)) for name in names})
+
+
+def measured(views: Views, saved: WeightsState) -> str:
+    """What the last step of the stage that gave a checkpoint measured, in words."""
+    state = views.get(TRAININGS, saved.training)
+    known = {} if state is None else state.metrics
+    return ", ".join(f"{name.replace('_', ' ')} {value[:8]}" for name, value in known.items() if value is not None)
 
 
 def _decimal(value: float | None) -> str | None:

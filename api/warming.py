@@ -29,7 +29,7 @@ from .playing import Reporter
 from .slow import Serving, rounds_on, tasks_of
 from .slow_decide import SlowCourse
 from .sweeping import plan, planned_by, play_sweep, sweeps_of
-from .training import Stage, counting, train_stage
+from .training import Stage, counting, measured, train_stage
 from .warming_decide import (
     ACTOR,
     Turn,
@@ -129,7 +129,9 @@ class Warming:
             except (DatasetErased, DatasetWithdrawn) as error:
                 self.reporter.say(f"{shown.sweep} is frozen again: {error}")
                 return self._freeze(shown)
-        return self.reporter.say(f"saved {saved.checkpoint[:8]} (turn {number + 1} of {self.warming.turns} at most)")
+        told = measured(self.house.views(), saved)
+        turns = f"turn {number + 1} of {self.warming.turns} at most"
+        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
 
     def _measure(self, turn: Turn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
         """Let a base play each task at the seeds that the others were measured at, else at fresh ones."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery
+from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery, is_asked_for
 
 from .benchmarks import Instance
 from .groups import GroupState, Sibling
@@ -100,9 +100,8 @@ def reward_of(sibling: Sibling, reward: RewardName) -> int | None:
 
 
 def looked_at(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState) -> bool:
-    """Whether a group is one of the environment, the sweep and the name that a query asks for."""
-    asked = ((query.environment, group.environment), (query.sweep, group.sweep), (query.group, group.group))
-    return all(wanted is None or wanted == actual for wanted, actual in asked)
+    """Whether a group is one of the environment, the sweeps and the name that a query asks for."""
+    return is_asked_for(query, group.environment, group.sweep, group.group)
 
 
 def judged_by_log(

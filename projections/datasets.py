@@ -16,7 +16,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventlog.chain import canonical
 from eventlog.errors import FlywheelError
-from eventlog.events import BenchmarkFrozen, Refused, RunFinished, SftQuery, Step, StepTaken, SweepPlanned, unrolled
+from eventlog.events import (
+    BenchmarkFrozen,
+    Refused,
+    RunFinished,
+    SftQuery,
+    Step,
+    StepTaken,
+    SweepPlanned,
+    is_asked_for,
+    unrolled,
+)
 from eventlog.store import Position, Recorded
 
 from .benchmarks import Instance
@@ -120,7 +130,7 @@ def select_sft(
     A run is of a benchmark where an evaluation played it, or where its instance is one of a benchmark's; of a template
     without a known oracle task, environment and seed decide.
     """
-    looked_at = [run for run in runs.values() if _is_asked(query, run)]
+    looked_at = [run for run in runs.values() if is_asked_for(query, run.environment, run.sweep, run.group)]
     reasons: dict[str, str] = {}
     for run in looked_at:
         if _is_benchmark(run, benchmark_instances, oracles.get(run.template)):
@@ -140,11 +150,6 @@ def select_sft(
         groups=len({run.group for run in taken}),
         refused=tuple(Refused(reason=reason, runs=amount) for reason, amount in counts),
     )
-
-
-def _is_asked(query: SftQuery, run: RunState) -> bool:
-    asked = ((query.environment, run.environment), (query.sweep, run.sweep), (query.group, run.group))
-    return all(wanted is None or wanted == actual for wanted, actual in asked)
 
 
 def _is_benchmark(run: RunState, instances: Set[Instance], tasks: Set[str] | None) -> bool:

@@ -26,6 +26,9 @@ _FINISH: Final[dict[str, Finish]] = {
     "function_call": "stop",
 }
 
+UNCUT: Final = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+"""What vLLM is told beside: else it takes these from the model's own generation_config.json, and draws from less."""
+
 
 class OpenAISettings(BaseModel):
     """Where such a model is, and what that server offers. `base_url` mostly ends in /v1."""
@@ -151,7 +154,7 @@ class OpenAI:
         if sampling.wants_logprobs:
             body["logprobs"] = True
         if self._settings.offers_token_ids:
-            body["return_token_ids"] = True
+            body |= {"return_token_ids": True, **UNCUT}
         if request.schema is not None:
             schema = {"name": request.schema.name, "schema": dict(request.schema.schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -55,7 +55,9 @@ MaxPairs = Annotated[int | None, typer.Option(min=1, max=10_000, help="dpo: pair
 Ddof = Annotated[int | None, typer.Option(min=0, max=1, help="grpo: std over n (0) or n - 1 (1) [1].")]
 Eps = Annotated[str | None, typer.Option(help="grpo: added to std [0.0001].")]
 Environment = Annotated[str | None, typer.Option(help="Only runs on this site.")]
-Sweep = Annotated[str | None, typer.Option(help="Only runs of this sweep.")]
+Sweep = Annotated[
+    list[str] | None, typer.Option(help="Only runs of this sweep; more than once: of any of them, taken together.")
+]
 
 _OF_KIND = {
     Kind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
@@ -100,4 +102,6 @@ def _floor(reward: Reward | None, least: float | None) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Tokens):
         return value.model_dump()
+    if isinstance(value, list):
+        return tuple(value)
     return value.value if isinstance(value, StrEnum) else value

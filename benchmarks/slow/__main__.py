@@ -17,13 +17,13 @@ from api.cli.output import TerminalReporter, bar
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, at_most, between, report
 
-from .arms import CONTROL, LOOP, SINGLE, Workshop, opened
+from .arms import CONTROL, CONTROLS, LONG_CONTROL, LOOP, SINGLE, Workshop, opened
 from .effort import TASKS, Effort, quick
 from .gated import judged
 from .paired import Difference, paired
 from .stage import Outcomes, log_of, scene, success
 from .training import Saved, side_by_side, tell_lineage
-from .warmed import shown, warmed
+from .warmed import Warmed, shown, warmed
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "slow.md"
 HEADINGS = ("arm", "before", "after", "difference, 95 % interval", "each training seed")
@@ -54,24 +54,26 @@ def main(
         log_of(server, "warm_up", folder) as demonstrated,
         log_of(server, "loop", folder) as house,
     ):
+        for each in (demonstrated, house):
+            played.admit(each)
         shown(played, demonstrated)
         start = warmed(played, demonstrated, folder)
         with opened(start) as host:
-            workshop = Workshop(played, server, demonstrated, house, start, host, folder)
+            workshop = Workshop(played, demonstrated, house, start, host, folder)
             workshop.sample()
             saved = _trained(workshop, loop=loop)
             before, after = _held_out(workshop, saved)
             best_arm, best = _best(saved, after)
             TerminalReporter().say(f"the best of them, {best_arm} {best.digest[:12]}, goes before the gate")
             verdict = judged(workshop, best)
-        for arm in (stage for stage in SINGLE if stage != CONTROL):
-            tell_lineage(house, saved[arm][0])
+        for made in (*(saved[arm][0] for arm in SINGLE if arm != CONTROL), best):
+            tell_lineage(house, made)
     minutes = (time.monotonic() - began) / 60
     rows = _rows(effort, before, after)
     _tell(rows)
-    foreign = sum(each.foreign_runs for arm, made in saved.items() if arm != CONTROL for each in made)
+    foreign = sum(each.foreign_runs for arm, made in saved.items() if arm not in CONTROLS for each in made)
     known = {"warmed policy, success": start.success, "runs of others that were trained on": float(foreign)}
-    told = (PAGE, _note(effort, rows)) if write else None
+    told = (PAGE, _note(effort, rows, start)) if write else None
     _report(known, before, after, promoted=verdict.decision == "promote", minutes=minutes, told=told)
 
 
@@ -86,7 +88,7 @@ def _held_out(workshop: Workshop, saved: Mapping[str, Sequence[Saved]]) -> tuple
 
 
 def _trained(workshop: Workshop, *, loop: bool) -> dict[str, list[Saved]]:
-    """Every arm at every training seed."""
+    """Every arm at every training seed; with the loop, the control that takes as many steps."""
     seeds, processes = workshop.scene.effort.training_seeds, workshop.scene.effort.processes
     calls = [partial(workshop.train, arm, seed) for arm in SINGLE for seed in seeds]
     with bar("training", len(calls)) as advance:
@@ -94,15 +96,16 @@ def _trained(workshop: Workshop, *, loop: bool) -> dict[str, list[Saved]]:
     saved = {arm: made[place * len(seeds) : (place + 1) * len(seeds)] for place, arm in enumerate(SINGLE)}
     if loop:
         saved[LOOP] = workshop.go_on(seeds, saved["sft"])
+        saved[LONG_CONTROL] = workshop.go_on_with_demonstrations(seeds, saved[CONTROL])
     return saved
 
 
 def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Outcomes]]) -> tuple[str, Saved]:
-    """The checkpoint with the highest success, the control's left out; of two alike the first."""
+    """The checkpoint with the highest success, those of the controls left out; of two alike the first."""
     ranked = [
         (success(outcomes), arm, made)
         for arm, found in after.items()
-        if arm != CONTROL
+        if arm not in CONTROLS
         for outcomes, made in zip(found, saved[arm], strict=True)
     ]
     _, arm, made = max(ranked, key=lambda each: each[0])
@@ -110,9 +113,12 @@ def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Out
 
 
 def _differences(before: Outcomes, after: Mapping[str, Sequence[Outcomes]]) -> dict[str, Difference]:
+    """Of each arm to the policy before, of one stage to the control, of the loop to the longer one and to its first."""
     found = {f"{arm} - before": paired(before, outcomes) for arm, outcomes in after.items()}
-    others = {arm: outcomes for arm, outcomes in after.items() if arm != CONTROL}
-    return found | {f"{arm} - control": paired(after[CONTROL], outcomes) for arm, outcomes in others.items()}
+    against = {(arm, CONTROL) for arm in SINGLE if arm != CONTROL} | {(LOOP, LONG_CONTROL), (LOOP, "sft")}
+    return found | {
+        f"{arm} - {other}": paired(after[other], after[arm]) for arm, other in sorted(against) if arm in after
+    }
 
 
 def _rows(effort: Effort, before: Outcomes, after: Mapping[str, Sequence[Outcomes]]) -> list[tuple[str, ...]]:
@@ -135,12 +141,16 @@ def _tell(rows: Sequence[tuple[str, ...]]) -> None:
     Console(width=140).print(grid)
 
 
-def _note(effort: Effort, rows: Sequence[tuple[str, ...]]) -> str:
+def _note(effort: Effort, rows: Sequence[tuple[str, ...]], start: Warmed) -> str:
     """What the page says above its figures: the table of the arms."""
     held_out = len(effort.seeds.held_out) * len(TASKS)
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
-    first = f"{os.cpu_count()} cores; {held_out} held-out instances, {len(effort.training_seeds)} training seeds."
+    made = (
+        f"{start.steps} steps of warm-up, {'kept from an earlier call' if start.is_kept else 'made in these minutes'}"
+    )
+    sizes = f"{held_out} held-out instances, {len(effort.training_seeds)} training seeds"
+    first = f"{os.cpu_count()} cores; {sizes}; {made}."
     return "\n\n".join((first, "\n".join(lines)))
 
 

@@ -6,8 +6,8 @@ stage takes the ratio against what was logged, so the policy that it begins with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,18 +17,19 @@ from agents.models.local.host import Host
 from api.cli.output import bar
 from api.house import House
 from api.training import Stage
-from benchmarks.log.server import Server
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
 from projections.checkpoints import DatasetState
 from trainer.request import Config
 
-from .effort import Effort, by_address
+from .effort import TASKS, Effort, by_address
 from .policies import policy
-from .stage import Outcomes, Scene, log_of
-from .training import Saved, adopt, frozen, side_by_side, trained
+from .stage import Outcomes, Scene
+from .training import Saved, frozen, side_by_side, trained
 from .warmed import Warmed
 
 CONTROL: Final = "control"
+LONG_CONTROL: Final = "control as long as the loop"
+CONTROLS: Final = frozenset({CONTROL, LONG_CONTROL})
 LOOP: Final = "loop"
 SINGLE: Final = (CONTROL, "sft", "dpo", "grpo")
 QUERIES: Final[Mapping[str, Query]] = {
@@ -47,7 +48,6 @@ class Workshop:
     """
 
     scene: Scene
-    server: Server
     shown: House
     house: House
     warmed: Warmed
@@ -57,9 +57,9 @@ class Workshop:
 
     def sample(self) -> None:
         """Let the warmed policy play groups of siblings, and freeze what each stage trains on."""
-        self._play(self.house, "train", "base", self.scene.effort.seeds.training)
+        self._play("train", "base", self.scene.effort.seeds.training)
         self.datasets = {CONTROL: self.warmed.dataset}
-        self.datasets |= {stage: frozen(self.house, query, stage) for stage, query in QUERIES.items()}
+        self.datasets |= {stage: self._frozen(stage, "train", stage) for stage in QUERIES}
 
     def train(self, arm: str, seed: int) -> Saved:
         """One stage from the base."""
@@ -68,31 +68,42 @@ class Workshop:
         return trained(house, Stage(self.datasets[arm], self.warmed.base, None, config))
 
     def go_on(self, seeds: Sequence[int], parents: Sequence[Saved]) -> list[Saved]:
-        """GRPO on from each checkpoint, on runs of its own: they are in a log that holds nothing else."""
-        with ExitStack() as stack:
-            further = [
-                self._again(seed, parent, stack.enter_context(log_of(self.server, f"loop_{seed}", self.folder)))
-                for seed, parent in zip(seeds, parents, strict=True)
-            ]
-            calls = [partial(trained, house, stage) for house, stage in further]
-            with bar("training further", len(calls)) as advance:
-                return side_by_side(calls, self.scene.effort.processes, advance)
+        """GRPO on from each checkpoint, on runs of its own."""
+        further = [self._again(seed, parent) for seed, parent in zip(seeds, parents, strict=True)]
+        return self._side_by_side([partial(trained, self.house, stage) for stage in further], "training further")
 
-    def _again(self, seed: int, parent: Saved, house: House) -> tuple[House, Stage]:
+    def go_on_with_demonstrations(self, seeds: Sequence[int], parents: Sequence[Saved]) -> list[Saved]:
+        """The control, as many steps on as the loop goes on from SFT."""
+        effort, dataset = self.scene.effort, self.datasets[CONTROL]
+        more = [config_of(effort, CONTROL, seed).model_copy(update={"steps": effort.grpo.steps}) for seed in seeds]
+        further = [
+            Stage(dataset, self.warmed.base, parent.state, config) for config, parent in zip(more, parents, strict=True)
+        ]
+        return self._side_by_side([partial(trained, self.shown, stage) for stage in further], "the control further")
+
+    def _side_by_side(self, calls: Sequence[Callable[[], Saved]], title: str) -> list[Saved]:
+        with bar(title, len(calls)) as advance:
+            return side_by_side(calls, self.scene.effort.processes, advance)
+
+    def _again(self, seed: int, parent: Saved) -> Stage:
         """Let a checkpoint play groups of siblings: the stage that goes on from it."""
-        adopt(house, parent, self.house)
-        self._play(house, "again", parent.digest, self.scene.effort.seeds.training_again, parent)
-        dataset, config = frozen(house, QUERIES["grpo"], f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
-        return house, Stage(dataset, self.warmed.base, parent.state, config)
+        name = f"again-{seed}"
+        self._play(name, parent.digest, self.scene.effort.seeds.training_again, parent)
+        dataset, config = self._frozen("grpo", name, f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
+        return Stage(dataset, self.warmed.base, parent.state, config)
+
+    def _frozen(self, stage: str, sweep: str, title: str) -> DatasetState:
+        """What a stage takes of a sweep, which both sites played."""
+        query = QUERIES[stage].model_copy(update={"sweep": tuple(sorted(f"{sweep}-{site}" for site in TASKS))})
+        return frozen(self.house, query, title)
 
     def held_out(self, name: str, saved: Saved | None) -> Outcomes:
         """What a policy passes of instances that nothing was trained on; None: the warmed one."""
         weights = "base" if saved is None else saved.digest
-        return self._play(self.house, f"held-{name}", weights, self.scene.effort.seeds.held_out, saved, siblings=1)
+        return self._play(f"held-{name}", weights, self.scene.effort.seeds.held_out, saved, siblings=1)
 
     def _play(
         self,
-        house: House,
         name: str,
         weights: str,
         seeds: tuple[int, ...],
@@ -102,7 +113,7 @@ class Workshop:
         templates = {site: by_address(site, told) for site, told in self.scene.instructions.items()}
         model = self.host.base() if saved is None else self.host.adapted(weights, lambda _: saved.folder)
         many = self.scene.effort.siblings if siblings is None else siblings
-        return self.scene.sweep(house, name, templates, seeds, policy(self.scene, model), siblings=many)
+        return self.scene.sweep(self.house, name, templates, seeds, policy(self.scene, model), siblings=many)
 
 
 def config_of(effort: Effort, arm: str, seed: int) -> Config:

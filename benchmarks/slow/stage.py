@@ -10,13 +10,15 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from agents.envs.client import EnvClient
-from agents.envs.provider import local_site
+from agents.envs.provider import Site, local_site
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
+from api.admitting import admitting, see_admission
 from api.cli.output import TerminalReporter
 from api.decide import Course
 from api.house import House, open_house
 from api.settings import Settings
+from api.sites import Placed
 from api.sweeping import first_facts, plan, play_sweep
 from benchmarks.log.server import Server
 from eventlog.events import Template
@@ -35,6 +37,7 @@ Outcomes = Mapping[tuple[str, int], float]
 class Scene:
     """The sites with their clients, and the instruction of each one's task."""
 
+    sites: Mapping[str, Site]
     clients: Mapping[str, EnvClient]
     instructions: Mapping[str, str]
     effort: Effort
@@ -42,6 +45,12 @@ class Scene:
     def course(self) -> Course:
         """As many runs at once as one model draws together."""
         return Course(max_parallel=self.effort.at_once)
+
+    def admit(self, house: House) -> None:
+        """Probe both sites and admit them to a log, as the controller does at first use. Raises NotAdmitted."""
+        for site, client in self.clients.items():
+            placed = Placed(self.sites[site], client)
+            see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
 
     def sweep(
         self,
@@ -86,12 +95,12 @@ def success(outcomes: Outcomes) -> float:
 def scene(effort: Effort) -> Iterator[Scene]:
     """Both sites in processes of their own."""
     with ExitStack() as stack:
-        clients = {}
+        sites, clients = {}, {}
         for site in TASKS:
-            running = stack.enter_context(local_site(site))
+            running = sites[site] = stack.enter_context(local_site(site))
             clients[site] = stack.enter_context(EnvClient(running.admin_url, running.admin_token))
         told = {task.task_id: task.instruction for client in clients.values() for task in client.health().tasks}
-        yield Scene(clients, {site: told[task] for site, task in TASKS.items()}, effort)
+        yield Scene(sites, clients, {site: told[task] for site, task in TASKS.items()}, effort)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from api.stage_process import Line
 from api.training import Stage, train_stage
 from api.weights import folder_of
 from eventlog.events import Query
-from eventlog.store import Append, Position
+from eventlog.store import Position
 from projections.checkpoints import DatasetState
 from projections.runs import RUNS
 from projections.weights import WeightsState
@@ -54,7 +54,7 @@ def frozen(house: House, query: Query, name: str) -> DatasetState:
 
 
 def trained(house: House, stage: Stage) -> Saved:
-    """Train a stage to its end, and walk its lineage. Raises what `train_stage` does."""
+    """Train a stage to its end, and count whose runs it read. Raises what `train_stage` does."""
     state = train_stage(house, stage, _unwatched, ACTOR)
     return Saved(state, folder_of(house, state.checkpoint), _foreign_runs(house, stage.dataset))
 
@@ -68,15 +68,6 @@ def tell_lineage(house: House, saved: Saved) -> None:
             f"{step.checkpoint.algorithm} {step.checkpoint.checkpoint[:12]}: dataset {step.dataset.dataset[:12]}, "
             f"{len(step.groups)} groups, {len(runs)} runs, {places}"
         )
-
-
-def adopt(house: House, saved: Saved, files_of: House) -> None:
-    """Make a checkpoint of one log known to another, whose stages go on from it."""
-    state = saved.state
-    house.blobs.put([files_of.blobs.get(file.blob) for file in state.files])
-    stream = f"checkpoint/{state.checkpoint}"
-    events = tuple(each.event for each in files_of.store.read(stream=stream, types=["CheckpointSaved"]))
-    house.store.append([Append(stream, events, ACTOR, key=f"checkpoint:{state.training}")])
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], processes: int, advance: Callable[[], object]) -> list[T]:

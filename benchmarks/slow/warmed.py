@@ -41,12 +41,16 @@ _WARMING = ("first_steps", "first_rate", "warm_steps", "warm_rate", "warm_rows",
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """The policy to be improved: its base, its success where it was measured, and the demonstrations it came from."""
+    """The policy to be improved: its base, its success where it was measured, and the demonstrations it came from.
+
+    `is_kept`: it was made by an earlier call.
+    """
 
     base: Base
     success: float
     steps: int
     dataset: DatasetState
+    is_kept: bool = False
 
 
 def shown(scene: Scene, house: House) -> None:
@@ -71,7 +75,7 @@ def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
         found = json.loads(kept.read_bytes())
         reporter.say(f"the warm-up is kept: {found['base'][:12]} passed {found['success']:.2f}")
         base = read_base(house.settings.model_folder / found["base"], found["base"])
-        return Warmed(base, found["success"], found["steps"], dataset)
+        return Warmed(base, found["success"], found["steps"], dataset, is_kept=True)
     result = _searched(scene, house, start, dataset)
     kept.write_text(json.dumps({"base": result.base.digest, "success": result.success, "steps": result.steps}))
     return result

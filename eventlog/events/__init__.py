@@ -20,6 +20,7 @@ from .datasets import (
     SftQuery,
     SliceRegistered,
     Tokens,
+    is_asked_for,
     query_of,
 )
 from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
@@ -284,6 +285,7 @@ __all__ = [
     "VerdictReached",
     "Visible",
     "WarmupConfig",
+    "is_asked_for",
     "places",
     "query_of",
     "stage_config_of",

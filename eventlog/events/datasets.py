@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
 RewardName = Literal["score", "value", "shaped"]
 """Which reward of a run: the oracle's score, R (the score after cost), or the shaped return."""
 
+
+def _in_order(sweep: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+    """The one way to write sweeps: one by its name, several in order and each once."""
+    if not isinstance(sweep, tuple):
+        return sweep
+    names = tuple(sorted(set(sweep), key=str.encode))
+    return names if len(names) > 1 else names[0]
+
+
+_Several = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
 _OnlyEnvironment = Annotated[Name | None, Field(exclude_if=lambda environment: environment is None)]
-_OnlySweep = Annotated[Name | None, Field(exclude_if=lambda sweep: sweep is None)]
+_OnlySweep = Annotated[Name | _Several | None, Field(exclude_if=lambda sweep: sweep is None), AfterValidator(_in_order)]
 _OnlyGroup = Annotated[Name | None, Field(exclude_if=lambda group: group is None)]
 
 
@@ -90,7 +100,7 @@ class GrpoQuery(FrozenModel):
 
 
 Query = SftQuery | DpoQuery | GrpoQuery
-"""What a dataset selects; `kind` says which."""
+"""What a dataset selects; `kind` says which. `sweep` is one, or several whose runs are taken together."""
 
 AnyQuery = Annotated[Query, Field(discriminator="kind")]
 _QUERIES: TypeAdapter[Query] = TypeAdapter(AnyQuery)
@@ -99,6 +109,17 @@ _QUERIES: TypeAdapter[Query] = TypeAdapter(AnyQuery)
 def query_of(plain: dict[str, Any]) -> Query:
     """The query that plain JSON stands for. Raises ValidationError."""
     return _QUERIES.validate_python(plain)
+
+
+def is_asked_for(query: Query, environment: str, sweep: str, group: str) -> bool:
+    """Whether runs of this environment, sweep and group are among those that a query looks at."""
+    sweeps = query.sweep if isinstance(query.sweep, tuple) else (query.sweep,)
+    asked: tuple[tuple[tuple[str | None, ...], str], ...] = (
+        ((query.environment,), environment),
+        (sweeps, sweep),
+        ((query.group,), group),
+    )
+    return all(wanted == (None,) or actual in wanted for wanted, actual in asked)
 
 
 class Refused(FrozenModel):

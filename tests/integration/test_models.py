@@ -132,6 +132,9 @@ def test_a_chat_completion_says_everything_that_was_asked_for_explicitly(server:
         "stop": ["END"],
         "logprobs": True,
         "return_token_ids": True,
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
     }
     assert (found.model, found.input_tokens, found.output_tokens) == ("m1-served", 11, 4)
     assert found.prompt_token_ids == (1, 2, 3)

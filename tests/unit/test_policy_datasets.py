@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from api import datasets
 from api.dataset_card import card_of
@@ -30,6 +31,7 @@ from eventlog.events import (
     SftQuery,
     SubjectErased,
     Tokens,
+    query_of,
 )
 from eventlog.store import Append
 from projections.advantages import NANO, advantages
@@ -351,6 +353,23 @@ def test_groups_are_taken_by_environment_sweep_and_name() -> None:
         built = log.build(GRPO.model_copy(update=asked))
         assert (built.rows["group"].unique().to_list(), built.groups) == (["h"], 1)
     assert log.build(GRPO).groups == 2
+
+
+def test_several_sweeps_are_taken_together_in_whatever_order_they_are_named() -> None:
+    log = PolicyLog(*siblings(MICRO, 0))
+    for number in (2, 3):
+        log.play(
+            *(
+                replace(each, run=f"{number}{each.run}", group=f"g{number}", sweep=f"s{number}")
+                for each in siblings(MICRO, 0)
+            )
+        )
+    one_way, other_way = (GrpoQuery(reward="score", sweep=sweeps) for sweeps in (("s3", "s2", "s3"), ("s2", "s3")))
+    assert one_way == other_way == query_of(one_way.model_dump(mode="json"))
+    assert log.build(one_way).rows["group"].unique(maintain_order=True).to_list() == ["g2", "g3"]
+    assert GrpoQuery(sweep=("s2",)) == GrpoQuery(sweep="s2")
+    with pytest.raises(ValidationError):
+        GrpoQuery(sweep=())
 
 
 # SFT and DPO ---------------------------------------------------------------------------------------------------------
