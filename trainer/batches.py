@@ -97,7 +97,7 @@ class Policy:
 
         found = {}
         with torch.no_grad():
-            for taken in pieces(rows, rows_per_pass):
+            for taken in pieces(frame, rows, rows_per_pass):
                 part = frame[list(taken)]
                 scored = self.logprobs(collate(part, self.pad, self.device)).cpu()
                 for row, values, length in zip(taken, scored, part["completion_ids"].list.len(), strict=True):
@@ -105,7 +105,9 @@ class Policy:
         return found
 
 
-def pieces(rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """The rows in pieces of at most `size`."""
-    for first in range(0, len(rows), size):
-        yield rows[first : first + size]
+def pieces(frame: pl.DataFrame, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """The rows in pieces of at most `size`, those of like length together: less is padded, and the sum is the same."""
+    lengths = frame["prompt_ids"].list.len() + frame["completion_ids"].list.len()
+    ordered = sorted(rows, key=lambda row: (lengths[row], row))
+    for first in range(0, len(ordered), size):
+        yield ordered[first : first + size]

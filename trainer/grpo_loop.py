@@ -56,7 +56,7 @@ def add_gradient(
     whole = Whole(rows=len(rows), tokens=int(taken["mask"].list.sum().sum()))
     objective = Objective(float(config.epsilon), float(config.beta), config.aggregation, config.max_tokens)
     value, losses = 0.0, []
-    for piece in pieces(rows, config.rows_per_pass):
+    for piece in pieces(frame, rows, config.rows_per_pass):
         loss = _loss(policy, frame[list(piece)], [reference[row] for row in piece], objective, whole)
         loss.value.backward()
         value += float(loss.value.detach())

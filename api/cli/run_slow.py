@@ -31,7 +31,7 @@ from ..weights import folders_of
 SFT: Final = SftConfig(steps=24, learning_rate="0.001", rows_per_step=8)
 DPO: Final = DpoConfig(steps=12, learning_rate="0.0001", pairs_per_step=4)
 GRPO: Final = GrpoConfig(
-    steps=14, learning_rate="0.0015", groups_per_step=4, aggregation="bnpo", beta="0.01", rows_per_pass=8
+    steps=14, learning_rate="0.0015", groups_per_step=4, aggregation="bnpo", beta="0.01", rows_per_pass=4
 )
 STAGES: Final[tuple[StageOf, ...]] = (SFT, DPO, GRPO)
 """What is trained where nobody says otherwise: sizes for a small model on a CPU, as `make demo-slow` measures them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from api.cli.output import TerminalReporter, bar
+from api.cli.output import TerminalReporter
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, at_most, between, report
 
@@ -21,8 +20,9 @@ from .arms import CONTROL, CONTROLS, LONG_CONTROL, LOOP, SINGLE, Workshop, opene
 from .effort import TASKS, Effort, quick
 from .gated import judged
 from .paired import Difference, paired
+from .schedule import trained_and_held_out
 from .stage import Outcomes, log_of, scene, success
-from .training import Saved, side_by_side, tell_lineage
+from .training import Saved, tell_lineage
 from .warmed import Warmed, shown, warmed
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "slow.md"
@@ -60,9 +60,8 @@ def main(
         start = warmed(played, demonstrated, folder)
         with opened(start) as host:
             workshop = Workshop(played, demonstrated, house, start, host, folder)
-            workshop.sample()
-            saved = _trained(workshop, loop=loop)
-            before, after = _held_out(workshop, saved)
+            before = workshop.held_out("before", None)
+            saved, after = trained_and_held_out(workshop, loop=loop)
             best_arm, best = _best(saved, after)
             TerminalReporter().say(f"the best of them, {best_arm} {best.digest[:12]}, goes before the gate")
             verdict = judged(workshop, best)
@@ -75,29 +74,6 @@ def main(
     known = {"warmed policy, success": start.success, "runs of others that were trained on": float(foreign)}
     told = (PAGE, _note(effort, rows, start)) if write else None
     _report(known, before, after, promoted=verdict.decision == "promote", minutes=minutes, told=told)
-
-
-def _held_out(workshop: Workshop, saved: Mapping[str, Sequence[Saved]]) -> tuple[Outcomes, dict[str, list[Outcomes]]]:
-    """What passes of instances that nothing was trained on: the warmed policy, and every checkpoint of each arm."""
-    seeds = workshop.scene.effort.training_seeds
-    after = {
-        arm: [workshop.held_out(f"{arm}-{seed}", each) for seed, each in zip(seeds, made, strict=True)]
-        for arm, made in saved.items()
-    }
-    return workshop.held_out("before", None), after
-
-
-def _trained(workshop: Workshop, *, loop: bool) -> dict[str, list[Saved]]:
-    """Every arm at every training seed; with the loop, the control that takes as many steps."""
-    seeds, processes = workshop.scene.effort.training_seeds, workshop.scene.effort.processes
-    calls = [partial(workshop.train, arm, seed) for arm in SINGLE for seed in seeds]
-    with bar("training", len(calls)) as advance:
-        made = side_by_side(calls, processes, advance)
-    saved = {arm: made[place * len(seeds) : (place + 1) * len(seeds)] for place, arm in enumerate(SINGLE)}
-    if loop:
-        saved[LOOP] = workshop.go_on(seeds, saved["sft"])
-        saved[LONG_CONTROL] = workshop.go_on_with_demonstrations(seeds, saved[CONTROL])
-    return saved
 
 
 def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Outcomes]]) -> tuple[str, Saved]:

@@ -6,15 +6,13 @@ stage takes the ratio against what was logged, so the policy that it begins with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from agents.models.local.host import Host
-from api.cli.output import bar
 from api.house import House
 from api.training import Stage
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
@@ -24,7 +22,7 @@ from trainer.request import Config
 from .effort import TASKS, Effort, by_address
 from .policies import policy
 from .stage import Outcomes, Scene
-from .training import Saved, frozen, side_by_side, trained
+from .training import Saved, frozen, trained
 from .warmed import Warmed
 
 CONTROL: Final = "control"
@@ -44,7 +42,7 @@ QUERIES: Final[Mapping[str, Query]] = {
 class Workshop:
     """What arms are made with. `shown` is the log of demonstrations, `house` that of the policy's own runs.
 
-    `datasets` are what each arm trains on.
+    `datasets` are what each arm trains on. Weights are drawn from by one thread alone, and trained by any.
     """
 
     scene: Scene
@@ -53,44 +51,38 @@ class Workshop:
     warmed: Warmed
     host: Host
     folder: Path
-    datasets: dict[str, DatasetState] = field(default_factory=dict)
+    datasets: dict[str, DatasetState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The control has what it trains on before anything is played."""
+        self.datasets = {CONTROL: self.warmed.dataset}
 
     def sample(self) -> None:
         """Let the warmed policy play groups of siblings, and freeze what each stage trains on."""
         self._play("train", "base", self.scene.effort.seeds.training)
-        self.datasets = {CONTROL: self.warmed.dataset}
         self.datasets |= {stage: self._frozen(stage, "train", stage) for stage in QUERIES}
 
-    def train(self, arm: str, seed: int) -> Saved:
+    def from_base(self, arm: str, seed: int) -> Saved:
         """One stage from the base."""
         house = self.shown if arm == CONTROL else self.house
         config = config_of(self.scene.effort, arm, seed)
         return trained(house, Stage(self.datasets[arm], self.warmed.base, None, config))
 
-    def go_on(self, seeds: Sequence[int], parents: Sequence[Saved]) -> list[Saved]:
-        """GRPO on from each checkpoint, on runs of its own."""
-        further = [self._again(seed, parent) for seed, parent in zip(seeds, parents, strict=True)]
-        return self._side_by_side([partial(trained, self.house, stage) for stage in further], "training further")
-
-    def go_on_with_demonstrations(self, seeds: Sequence[int], parents: Sequence[Saved]) -> list[Saved]:
-        """The control, as many steps on as the loop goes on from SFT."""
-        effort, dataset = self.scene.effort, self.datasets[CONTROL]
-        more = [config_of(effort, CONTROL, seed).model_copy(update={"steps": effort.grpo.steps}) for seed in seeds]
-        further = [
-            Stage(dataset, self.warmed.base, parent.state, config) for config, parent in zip(more, parents, strict=True)
-        ]
-        return self._side_by_side([partial(trained, self.shown, stage) for stage in further], "the control further")
-
-    def _side_by_side(self, calls: Sequence[Callable[[], Saved]], title: str) -> list[Saved]:
-        with bar(title, len(calls)) as advance:
-            return side_by_side(calls, self.scene.effort.processes, advance)
-
-    def _again(self, seed: int, parent: Saved) -> Stage:
-        """Let a checkpoint play groups of siblings: the stage that goes on from it."""
+    def again(self, seed: int, parent: Saved) -> Stage:
+        """Let a checkpoint play groups of siblings: the stage of GRPO that goes on from it."""
         name = f"again-{seed}"
         self._play(name, parent.digest, self.scene.effort.seeds.training_again, parent)
         dataset, config = self._frozen("grpo", name, f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
         return Stage(dataset, self.warmed.base, parent.state, config)
+
+    def on_from(self, stage: Stage) -> Saved:
+        """A stage of the loop."""
+        return trained(self.house, stage)
+
+    def on_with_demonstrations(self, seed: int, parent: Saved) -> Saved:
+        """The control, as many steps on as the loop goes on from SFT."""
+        config = config_of(self.scene.effort, CONTROL, seed).model_copy(update={"steps": self.scene.effort.grpo.steps})
+        return trained(self.shown, Stage(self.datasets[CONTROL], self.warmed.base, parent.state, config))
 
     def _frozen(self, stage: str, sweep: str, title: str) -> DatasetState:
         """What a stage takes of a sweep, which both sites played."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import polars as pl
 
@@ -23,8 +20,6 @@ from eventlog.store import Position
 from projections.checkpoints import DatasetState
 from projections.runs import RUNS
 from projections.weights import WeightsState
-
-T = TypeVar("T")
 
 ACTOR = "demo"
 _RUN_COLUMNS = frozenset({"run", "chosen_run", "rejected_run"})
@@ -68,18 +63,6 @@ def tell_lineage(house: House, saved: Saved) -> None:
             f"{step.checkpoint.algorithm} {step.checkpoint.checkpoint[:12]}: dataset {step.dataset.dataset[:12]}, "
             f"{len(step.groups)} groups, {len(runs)} runs, {places}"
         )
-
-
-def side_by_side(calls: Sequence[Callable[[], T]], processes: int, advance: Callable[[], object]) -> list[T]:
-    """The results in order, so many at a time."""
-
-    def one(call: Callable[[], T]) -> T:
-        found = call()
-        advance()
-        return found
-
-    with ThreadPoolExecutor(processes) as pool:
-        return list(pool.map(one, calls))
 
 
 def _foreign_runs(house: House, dataset: DatasetState) -> int:

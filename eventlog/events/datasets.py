@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, TypeAdapter, model_validator
@@ -108,7 +109,7 @@ _QUERIES: TypeAdapter[Query] = TypeAdapter(AnyQuery)
 
 def query_of(plain: dict[str, Any]) -> Query:
     """The query that plain JSON stands for. Raises ValidationError."""
-    return _QUERIES.validate_python(plain)
+    return _QUERIES.validate_json(json.dumps(plain))  # as JSON, which has no tuples
 
 
 def is_asked_for(query: Query, environment: str, sweep: str, group: str) -> bool:

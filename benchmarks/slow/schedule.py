@@ -1,0 +1,69 @@
+"""What is trained and played when: stages train beside what is played, so that both cores are busy to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from api.cli.output import TerminalReporter
+
+from .arms import CONTROL, LONG_CONTROL, LOOP, SINGLE, Workshop
+from .stage import Outcomes
+from .training import Saved
+
+Trainings = Mapping[str, list[Future[Saved]]]
+"""The checkpoints of each arm, one for each training seed, as they come."""
+
+Results = tuple[dict[str, list[Saved]], dict[str, list[Outcomes]]]
+"""The checkpoints of each arm, and what each of them passes of what was held out."""
+
+
+def trained_and_held_out(workshop: Workshop, *, loop: bool) -> Results:
+    """Every arm at every training seed, with the loop and the control as long as it; raises what training raises.
+
+    Stages wait in the order in which what follows needs them. What one of them raised ends all.
+    """
+    effort = workshop.scene.effort
+    with ThreadPoolExecutor(effort.processes) as pool:
+        try:
+            found = _begun(workshop, pool, loop=loop)
+            return _held_out(workshop, found)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _begun(workshop: Workshop, pool: ThreadPoolExecutor, *, loop: bool) -> dict[str, list[Future[Saved]]]:
+    seeds = workshop.scene.effort.training_seeds
+    found = {CONTROL: [pool.submit(workshop.from_base, CONTROL, seed) for seed in seeds]}
+    workshop.sample()
+    for arm in (arm for arm in SINGLE if arm != CONTROL):
+        found[arm] = [pool.submit(workshop.from_base, arm, seed) for seed in seeds]
+    if loop:
+        parents = zip(seeds, found[CONTROL], strict=True)
+        found[LONG_CONTROL] = [
+            pool.submit(workshop.on_with_demonstrations, seed, each.result()) for seed, each in parents
+        ]
+        begun = zip(seeds, found["sft"], strict=True)
+        found[LOOP] = [pool.submit(workshop.on_from, workshop.again(seed, each.result())) for seed, each in begun]
+    return found
+
+
+def _held_out(workshop: Workshop, trainings: Trainings) -> Results:
+    """What passes of instances that nothing was trained on, as checkpoints are there."""
+    seeds, reporter = workshop.scene.effort.training_seeds, TerminalReporter()
+    saved: dict[str, list[Saved]] = {arm: [] for arm in trainings}
+    after: dict[str, list[Outcomes]] = {arm: [] for arm in trainings}
+    for arm, number, each in _in_turn(trainings):
+        saved[arm].append(each)
+        after[arm].append(workshop.held_out(f"{arm.replace(' ', '-')}-{seeds[number]}", each))
+        left = sum(not future.done() for own in trainings.values() for future in own)
+        reporter.say(f"{arm}, training seed {seeds[number]}: {each.digest[:12]}; {left} stages are still training")
+    return saved, after
+
+
+def _in_turn(trainings: Trainings) -> Iterator[tuple[str, int, Saved]]:
+    """Each checkpoint with its arm and the place of its training seed, arm by arm, waited for."""
+    for arm, own in trainings.items():
+        for number, future in enumerate(own):
+            yield arm, number, future.result()
