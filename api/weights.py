@@ -23,6 +23,7 @@ from trainer.checkpoint import load_checkpoint
 from trainer.errors import BaseDiffers
 
 from .errors import NoBase, NotABase, NotAnAdapter, Unknown
+from .first_bases import made_again
 from .house import House
 
 LOCK: Final = ".unpacking.lock"
@@ -70,8 +71,8 @@ def folders_of(house: House) -> FolderOf:
 def base_of(house: House, named: str | None, wanted: str | None) -> Base:
     """The base model that a folder or a digest names; with None the one `wanted`, a digest that it must have.
 
-    One that no warm-up made is looked for by its digest beside those unpacked. Raises NoBase, NotABase, Unknown,
-    BaseMissing, BaseDiffers.
+    One that no warm-up made is looked for by its digest beside those unpacked. What a first warm-up started from is
+    made again where it is missing. Raises NoBase, NotABase, Unknown, BaseMissing, BaseDiffers, StartDiffers.
     """
     if named is None:
         return _by_digest(house, wanted)
@@ -89,9 +90,11 @@ def _by_digest(house: House, digest: str | None) -> Base:
     place = house.settings.model_folder / digest
     if (state := house.views().get(WEIGHTS, digest)) is not None:
         return base_of(house, state.checkpoint, digest)
-    if not place.is_dir():
+    if place.is_dir():
+        return read_base(place, digest)
+    if (start := made_again(house, digest)) is None:
         raise NoBase(actual=f"{digest} was made by no warm-up, and is not at {place}")
-    return read_base(place, digest)
+    return start
 
 
 def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
