@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from errno import EEXIST, ENOTEMPTY
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,11 +18,8 @@ from trainer.errors import BaseDiffers
 from .errors import NoBase, NotABase, NotAnAdapter, Unknown
 from .first_bases import made_again
 from .house import House
+from .making import making_in, move_in
 
-LOCK: Final = ".unpacking.lock"
-"""Who unpacks into a folder of weights holds this file in it."""
-
-_MAKING: Final = ".unpacking-"
 _DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 
 
@@ -98,45 +88,15 @@ def _by_digest(house: House, digest: str | None) -> Base:
 
 
 def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
-    """Write its files beside their place and move them there whole, once they are what they should be.
-
-    What an unpacking that was killed left there goes first: nobody else is at it.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(place.parent / LOCK):
-        for left in place.parent.glob(f"{_MAKING}*"):
-            shutil.rmtree(left)
+    """Write its files beside their place and move them there whole, once they are what they should be."""
+    with making_in(place.parent, "unpacking") as making:
         if place.exists():
             return
-        making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=place.parent))
-        try:
-            for file in state.files:
-                (making / file.name).write_bytes(blobs.get(file.blob).body)
-            _check(state, making)
-            making.chmod(0o755)
-            move_in(making, place)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process holds a file; it is let go with the process, `kill -9` included."""
-    held = os.open(lock, os.O_RDONLY | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
-
-
-def move_in(making: Path, place: Path) -> None:
-    """Move a folder to its place whole. Where another process was first, what it made stays: look at it then."""
-    try:
-        os.replace(making, place)  # noqa: PTH105 atomic
-    except OSError as error:
-        if error.errno not in {ENOTEMPTY, EEXIST}:
-            raise
+        for file in state.files:
+            (making / file.name).write_bytes(blobs.get(file.blob).body)
+        _check(state, making)
+        making.chmod(0o755)
+        move_in(making, place)
 
 
 def _check(state: WeightsState, folder: Path) -> None:
