@@ -11,10 +11,12 @@ from agents.rewards import cost_of
 from api.recovery_costs import known_sum, recovery_costs
 from eventlog.events import AnyEvent, ModelCalled, PriceBookSet, Usage
 from eventlog.memory import MemoryStore
-from eventlog.store import Append, EventStore, Position
+from eventlog.store import EventStore, Position
 from projections.costs import PriceBook
 from projections.views import ReplayedViews
 from tests.golden.test_golden_samples import sample
+from tests.unit.test_agent_samples import add, views
+from tests.unit.test_folds_samples import DAWN, stream_of
 
 
 def called(run: str = "r1", asked: int | None = 1_000, said: int | None = 500, role: str = "recovery") -> AnyEvent:
@@ -27,15 +29,14 @@ def prices(thousand_in: int, thousand_out: int) -> AnyEvent:
 
 
 def a_log(*events: AnyEvent) -> MemoryStore:
-    store = MemoryStore()
+    store = MemoryStore(lambda: DAWN)
     for event in events:
-        store.append([Append(f"run/{getattr(event, 'run', 'prices')}", (event,), "test")])
+        add(store, stream_of(event), event)
     return store
 
 
 def costs(*events: AnyEvent) -> Mapping[str, int | None]:
-    store = a_log(*events)
-    return recovery_costs(ReplayedViews(store, store.head()))
+    return recovery_costs(views(a_log(*events)))
 
 
 def test_it_is_priced_by_the_book_in_force_when_it_was_asked() -> None:
