@@ -113,7 +113,7 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
-    advice = recovery_costs(store, views.upto, state.since)
+    advice = recovery_costs(views, state.since)
     asked = {run: advice[run] for run in runs if run in advice}
     return Spent(
         rounds=len(sweeps),

@@ -187,6 +187,11 @@ class NoBase(FlywheelError):
     --base."""
 
 
+class StartDiffers(FlywheelError):
+    """The small model that {checkpoint} was warmed up from comes out of the log with the digest {actual}: expected {expected}. Other
+    versions of the libraries made that one, or another CPU type, or somebody by hand. Give its folder with --base."""
+
+
 class NotABase(FlywheelError):
     """The checkpoint {actual} was made by {algorithm}: expected a base model, which a warm-up makes. Go on from a checkpoint with --from."""
 

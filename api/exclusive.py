@@ -58,7 +58,7 @@ def admitting_alone(engine: Engine, site: str) -> Iterator[None]:
 
 @contextmanager
 def training_alone(engine: Engine, training: str) -> Iterator[None]:
-    """Wait until nobody else trains this stage: of two that ask for the same one, the second finds its checkpoint."""
+    """Wait until nobody else trains or verifies this stage: of two that train it, the second finds its checkpoint."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SELECT pg_advisory_lock({_TRAINING})"), {"training": training})
         try:

@@ -81,7 +81,7 @@ def touched(house: House, views: Views, run: str) -> Touched:
 
 
 def _trained(house: House, views: Views, state: WeightsState) -> Trained:
-    frozen, upto = _trained_on(views, state), Position(state.upto)
+    frozen, upto = trained_on(views, state), Position(state.upto)
     training, at = views.get(TRAININGS, state.training), house.views(upto)
     runs_of: dict[str, set[str]] = defaultdict(set)
 
@@ -98,7 +98,7 @@ def _trained(house: House, views: Views, state: WeightsState) -> Trained:
     return Trained(state, {} if training is None else training.config, frozen, groups)
 
 
-def _trained_on(views: Views, state: WeightsState) -> DatasetState:
+def trained_on(views: Views, state: WeightsState) -> DatasetState:
     """The dataset as it was frozen at a checkpoint's position: it may have been frozen again since, by another query.
 
     Raises Unknown.

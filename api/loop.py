@@ -185,7 +185,7 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        asked = recovery_costs(self.house.store, views.upto, since)
+        asked = recovery_costs(views, since)
         self.watch(rounds_played(views, rounds, asked), standing_of(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:

@@ -6,7 +6,6 @@ A model store is a folder that executors mount read-only, or an object store. Wh
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,8 @@ from trainer.checkpoint import load_checkpoint
 
 from .errors import NoBase, NotAnAdapter, NotPublished
 from .house import House
-from .weights import folder_of, move_in
+from .making import making_in, move_in
+from .weights import folder_of
 
 _FILES: Final = {"gguf-adapter": "adapter.gguf", "gguf-f16": "model-f16.gguf", "gguf-q8_0": "model-q8_0.gguf"}
 _READ_ONLY: Final = 0o555
@@ -69,8 +69,8 @@ def publish(
 @contextmanager
 def _written(house: House, state: WeightsState, base: Base | None, form: Form) -> Iterator[Path]:
     """A folder with what is published, nothing else."""
-    with tempfile.TemporaryDirectory(prefix="flywheel-publishing-") as folder:
-        whole = Path(folder) / "whole"
+    with making_in(house.settings.model_folder, "exporting") as folder:
+        whole = folder / "whole"
         if state.is_base:
             shutil.copytree(folder_of(house, state.checkpoint), whole)
         elif base is None:
@@ -89,14 +89,11 @@ def _place(folder: Path, store: Path, lies: Path) -> None:
         raise NotPublished(place=store, actual="there is no such folder", expected="a model store that is mounted")
     if not lies.exists():
         lies.parent.mkdir(exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=".publishing-", dir=store))
-        try:
+        with making_in(store, "publishing") as making:
             shutil.copytree(folder, making, dirs_exist_ok=True)
             for file in making.iterdir():
                 file.chmod(0o444)
             move_in(making, lies)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
     actual, expected = folder_digest(lies), folder_digest(folder)
     if actual != expected:
         wanted = f"nothing there, or what has the digest {expected}"

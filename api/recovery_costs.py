@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agents.rewards import cost_of
-from eventlog.events import ModelCalled, PriceBookSet, Usage
-from eventlog.store import EventStore, Position
-from projections.costs import PriceBook
+from eventlog.events import Usage
+from projections.advice import ADVICE, AdviceState
+from projections.costs import COSTS, PRICES, PriceBook
+from projections.views import Views
 
 
-def recovery_costs(store: EventStore, upto: Position, after: int = 0) -> Mapping[str, int | None]:
+def recovery_costs(views: Views, after: int = 0) -> Mapping[str, int | None]:
     """Micro-dollars of what recovery asked, by run, at the prices in force then; None where they are not known.
 
     Only of what was asked after a position.
     """
-    books = _books(store, upto)
+    books = _books(views)
     found: dict[str, int | None] = {}
-    for recorded in store.read(after=Position(after), upto=upto, types=["ModelCalled"]):
-        event = recorded.event
-        if isinstance(event, ModelCalled) and event.role == "recovery":
-            then = [book for since, book in books if since < recorded.position]
-            found[event.run] = _cost(event, then[-1]) if then else None
+    for run, advice in views.find(ADVICE).items():
+        if advice.since > after:
+            then = [book for since, book in books if since < advice.since]
+            found[run] = _cost(advice, then[-1]) if then else None
     return found
 
 
@@ -30,15 +30,12 @@ def known_sum(costs: Mapping[str, int | None], prefix: str = "") -> int:
     return sum(cost or 0 for run, cost in costs.items() if run.startswith(prefix))
 
 
-def _books(store: EventStore, upto: Position) -> Sequence[tuple[int, PriceBook]]:
+def _books(views: Views) -> Sequence[tuple[int, PriceBook]]:
     """Every price book with the position it was set at, in order."""
-    return [
-        (recorded.position, PriceBook(**recorded.event.model_dump(exclude={"type"})))
-        for recorded in store.read(upto=upto, types=["PriceBookSet"])
-        if isinstance(recorded.event, PriceBookSet)
-    ]
+    changes = views.history(COSTS, PRICES)
+    return [(each.since, each.state.book) for each in changes if each.state is not None and each.state.book is not None]
 
 
-def _cost(call: ModelCalled, book: PriceBook) -> int | None:
-    tokens = Usage(actions=0, wall_microseconds=0, input_tokens=call.input_tokens, output_tokens=call.output_tokens)
+def _cost(advice: AdviceState, book: PriceBook) -> int | None:
+    tokens = Usage(actions=0, wall_microseconds=0, input_tokens=advice.input_tokens, output_tokens=advice.output_tokens)
     return cost_of(tokens, book)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from projections.trainings import TRAININGS
@@ -15,8 +13,9 @@ from trainer.checkpoint import MANIFEST
 
 from . import datasets
 from .decide import known
+from .exclusive import training_alone
 from .house import House
-from .training import Stage, Watch, produce
+from .training import Stage, Watch, produce, working_folder
 from .weights import find_weights
 
 _WARMUP = "warmup.json"
@@ -45,10 +44,13 @@ def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
 
 
 def retrain(house: House, state: WeightsState, base: Base, watch: Watch) -> Retrained:
-    """Train a checkpoint's stage again, beside the log, and compare. Raises DatasetErased, TrainingEnded."""
+    """Train a checkpoint's stage again, beside the log, and compare. Of two who ask for the same, one waits.
+
+    Raises DatasetErased, TrainingEnded.
+    """
     stage = stage_of(house, state, base)
-    with tempfile.TemporaryDirectory(prefix="flywheel-verifying-") as folder:
-        trained = produce(house, stage, state.upto, Path(folder), watch)
+    with training_alone(house.engine, stage.name), working_folder(house, stage, "verifying") as folder:
+        trained = produce(house, stage, state.upto, folder, watch)
         before = json.loads(house.blobs.get(state.manifest).body)
         after = json.loads((trained.folder / (_WARMUP if state.is_base else MANIFEST)).read_bytes())
     return Retrained(state.checkpoint, trained.digest, _differing(before, after))

@@ -43,7 +43,7 @@ class Sought:
 def spent(store: EventStore, views: Views, sweep: str) -> int:
     """What a sweep's graded runs and recovery cost, in micro-dollars; a cost that is not known counts as nothing."""
     planned = next(iter(store.read(stream=f"sweep/{sweep}")), None)
-    asked = recovery_costs(store, views.upto, 0 if planned is None else planned.position)
+    asked = recovery_costs(views, 0 if planned is None else planned.position)
     rewards = views.find(REWARDS, f"{sweep}__").values()
     return sum(reward.cost or 0 for reward in rewards) + known_sum(asked, f"{sweep}__")
 

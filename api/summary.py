@@ -92,7 +92,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         missing=sum(run.status == "missing" for run in runs),
         graded=len(rewards),
         passed=sum(reward.passed for reward in rewards),
-        spent=_spent(spent, recovery_costs(house.store, views.upto)),
+        spent=_spent(spent, recovery_costs(views)),
         rewrites=_rewrites(views),
         datasets=len(views.find(CHECKPOINTS, "dataset/")),
         checkpoints=len(views.find(WEIGHTS)),

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from eventlog.blobs import Blob
 from eventlog.events import (
@@ -124,7 +124,7 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
         recorder.see(line)
         watch(line)
 
-    with _working_folder(house, stage) as folder:
+    with working_folder(house, stage, "training") as folder:
         try:
             trained = produce(house, stage, upto, folder, each)
         except TrainingEnded as error:
@@ -134,12 +134,12 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
 
 
 @contextmanager
-def _working_folder(house: House, stage: Stage) -> Iterator[Path]:
+def working_folder(house: House, stage: Stage, doing: Literal["training", "verifying"]) -> Iterator[Path]:
     """A folder of the stage's own, empty: what an attempt that was killed left there goes first.
 
     For who trains the stage alone.
     """
-    place = house.settings.model_folder.resolve() / f".training-{house.settings.project}-{stage.name}"
+    place = house.settings.model_folder.resolve() / f".{doing}-{house.settings.project}-{stage.name}"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     try:

@@ -5,25 +5,22 @@ Nothing is downloaded. What is next is read from the log alone, so that a warm-u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from agents.envs.environment import Environment
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
 from agents.models.local.network import refuse_missing
 from agents.rollouts.sweep import SeedSweep
-from eventlog.blobs.conversations import get_messages
-from eventlog.events import ModelCalled, SftQuery, SweepPlanned, Template
-from projections.taint import withdrawals
-from trainer.bases import Base
-from trainer.tiny import Shape, make_tiny
+from eventlog.events import SftQuery, SweepPlanned, Template
 
 from . import datasets
 from .decide import BASE, fresh_seeds, known
 from .demonstrations import keep_tokens, tokens_of
 from .errors import DatasetErased, DatasetWithdrawn, NoBase
+from .first_bases import first_base
 from .house import House
 from .playing import Reporter
 from .slow import Serving, rounds_on, tasks_of
@@ -182,31 +179,6 @@ class Warming:
         while f"sweep/{self.site}-shown-{number}" in taken:
             number += 1
         return f"{self.site}-shown-{number}"
-
-
-def first_base(house: House, shown: SweepPlanned, shape: Shape) -> Base:
-    """The small model that the first turn goes on from, by its digest among the unpacked weights.
-
-    Its tokenizer is of the demonstrations' words, its weights are drawn by the sweep's seed. Both are in the log, so it
-    is made again where it is missing.
-    """
-    runs = {spec.spec_id for spec in shown.specs} - withdrawals(house.views()).keys()
-    return make_tiny(house.settings.model_folder, words_of(house, runs), shape, shown.rng_seed)
-
-
-def words_of(house: House, runs: Collection[str]) -> Iterator[str]:
-    """What was said in these runs, out of their last calls: what a tokenizer is made of."""
-    ended: dict[str, str] = {}
-    for recorded in house.store.read(types=["ModelCalled"]):
-        event = recorded.event
-        if isinstance(event, ModelCalled) and event.run in runs:
-            ended[event.run] = event.messages
-    for _, address in sorted(ended.items()):
-        yield from (_text(message) for message in get_messages(house.blobs, address))
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    return "\n".join(part["text"] for part in message["parts"])
 
 
 def is_told_briefly(house: House, base: str) -> bool:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from errno import EEXIST, ENOTEMPTY
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,12 +16,10 @@ from trainer.checkpoint import load_checkpoint
 from trainer.errors import BaseDiffers
 
 from .errors import NoBase, NotABase, NotAnAdapter, Unknown
+from .first_bases import made_again
 from .house import House
+from .making import making_in, move_in
 
-LOCK: Final = ".unpacking.lock"
-"""Who unpacks into a folder of weights holds this file in it."""
-
-_MAKING: Final = ".unpacking-"
 _DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 
 
@@ -70,8 +61,8 @@ def folders_of(house: House) -> FolderOf:
 def base_of(house: House, named: str | None, wanted: str | None) -> Base:
     """The base model that a folder or a digest names; with None the one `wanted`, a digest that it must have.
 
-    One that no warm-up made is looked for by its digest beside those unpacked. Raises NoBase, NotABase, Unknown,
-    BaseMissing, BaseDiffers.
+    One that no warm-up made is looked for by its digest beside those unpacked. What a first warm-up started from is
+    made again where it is missing. Raises NoBase, NotABase, Unknown, BaseMissing, BaseDiffers, StartDiffers.
     """
     if named is None:
         return _by_digest(house, wanted)
@@ -89,51 +80,23 @@ def _by_digest(house: House, digest: str | None) -> Base:
     place = house.settings.model_folder / digest
     if (state := house.views().get(WEIGHTS, digest)) is not None:
         return base_of(house, state.checkpoint, digest)
-    if not place.is_dir():
+    if place.is_dir():
+        return read_base(place, digest)
+    if (start := made_again(house, digest)) is None:
         raise NoBase(actual=f"{digest} was made by no warm-up, and is not at {place}")
-    return read_base(place, digest)
+    return start
 
 
 def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
-    """Write its files beside their place and move them there whole, once they are what they should be.
-
-    What an unpacking that was killed left there goes first: nobody else is at it.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(place.parent / LOCK):
-        for left in place.parent.glob(f"{_MAKING}*"):
-            shutil.rmtree(left)
+    """Write its files beside their place and move them there whole, once they are what they should be."""
+    with making_in(place.parent, "unpacking") as making:
         if place.exists():
             return
-        making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=place.parent))
-        try:
-            for file in state.files:
-                (making / file.name).write_bytes(blobs.get(file.blob).body)
-            _check(state, making)
-            making.chmod(0o755)
-            move_in(making, place)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process holds a file; it is let go with the process, `kill -9` included."""
-    held = os.open(lock, os.O_RDONLY | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
-
-
-def move_in(making: Path, place: Path) -> None:
-    """Move a folder to its place whole. Where another process was first, what it made stays: look at it then."""
-    try:
-        os.replace(making, place)  # noqa: PTH105 atomic
-    except OSError as error:
-        if error.errno not in {ENOTEMPTY, EEXIST}:
-            raise
+        for file in state.files:
+            (making / file.name).write_bytes(blobs.get(file.blob).body)
+        _check(state, making)
+        making.chmod(0o755)
+        move_in(making, place)
 
 
 def _check(state: WeightsState, folder: Path) -> None:

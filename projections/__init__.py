@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .access import ACCESS
+from .advice import ADVICE
 from .alpha import ALPHA
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
@@ -30,6 +31,7 @@ from .weights import WEIGHTS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,
+    ADVICE,
     ALPHA,
     BENCHMARKS,
     CHAMPIONS,

@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from .bases import Base, folder_digest, read_base
+from .errors import BaseDiffers
 from .gguf_names import CUTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
+
+Architecture = Literal["llama", "qwen2", "qwen3", "qwen3_moe"]
 
 END, START, PAD = "<|im_end|>", "<|im_start|>", "<|endoftext|>"
 
@@ -33,7 +36,7 @@ TEMPLATE = (
 class Shape:
     """The size of a small model; the defaults have about 3 million parameters. `experts` above 0: a mixture of them."""
 
-    architecture: Literal["llama", "qwen2", "qwen3", "qwen3_moe"] = "qwen2"
+    architecture: Architecture = "qwen2"
     vocabulary: int = 512
     hidden: int = 256
     layers: int = 4
@@ -44,15 +47,48 @@ class Shape:
     experts: int = 0
 
 
-def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int) -> Base:
-    """Make the model and put it into `out/<digest>`. A folder that is there already is left as it is."""
+_SIZES: Final[Mapping[str, str]] = {
+    "hidden": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "key_heads": "num_key_value_heads",
+    "inner": "intermediate_size",
+    "longest": "max_position_embeddings",
+}
+"""What a config.json calls the sizes of a shape."""
+
+_EXPERTS: Final = ("num_experts", "num_local_experts")
+
+
+def shape_of(configuration: Mapping[str, Any]) -> Shape | None:
+    """The shape that gives a model with this config.json; None where it is of no model that is made here.
+
+    Its vocabulary is what the tokenizer came to: less than was asked for where the texts had no more pieces.
+    """
+    architecture: Any = configuration.get("model_type")
+    names = {"vocabulary": "vocab_size", **_SIZES}
+    sizes: dict[str, Any] = {field: configuration.get(name) for field, name in names.items()}
+    if architecture not in get_args(Architecture) or not all(isinstance(size, int) for size in sizes.values()):
+        return None
+    experts = next((configuration[name] for name in _EXPERTS if name in configuration), 0)
+    return Shape(architecture, **sizes, experts=experts)
+
+
+def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected: str | None = None) -> Base:
+    """Make the model and put it into `out/<digest>`. A folder that is there already is left as it is.
+
+    Raises BaseDiffers where another digest is expected; then nothing is put there.
+    """
     out.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".making-", dir=out))
     try:
         tokenizer = _tokenizer(texts, shape.vocabulary)
         _save_model(made, shape, tokenizer, seed)
         tokenizer.save_pretrained(made)
-        place = out / folder_digest(made)
+        digest = folder_digest(made)
+        if expected is not None and digest != expected:
+            raise BaseDiffers(path=out / expected, actual=digest, expected=expected)
+        place = out / digest
         if not place.exists():
             made.chmod(0o755)
             os.replace(made, place)  # noqa: PTH105 atomic
@@ -115,12 +151,7 @@ def _configuration(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrain
     return AutoConfig.for_model(
         shape.architecture,
         vocab_size=len(tokenizer),
-        hidden_size=shape.hidden,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.key_heads,
-        intermediate_size=shape.inner,
-        max_position_embeddings=shape.longest,
+        **{name: getattr(shape, field) for field, name in _SIZES.items()},
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,

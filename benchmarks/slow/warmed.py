@@ -17,9 +17,9 @@ from agents.models.local.host import Host
 from api import datasets
 from api.cli.output import TerminalReporter
 from api.demonstrations import keep_tokens
+from api.first_bases import words_of
 from api.house import House
 from api.training import Stage
-from api.warming import words_of
 from eventlog.chain import digest
 from eventlog.events import SftQuery, WarmupConfig
 from eventlog.store import Position

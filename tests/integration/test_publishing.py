@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from stat import S_IMODE
 
@@ -11,8 +14,8 @@ import pytest
 from api import publishing
 from api.errors import NoBase
 from api.house import House
+from api.making import making_in, move_in
 from api.publishing import publish
-from api.weights import move_in
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved
 from eventlog.store import Append
@@ -84,6 +87,41 @@ def test_an_adapter_is_not_published_without_its_base(house: House, weights: Pat
     with pytest.raises(NoBase, match="is an adapter"):
         publish(house, saved(house, weights, "sft"), None, "gguf-f16", str(store), "test")
     assert list(store.iterdir()) == []
+
+
+MAKES = """
+import sys
+from pathlib import Path
+from api.making import making_in
+with making_in(Path(sys.argv[1]), sys.argv[2]) as making:
+    (making / "file").write_text("half of it")
+    print("made", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_publisher_left_is_removed_by_the_next_one(house: House, weights: Path, store: Path) -> None:
+    base = saved(house, weights, "warmup")
+    for folder, doing in ((house.settings.model_folder, "exporting"), (store, "publishing")):
+        command = [sys.executable, "-c", MAKES, str(folder), doing]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"made\n"
+            process.kill()
+        (left,) = folder.glob(f".{doing}-*")
+        assert (left / "file").exists()
+    event = publish(house, base, None, "peft", str(store), "test")
+    assert Path(event.place).is_dir()
+    assert [left for folder in (house.settings.model_folder, store) for left in folder.glob(".*-*")] == []
+
+
+def test_what_somebody_is_at_is_nobody_elses_to_remove(tmp_path: Path) -> None:
+    with making_in(tmp_path, "publishing"):
+        lock = (tmp_path / ".publishing.lock").open()
+        with lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (tmp_path / ".publishing.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_of_two_who_make_the_same_folder_the_first_one_stays(tmp_path: Path) -> None:

@@ -95,8 +95,12 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     folder = folder_of(house, saved.checkpoint[:8])
     assert load_checkpoint(folder, saved.checkpoint).manifest.upto == stage.dataset.upto
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    left = house.settings.model_folder / f".verifying-{house.settings.project}-{stage.name}"
+    left.mkdir()
+    (left / "out").write_text("what one that was killed left")
     again = retrain(house, saved, base, quiet)
     assert (again.is_equal, again.differing) == (True, ())
+    assert not left.exists()
 
     (step,) = lineage(house, house.views(), saved.checkpoint)
     assert {group: [run.run for run in runs] for group, runs in step.groups.items()} == {

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.tiny import DIGEST, TEXTS, Row, make_base, sampled, sft_rows, write_rows
 from trainer.bases import Base, load_model, load_tokenizer, read_base
-from trainer.errors import DatasetEmpty, IdOutsideVocabulary
+from trainer.errors import BaseDiffers, DatasetEmpty, IdOutsideVocabulary
 from trainer.request import DatasetRef, WarmupConfig, WarmupRequest
 from trainer.start import Line
-from trainer.tiny import Shape, make_tiny
+from trainer.tiny import Shape, make_tiny, shape_of
 from trainer.warmup import SOURCE, warm_up
 
 pytestmark = [
@@ -28,6 +30,39 @@ def test_the_same_texts_shape_and_seed_make_the_same_folder(tmp_path: Path) -> N
     others = {make_base(tmp_path / "a", seed=2).digest, make_base(tmp_path / "a", "llama").digest}
     assert len(others | {first.digest}) == 3
     assert read_base(first.path, first.digest) == first
+
+
+def configuration_of(base: Base) -> Any:
+    return json.loads((base.path / "config.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape("llama", vocabulary=290, hidden=32, layers=1, heads=4, key_heads=1, inner=48, longest=64),
+        Shape("qwen2", vocabulary=5_000, hidden=32, layers=2, heads=2, key_heads=2, inner=40, longest=96),
+        Shape("qwen3", vocabulary=290, hidden=48, layers=1, heads=2, key_heads=1, inner=48, longest=64),
+        Shape("qwen3_moe", vocabulary=290, hidden=32, layers=1, heads=2, key_heads=1, inner=16, longest=64, experts=3),
+    ],
+    ids=lambda shape: shape.architecture,
+)
+def test_the_shape_that_a_configuration_says_makes_the_same_folder(shape: Shape, tmp_path: Path) -> None:
+    made = make_tiny(tmp_path / "a", TEXTS, shape, 1)
+    found = shape_of(configuration_of(made))
+    assert found == replace(shape, vocabulary=made.vocabulary)
+    assert (made.vocabulary < shape.vocabulary) == (shape.vocabulary == 5_000)
+    assert make_tiny(tmp_path / "b", TEXTS, found, 1, made.digest).digest == made.digest
+
+
+def test_what_is_not_the_expected_folder_is_not_put_there(tmp_path: Path) -> None:
+    with pytest.raises(BaseDiffers, match=f"expected {DIGEST}"):
+        make_tiny(tmp_path, TEXTS, Shape(hidden=32, layers=1, heads=2, inner=48), 1, DIGEST)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [{"model_type": "mamba"}, {"hidden_size": None}, {"vocab_size": "many"}])
+def test_a_configuration_of_another_kind_of_model_has_no_shape(change: dict[str, object], tmp_path: Path) -> None:
+    assert shape_of({**configuration_of(make_base(tmp_path)), **change}) is None
 
 
 def test_any_text_can_be_written_and_read_again(tmp_path: Path) -> None:

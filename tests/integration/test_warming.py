@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,15 +19,17 @@ from agents.executors.policy import PolicyExecutor
 from agents.models.model import Request
 from api.cli.main import run_command
 from api.decide import champion
-from api.errors import EmptyDataset, NoBase
+from api.errors import EmptyDataset, NoBase, StartDiffers
 from api.house import House
 from api.playing import Reporter
+from api.retraining import retrain
 from api.slow import SlowController
 from api.sweeping import first_facts, planned_by, sweeps_of
 from api.warming import Warming, is_told_briefly
 from api.warming_decide import ACTOR, WarmingCourse, bases_of
+from api.weights import base_of
 from api.withdrawing import withdraw
-from eventlog.events import ChampionPointed, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
+from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
 from eventlog.store import Append
 from projections.rewards import REWARDS
 from projections.runs import RUNS
@@ -35,7 +38,7 @@ from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
-from trainer.bases import Base
+from trainer.bases import Base, read_base
 from trainer.tiny import Shape
 
 from .test_slow_loop import COURSE, Dying, DyingAfter, Killed, OfABase, action, finds_the_number
@@ -149,6 +152,32 @@ def test_demonstrations_that_were_withdrawn_are_left_out_and_it_begins_anew(
     withdraw(house.store, passed[1:], "shown in error", "test")
     with pytest.raises(EmptyDataset, match="withdrawn"):
         a_warm_up(house, client, Dying(99), Growing()).run()
+
+
+def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
+    empty_house: House, client: EnvClient, tmp_path: Path
+) -> None:
+    house = a_house(empty_house, tmp_path)
+    with pytest.raises(Killed):
+        a_warm_up(house, client, DyingAfter(0, words="saved "), Growing()).run()
+    (warm,) = house.views().find(WEIGHTS).values()
+    place = house.settings.model_folder / warm.base
+    start = read_base(place, warm.base)
+    shutil.rmtree(place)
+    (shown,) = planned_by(house.store, ACTOR)
+    withdraw(house.store, [shown.specs[0].spec_id], "shown in error", "test")  # it counted when the rows were frozen
+    assert base_of(house, None, warm.base) == start
+    assert retrain(house, warm, start, id).is_equal
+
+    files = tuple(CheckpointFile(name=file.name, blob=file.blob) for file in warm.files)
+    facts = {"algorithm": "warmup", "dataset": warm.dataset, "upto": warm.upto, "parent": None}
+    by_hand = sample("CheckpointSaved", **facts).model_copy(update={"files": files, "base": "0" * 64})
+    house.store.append([Append("checkpoint/x", (by_hand,), "test")])
+    with pytest.raises(StartDiffers, match=f"digest {warm.base}: expected {'0' * 64}"):
+        base_of(house, None, "0" * 64)
+    assert not (house.settings.model_folder / ("0" * 64)).exists()
+    with pytest.raises(NoBase, match="was made by no warm-up"):
+        base_of(house, None, "1" * 64)
 
 
 def test_without_seeds_that_nobody_has_seen_nothing_is_planned(

@@ -1,0 +1,57 @@
+"""Folders that are made beside their place and moved there whole, by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EEXIST, ENOTEMPTY
+from pathlib import Path
+
+
+@contextmanager
+def making_in(folder: Path, doing: str) -> Iterator[Path]:
+    """An empty folder in another one, which is made if need be, for who waits until nobody else does the same there.
+
+    What one that was killed left there goes first: nobody is at it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder / f".{doing}.lock"):
+        for left in folder.glob(f".{doing}-*"):
+            shutil.rmtree(left, ignore_errors=True)  # another user's stays
+        making = Path(tempfile.mkdtemp(prefix=f".{doing}-", dir=folder))
+        try:
+            yield making
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+
+
+def move_in(making: Path, place: Path) -> None:
+    """Move a folder to its place whole. Where another process was first, what it made stays: look at it then."""
+    try:
+        os.replace(making, place)  # noqa: PTH105 atomic
+    except OSError as error:
+        if error.errno not in {ENOTEMPTY, EEXIST}:
+            raise
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process holds a file; it is let go with the process, `kill -9` included."""
+    held = _opened(lock)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _opened(lock: Path) -> int:
+    """The file, for writing where it may be written, because NFS locks no other. It is not for all to open and hold."""
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o660)
+    except PermissionError:
+        return os.open(lock, os.O_RDONLY)

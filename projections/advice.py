@@ -1,0 +1,35 @@
+"""Advice: what recovery asked a model about a failed run, as tokens. It was paid for, so a withdrawal leaves it."""
+
+from __future__ import annotations
+
+from .projection import Fold, Row, State
+
+
+class AdviceState(State, frozen=True, kw_only=True):
+    """The tokens of the last call about a run, None where they are not known, and the position it was recorded at."""
+
+    since: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+def _key(row: Row) -> str | None:
+    return row.text("run") if row.text("role") == "recovery" else None
+
+
+def _fold(_state: AdviceState, row: Row) -> AdviceState:
+    return AdviceState(
+        since=row.position,
+        input_tokens=row.maybe_number("input_tokens"),
+        output_tokens=row.maybe_number("output_tokens"),
+    )
+
+
+ADVICE = Fold(
+    name="advice",
+    version=1,
+    reads={"ModelCalled": ("run", "role", "input_tokens", "output_tokens")},
+    initial=AdviceState(),
+    key=_key,
+    fold=_fold,
+)
