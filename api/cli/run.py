@@ -120,13 +120,13 @@ def run(
             quickly = partial(_go, house, placed, course, executor)
             slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter())
             if loop is Loop.BOTH:
-                _go_first(house, site, course, slow, quickly)
+                go_first(house, site, course, slow, quickly)
             why = quickly() if loop is Loop.FAST else slowly()
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def _go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly: Callable[[], str]) -> None:
+def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly: Callable[[], str]) -> None:
     """The fast part of both loops, unless it has ended: whoever was killed in the slow one goes on there."""
     ended = begin_both(house, site, course, slow)
     if ended is None:
