@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from eventlog.chain import microseconds
-from eventlog.events import Budget, CourseClosed, CourseOpened, SweepPlanned, VerdictReached
+from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
 from eventlog.store import Append, EventStore, Position
 from gate.figures import counted, dollars
-from projections.courses import COURSES, CourseState
+from projections.courses import COURSES, CourseState, course_key
 from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
@@ -18,9 +20,13 @@ from projections.views import Views
 
 from .decide import ACTOR, Course, is_of
 from .recovery_costs import known_sum, recovery_costs
+from .slow_decide import ACTOR as SLOW
+from .slow_decide import SlowCourse
 
 _MICRO = 1_000_000
 _MINUTE = 60 * _MICRO
+_ACTORS: Final[Mapping[CourseLoop, str]] = {"fast": ACTOR, "slow": SLOW}
+_NAMES: Final[Mapping[CourseLoop, str]] = {"fast": "course", "slow": "slow-course"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,10 @@ class Spent:
     unpriced: int = 0
 
 
-def budget_of(course: Course) -> Budget:
-    """The budget as it rides on the event."""
+def budget_of(course: Course | SlowCourse) -> Budget:
+    """The budget as it rides on the event. That of the slow loop is its rounds alone."""
+    if isinstance(course, SlowCourse):
+        return Budget(rounds=course.max_rounds, runs=None, micro_dollars=None, minutes=None, verdicts=None)
     return Budget(
         rounds=course.max_rounds,
         runs=course.max_runs,
@@ -50,32 +58,37 @@ def budget_of(course: Course) -> Budget:
     )
 
 
-def present_course(views: Views, site: str) -> CourseState | None:
-    """The course of a site that goes on; None where none does."""
-    state = views.get(COURSES, site)
+def last_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
+    """The last course of a loop on a site, whether or not it has ended; None where none was opened."""
+    return views.get(COURSES, course_key(site, loop))
+
+
+def present_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
+    """The course of a loop that goes on on a site; None where none does."""
+    state = last_course(views, site, loop)
     return state if state is not None and state.is_open else None
 
 
-def open_course(store: EventStore, views: Views, site: str, course: Course) -> None:
+def open_course(store: EventStore, views: Views, site: str, course: Course | SlowCourse) -> None:
     """Open a course, or go on with the one that was interrupted, under the budget that is asked for now."""
-    state, budget = views.get(COURSES, site), budget_of(course)
+    loop: CourseLoop = "slow" if isinstance(course, SlowCourse) else "fast"
+    state, budget = last_course(views, site, loop), budget_of(course)
     if state is not None and state.is_open:
         if _budget_in(state) == budget:
             return
-        name, count = state.course, state.number
+        name = state.course
     else:
-        count = 1 if state is None else state.number + 1
-        name = f"{site}-course-{count}"
-    event = CourseOpened(course=name, environment=site, loop="fast", budget=budget)
-    store.append([Append(_stream(site), (event,), ACTOR)])
+        name = f"{site}-{_NAMES[loop]}-{1 if state is None else state.number + 1}"
+    event = CourseOpened(course=name, environment=site, loop=loop, budget=budget)
+    store.append([Append(_stream(site), (event,), _ACTORS[loop])])
 
 
-def close_course(store: EventStore, views: Views, site: str, why: str) -> None:
-    """Close the course that goes on, where one does."""
-    state = present_course(views, site)
+def close_course(store: EventStore, views: Views, site: str, why: str, loop: CourseLoop = "fast") -> None:
+    """Close the course of a loop that goes on, where one does."""
+    state = present_course(views, site, loop)
     if state is not None:
-        event = CourseClosed(course=state.course, environment=site, why=why)
-        store.append([Append(_stream(site), (event,), ACTOR, key=f"course-closed:{state.course}")])
+        event = CourseClosed(course=state.course, environment=site, loop=loop, why=why)
+        store.append([Append(_stream(site), (event,), _ACTORS[loop], key=f"course-closed:{site}:{state.course}")])
 
 
 def given_up(views: Views, site: str) -> frozenset[str]:

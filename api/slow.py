@@ -25,6 +25,7 @@ from trainer.bases import Base
 from . import datasets
 from .admitting import see_admission
 from .benchmarks import freeze_on, renew, size_in_words, taken, without_plans
+from .budgets import close_course, open_course
 from .decide import champion, fresh_seeds, known
 from .errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
 from .evaluate import challenge, play_and_settle
@@ -134,7 +135,10 @@ class SlowController:
                 barren=self._barren,
             )
             if step.what == "stop":
+                close_course(self.house.store, views, self.site, step.why, "slow")
                 return step.why
+            if step.what != "freeze":  # of runs that teach nothing there is nothing to freeze
+                open_course(self.house.store, views, self.site, self.course)
             if step.what == "plan_sweep":
                 self._plan(step.weights, executor)
             else:
@@ -171,6 +175,8 @@ class SlowController:
         if named is None:
             if self.warm_up is None:
                 raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
+            if not rounds_on(self.house.store, self.site):  # else there may be nothing left to do
+                open_course(self.house.store, views, self.site, self.course)
             named = self.warm_up()
         return base_of(self.house, named, None)
 

@@ -56,11 +56,17 @@ def _tested(payload: Payload) -> Payload:
     return {**payload, "verdict": {**verdict, **unsaid, **empty, "rules": _ruled(verdict["rules"])}}
 
 
+def _of_the_fast_loop(payload: Payload) -> Payload:
+    """CourseClosed 1 -> 2: there were no courses but the fast loop's."""
+    return {**payload, "loop": "fast"}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _unshaped,
     ("BenchmarkFrozen", 1): _planless,
     ("EvaluationOpened", 1): _spending,
     ("VerdictReached", 1): _tested,
+    ("CourseClosed", 1): _of_the_fast_loop,
 }
 """One function for each version that was left behind; `(type, n)` gives the payload of version n + 1."""
 

@@ -1,4 +1,4 @@
-"""Courses: by environment, the last thing that the controller was asked to do there, and whether it is done."""
+"""Courses: by environment and loop, what the controller was asked to do there last, and whether it is done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .projection import Fold, Row, State
 class CourseState(State, frozen=True, kw_only=True):
     """A course. `since` is the position it was opened at, `opened_at` when (microseconds since 1970).
 
-    `closed` says why it ended; None: it goes on. `number` counts the courses of the environment.
+    `closed` says why it ended, `closed_since` at which position; None: it goes on. `number` counts the courses of the
+    environment and loop.
     """
 
     course: str = ""
@@ -25,11 +26,17 @@ class CourseState(State, frozen=True, kw_only=True):
     minutes: int | None = None
     verdicts: int | None = None
     closed: str | None = None
+    closed_since: int | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether it was opened and has not ended."""
         return self.number > 0 and self.closed is None
+
+
+def course_key(environment: str, loop: str) -> str:
+    """The key of a loop's last course on an environment; that of the fast loop is the environment's name."""
+    return environment if loop == "fast" else f"{environment}/{loop}"
 
 
 def _opened(state: CourseState, row: Row) -> CourseState:
@@ -54,12 +61,12 @@ def _fold(state: CourseState, row: Row) -> CourseState:
         return _opened(state, row)
     if not state.is_open or state.course != row.text("course"):
         return state
-    return replace(state, closed=row.text("why"))
+    return replace(state, closed=row.text("why"), closed_since=row.position)
 
 
 COURSES = Fold(
     name="courses",
-    version=1,
+    version=2,
     reads={
         "CourseOpened": (
             "course",
@@ -71,9 +78,9 @@ COURSES = Fold(
             "budget.minutes",
             "budget.verdicts",
         ),
-        "CourseClosed": ("course", "environment", "why"),
+        "CourseClosed": ("course", "environment", "loop", "why"),
     },
     initial=CourseState(),
-    key=lambda row: row.text("environment"),
+    key=lambda row: course_key(row.text("environment"), row.text("loop")),
     fold=_fold,
 )

@@ -7,7 +7,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,8 +16,9 @@ from typing import Literal
 import pytest
 
 from api.house import House
+from eventlog.database import open_engine
 from eventlog.store import START, Recorded
-from tests.conftest import Database
+from tests.conftest import Database, house_on
 
 FLYWHEEL = (sys.executable, "-c", "from api.cli.main import main; main()")
 ROOT = Path(__file__).parents[1]
@@ -116,6 +118,21 @@ class Project:
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         return True
+
+
+@contextmanager
+def project_on(database: Database, folder: Path) -> Iterator[Project]:
+    """A project whose commands leave everything in this folder. What is left of them is killed at the end."""
+    engine = open_engine(database.app_url)
+    for each in ("home", "temporary"):
+        (folder / each).mkdir(parents=True)
+    made = Project(house_on(engine, database), database, folder)
+    try:
+        yield made
+    finally:
+        for process in made.processes():
+            os.kill(process, signal.SIGKILL)
+        engine.dispose()
 
 
 def has_ended(process: int) -> bool:

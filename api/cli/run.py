@@ -6,22 +6,25 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from agents.executors.executor import Executor
 from eventlog.events import SftQuery
 from projections.checkpoints import CHECKPOINTS
 
 from .. import datasets
 from ..admitting import admitting
+from ..both import begin_both
 from ..decide import Course
 from ..executing import Way, executor_of
 from ..house import House
 from ..loop import Controller
 from ..sites import Placed, Where, placed_at
+from ..slow_decide import SlowCourse
 from ..summary import Summary, summarise
 from .course_options import (
     BudgetDollars,
@@ -114,25 +117,39 @@ def run(
     slow, warming = course_of(course, stages, rounds, siblings, task), warming_of(warm_up, base)
     with opened() as house:
         with placed_at(house, site, Where(url, admin_url)) as placed:
-            why = ""
-            if loop is not Loop.SLOW:
-                with executor_of(executor, house.settings, tabs=placed.tabs) as doing:
-                    why = _go(house, placed, course, doing)
-            if loop is not Loop.FAST:
-                why = go_slowly(house, placed, slow, base, warming, TerminalReporter())
+            quickly = partial(_go, house, placed, course, executor)
+            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter())
+            if loop is Loop.BOTH:
+                go_first(house, site, course, slow, quickly)
+            why = quickly() if loop is Loop.FAST else slowly()
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
-def _go(house: House, placed: Placed, course: Course, executor: Executor) -> str:
+def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly: Callable[[], str]) -> None:
+    """The fast part of both loops, unless it has ended: whoever was killed in the slow one goes on there."""
+    ended = begin_both(house, site, course, slow)
+    if ended is None:
+        quickly()
+    else:
+        TerminalReporter().say(f"the fast part has ended: {ended}; on with the slow one")
+        _keep_what_passed(house, site)
+
+
+def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = admitting(house, placed, reporter)
-    with reporter.shown():
-        why = Controller(house, placed.environment, site, course, reporter, executor, admit, watch=reporter.watch).run()
+    with executor_of(way, house.settings, tabs=placed.tabs) as doing, reporter.shown():
+        why = Controller(house, placed.environment, site, course, reporter, doing, admit, watch=reporter.watch).run()
+    _keep_what_passed(house, site)
+    return why
+
+
+def _keep_what_passed(house: House, site: str) -> None:
+    """Freeze what the site's plans passed as a dataset, where it is not frozen yet."""
     made = datasets.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
         datasets.freeze(house.store, made, "controller")
-    return why
 
 
 def _show(summary: Summary) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import get_args
 
 from .champion import ChampionPointed
-from .courses import Budget, CourseClosed, CourseOpened
+from .courses import Budget, CourseClosed, CourseLoop, CourseOpened
 from .datasets import (
     DatasetFrozen,
     DpoQuery,
@@ -189,6 +189,7 @@ __all__ = [
     "Confirmation",
     "Conflict",
     "CourseClosed",
+    "CourseLoop",
     "CourseOpened",
     "DatasetFrozen",
     "Decay",

@@ -185,6 +185,30 @@ def test_the_last_course_of_each_environment_comes_with_its_budget_and_those_bef
     assert (then.json()["course"]["closed"], then.headers["X-Log-Position"]) == ("done", "4")
 
 
+def test_the_courses_of_the_slow_loop_are_listed_beside_and_read_by_their_loop(
+    client: TestClient, house: House
+) -> None:
+    for site, loop in (("helpdesk", "slow"), ("helpdesk", "fast"), ("helpdesk-2", "fast")):
+        append(
+            house.store, f"course/{site}", sample("CourseOpened", course=f"{site}-{loop}", environment=site, loop=loop)
+        )
+    closed = sample("CourseClosed", course="helpdesk-slow", environment="helpdesk", loop="slow", why="done")
+    append(house.store, "course/helpdesk", closed)
+    seen: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = client.get("/v1/courses", params={"limit": 1, "after": after}).json()
+        seen += [each["course"] for each in page["courses"]]
+        after = page["next"]
+    assert seen == ["helpdesk-fast", "helpdesk-2-fast", "helpdesk-slow"]
+    fast, slow = (client.get("/v1/courses/helpdesk", params={"loop": loop}).json() for loop in ("fast", "slow"))
+    assert fast == client.get("/v1/courses/helpdesk").json()
+    assert (fast["course"]["course"], fast["course"]["closed"]) == ("helpdesk-fast", None)
+    assert [(each["since"], each["state"]["closed_since"]) for each in slow["history"]] == [(2, None), (5, 5)]
+    assert client.get("/v1/courses/helpdesk-2", params={"loop": "slow"}).status_code == 404
+    assert client.get("/v1/courses/helpdesk", params={"loop": "both"}).status_code == 422
+
+
 @pytest.mark.parametrize("path", ["substrates", "courses", "substrates/a/b", "courses/a"])
 def test_who_has_no_token_is_told_nothing_of_substrates_and_courses(client: TestClient, path: str) -> None:
     answer = client.get(f"/v1/{path}", headers={"Authorization": ""})

@@ -205,6 +205,8 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
     counted = Counter(str(event.type) for event in events)
     once = ("SweepPlanned", "DatasetFrozen", "CheckpointSaved", "BenchmarkFrozen", "EvaluationOpened", "VerdictReached")
     assert {kind: counted[kind] for kind in once} == dict.fromkeys(once, 1)
+    courses = [(each.actor, str(each.event.type)) for each in house.store.read(stream="course/marketplace")]
+    assert courses == [("slow-controller", "CourseOpened"), ("slow-controller", "CourseClosed")]
     started = Counter(event.run for event in events if isinstance(event, RunStarted))
     finished = Counter(event.run for event in events if isinstance(event, RunFinished))
     assert started == finished

@@ -7,8 +7,6 @@ the base model is a tiny one that was warmed up on one task.
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -21,7 +19,6 @@ from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from api.weights import LOCK
 from eventlog.chain import GENESIS, verified
-from eventlog.database import open_engine
 from eventlog.events import (
     BenchmarkFrozen,
     ChampionPointed,
@@ -41,8 +38,8 @@ from gate.promote import freeze_into
 from projections.compare import compare
 from tests.admitted import admitted
 from tests.coin import SITE, TASK, make_coin, smallest_benchmark
-from tests.conftest import Database, house_on
-from tests.killing import Kill, Project, has_ended
+from tests.conftest import Database
+from tests.killing import Kill, Project, has_ended, project_on
 from tests.recomputing import every_verdict_recomputes
 from trainer.bases import Base
 
@@ -83,24 +80,15 @@ def base(client: EnvClient, tmp_path_factory: pytest.TempPathFactory) -> Base:
 @pytest.fixture
 def project(clone: Callable[[str], Database], client: EnvClient, tmp_path: Path) -> Iterator[Callable[[str], Project]]:
     """A function that makes a project of this name. What is left of its processes is killed at the end."""
-    made: list[Project] = []
     with ExitStack() as stack:
 
         def make(name: str) -> Project:
-            database = clone("empty")
-            engine = open_engine(database.app_url)
-            stack.callback(engine.dispose)
-            for folder in ("home", "temporary"):
-                (tmp_path / name / folder).mkdir(parents=True)
-            made.append(Project(house_on(engine, database), database, tmp_path / name))
-            admitted(made[-1].house.store, SITE)
-            freeze_into(made[-1].house.store, smallest_benchmark(client), "test")
-            return made[-1]
+            made = stack.enter_context(project_on(clone("empty"), tmp_path / name))
+            admitted(made.house.store, SITE)
+            freeze_into(made.house.store, smallest_benchmark(client), "test")
+            return made
 
         yield make
-        for each in made:
-            for process in each.processes():
-                os.kill(process, signal.SIGKILL)
 
 
 @pytest.fixture

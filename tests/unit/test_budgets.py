@@ -12,6 +12,7 @@ from api.budgets import (
     close_course,
     dollars_left,
     given_up,
+    last_course,
     open_course,
     present_course,
     seeds_within,
@@ -19,6 +20,7 @@ from api.budgets import (
     used_up,
 )
 from api.decide import Course
+from api.slow_decide import SlowCourse
 from eventlog.events import AnyEvent, PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES
@@ -185,8 +187,8 @@ def a_course(course: str = "c-1", **changes: object) -> AnyEvent:
     return sample("CourseOpened", course=course, **changes)
 
 
-def a_close(course: str = "c-1") -> AnyEvent:
-    return sample("CourseClosed", course=course, why="done")
+def a_close(course: str = "c-1", **changes: object) -> AnyEvent:
+    return sample("CourseClosed", course=course, why="done", **changes)
 
 
 def test_the_fold_keeps_the_last_course_of_each_environment() -> None:
@@ -201,6 +203,38 @@ def test_another_budget_of_the_same_course_keeps_when_it_was_opened() -> None:
     state = only(COURSES, a_course(), a_course(budget=more))
     assert (state.runs, state.since, state.number) == (9, 1, 1)
     assert only(COURSES, a_course(), a_close("c-0")).is_open
+
+
+def test_the_courses_of_both_loops_are_counted_and_closed_apart() -> None:
+    slow = {"loop": "slow"}
+    events = (a_course(), a_course("s-1", **slow), a_close("s-1", **slow), a_course("s-2", **slow), a_close())
+    found = states(COURSES, *events)
+    assert list(found) == ["marketplace", "marketplace/slow"]
+    assert [(each.course, each.number, each.closed_since) for each in found.values()] == [
+        ("c-1", 1, 5),
+        ("s-2", 2, None),
+    ]
+
+
+def test_a_course_of_the_slow_loop_bounds_and_closes_no_other() -> None:
+    store = opened()
+    slow = SlowCourse(stages=(), max_rounds=2)
+    open_course(store, views(store), SITE, slow)
+    open_course(store, views(store), SITE, replace(slow, max_rounds=5))
+    close_course(store, views(store), SITE, "no round is left", "slow")
+    present = present_course(views(store), SITE)
+    assert present is not None
+    assert (present.course, present.loop, present.rounds) == ("marketplace-course-1", "fast", 8)
+    last = last_course(views(store), SITE, "slow")
+    assert last is not None
+    assert (last.course, last.rounds, last.runs, last.closed) == (
+        "marketplace-slow-course-1",
+        5,
+        None,
+        "no round is left",
+    )
+    actors = [each.actor for each in store.read(stream=f"course/{SITE}")]
+    assert actors == ["controller", "slow-controller", "slow-controller", "slow-controller"]
 
 
 def test_what_a_course_has_retired_does_not_come_back_before_it_ends() -> None:
