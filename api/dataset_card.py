@@ -20,6 +20,7 @@ from .row_batches import is_of_plans, schema_of
 _RUNS = ("run", "chosen_run", "rejected_run")
 _IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
 _POLICY = ("weights", "model", "temperature")
+_TRUNCATED = ("truncated", "chosen_truncated", "rejected_truncated")
 
 
 @dataclass
@@ -29,6 +30,7 @@ class _Seen:
     first: int | None = None
     last: int = 0
     runs: int = 0
+    truncated: int = 0
     before: str = ""
     tokens: Counter[str] = field(default_factory=Counter)
     policies: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -43,6 +45,8 @@ class _Seen:
         for name in _IDS:
             if name in frame.columns:
                 self.tokens[name] += int(frame[name].list.len().sum())
+        if cut := [name for name in _TRUNCATED if name in frame.columns]:
+            self.truncated += int(frame.select(pl.any_horizontal(cut).sum()).item())
         if "weights" in frame.columns:
             self.policies.update(zip(*(map(str, frame[name].to_list()) for name in _POLICY), strict=True))
 
@@ -64,6 +68,8 @@ def _lines(frozen: Frozen, made: Made, seen: _Seen) -> Iterator[str]:
     yield f"| selected at position | {made.upto} |"
     yield f"| finished at positions | {'none' if seen.first is None else f'{seen.first} to {seen.last}'} |"
     yield from (f"| tokens in `{name}` | {amount} |" for name, amount in seen.tokens.items())
+    if not is_of_plans(made.query):
+        yield f"| rows with an answer that was cut at its length | {seen.truncated} |"
     yield from _table("## Refused", ("reason", "runs", "means"), _refused(made))
     yield from _table("## Columns", ("column", "type"), _columns(made))
     if not is_of_plans(made.query):

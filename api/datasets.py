@@ -19,7 +19,7 @@ from eventlog.errors import BlobErased, FlywheelError
 from eventlog.events import DatasetFrozen, Query, Refused, SftQuery, SliceRegistered
 from eventlog.store import Append, EventStore, Position
 from projections.checkpoints import CHECKPOINTS, DatasetState
-from projections.curation import judged_by_log
+from projections.curation import judged_by_log, looked_at
 from projections.datasets import select_sft
 from projections.groups import GROUPS
 from projections.projection import Fold
@@ -184,8 +184,9 @@ def _selected(
         among = {run for group in named for run in siblings[group]}
         played, rewards = _found(views, RUNS, among), _found(views, REWARDS, among)
         return {*select_sft(query, played, rewards, known.instances, known.oracles, groups, known.left_out).runs}
-    facts = facts_of(store, views, groups.values())
-    fit = (judged_by_log(query, group, facts, known)[0] for group in groups.values())
+    asked = [group for group in groups.values() if looked_at(query, group)]
+    facts = facts_of(store, views, asked)
+    fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
     return {sibling.run for own in fit for sibling in own}
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from eventlog.errors import BlobErased
 from eventlog.store import Position
 from projections.checkpoints import CHECKPOINTS, DatasetState
-from projections.runs import RUNS
+from projections.runs import RUNS, RunState
 from projections.trainings import TRAININGS
 from projections.views import Views
 from projections.weights import WEIGHTS, WeightsState, ancestry, descendants, learned_from
@@ -70,14 +71,34 @@ def lineage(house: House, views: Views, digest: str) -> tuple[Trained, ...]:
 def touched(house: House, views: Views, run: str) -> Touched:
     """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
 
-    Of a policy's runs those count too that a dataset refused for their tokens alone.
+    A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
     """
-    if views.get(RUNS, run) is None:
+    played = views.get(RUNS, run)
+    if played is None:
         raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
     holds, weights = datasets.holding(house.store, house.views), views.find(WEIGHTS)
-    found = {state.dataset for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})}
+    chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
+    found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
     first = learned_from(weights.values(), found)
     return Touched(run, tuple(sorted(found)), tuple(sorted(first)), descendants(weights, first))
+
+
+def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
+    """Whether a row is of a run. A query judges each group by itself, so the others need not be made.
+
+    Where bytes of its group were erased since, nobody can make its rows: then it is what the log selects.
+    """
+    query = frozen.queried().model_copy(update={"group": run.group})
+    found: set[str] = set()
+
+    def note(rows: pl.DataFrame) -> None:
+        found.update(*(rows[name] for name in _RUN_COLUMNS if name in rows.columns))
+
+    try:
+        datasets.make(house.store, house.blobs, house.views(Position(frozen.upto)), query, note)
+    except BlobErased:
+        return True
+    return run.run in found
 
 
 def _trained(house: House, views: Views, state: WeightsState) -> Trained:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery, is_asked_for
+from eventlog.events.memory import artifact_name
 
 from .benchmarks import Instance
 from .groups import GroupState, Sibling
@@ -20,7 +21,7 @@ from .sampled import CallFact, Drawn, Policy, drawn, unfit_for_ratio
 from .variance import classify_group
 
 ROW_READS: Mapping[str, tuple[str, ...]] = {
-    "RunStarted": ("run", "artifact.weights", "executor"),
+    "RunStarted": ("run", "artifact.weights", "artifact.memory.upto", "executor"),
     "ModelCalled": ("run", "index", "role", "model", "sampling", "messages", "completion"),
     "RunFinished": ("run", "status"),
 }
@@ -32,10 +33,14 @@ Reading = Callable[[CallFact, bytes], Drawn | str]
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What the log says of a run. `position` is where it finished, None: it did not."""
+    """What the log says of a run. `artifact` is the whole of what played it, by name, with the `weights` that drew.
+
+    `position` is where it finished, None: it did not.
+    """
 
     run: str
     weights: str
+    artifact: str
     executor: str
     position: int | None
     calls: tuple[CallFact, ...]
@@ -73,11 +78,12 @@ def run_facts(rows: Sequence[Row]) -> dict[str, RunFacts]:
 
 
 def _facts(run: str, rows: Sequence[Row]) -> RunFacts:
-    weights, executor, position = "", "", None
+    weights, artifact, executor, position = "", "", "", None
     calls: list[CallFact] = []
     for row in rows:
         if row.type == "RunStarted":
             weights, executor = row.text("artifact.weights"), row.text("executor")
+            artifact = artifact_name(weights, row.number("artifact.memory.upto"))
         elif row.type == "RunFinished":
             position = int(row.position)
         elif row.text("role") == "policy":
@@ -90,7 +96,7 @@ def _facts(run: str, rows: Sequence[Row]) -> RunFacts:
                     row.text("completion"),
                 )
             )
-    return RunFacts(run, weights, executor, position, tuple(sorted(calls, key=lambda call: call.index)))
+    return RunFacts(run, weights, artifact, executor, position, tuple(sorted(calls, key=lambda call: call.index)))
 
 
 def reward_of(sibling: Sibling, reward: RewardName) -> int | None:
@@ -208,7 +214,7 @@ def judged_by_tokens(
     refused: dict[str, str] = {}
     for sibling in siblings:
         own = facts[sibling.run]
-        found = calls_of(own, bodies, for_ratio=isinstance(query, GrpoQuery), read=read)
+        found = calls_of(query, own, bodies, read)
         if isinstance(found, str):
             refused[sibling.run] = found
         else:
@@ -220,21 +226,27 @@ def judged_by_tokens(
 
 
 def calls_of(
-    facts: RunFacts, bodies: Mapping[str, bytes], *, for_ratio: bool, read: Reading = drawn
+    query: SftQuery | DpoQuery | GrpoQuery, facts: RunFacts, bodies: Mapping[str, bytes], read: Reading = drawn
 ) -> tuple[Drawn, ...] | str:
-    """The calls of a run with their tokens, or why they cannot be used: the first reason met."""
+    """The calls of a run with their tokens, or why a query has no use for them: the first reason met."""
     calls: list[Drawn] = []
     for fact in facts.calls:
         found = read(fact, bodies[fact.completion])
         if isinstance(found, str):
             return found
-        reason = unfit_for_ratio(found) if for_ratio else None
+        reason = _unfit_tokens(query, found)
         if reason is not None:
             return reason
         calls.append(found)
     if len({call.policy(facts.weights) for call in calls}) > 1:
         return "mixed_policies"
     return tuple(calls)
+
+
+def _unfit_tokens(query: SftQuery | DpoQuery | GrpoQuery, call: Drawn) -> str | None:
+    if isinstance(query, GrpoQuery):
+        return unfit_for_ratio(call)
+    return "cut_off" if isinstance(query, SftQuery) and call.is_cut else None  # who imitates it learns not to end
 
 
 def _mixed(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken]) -> str | None:

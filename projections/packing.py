@@ -1,7 +1,7 @@
 """The canonical bytes of a row, for its digest: every field by name and kind, every number by its bits. Pure.
 
 Text is UTF-8 behind its length, an integer 64 bits, a list of ids its integers behind their number, a list of logprobs
-their IEEE 754 doubles: so a digest hangs on no way of writing a float.
+their IEEE 754 doubles, a list of texts those: so a digest hangs on no way of writing a float.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
     from .datasets import Message
 
-Value: TypeAlias = "str | int | tuple[Message, ...] | list[int] | list[float] | None"
-"""What a field of a row may be. Messages are a tuple, numbers of tokens a list."""
+Value: TypeAlias = "str | int | tuple[Message, ...] | list[int] | list[float] | list[str] | None"
+"""What a field of a row may be. Messages are a tuple, numbers of tokens a list, and so are texts."""
 
 Content = Mapping[str, Value]
 """A row by the names of its columns."""
@@ -36,6 +36,8 @@ def packed(row: Content) -> bytes:
 
 def _value(value: Value) -> bytes:
     if isinstance(value, list):
+        if value and type(value[0]) is str:
+            return b"".join((b"s", _LENGTH.pack(len(value)), *map(_text, cast("list[str]", value))))
         kind = "d" if value and type(value[0]) is float else "q"
         return struct.pack(f"<cq{len(value)}{kind}", kind.encode(), len(value), *value)
     if isinstance(value, str):

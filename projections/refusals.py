@@ -28,6 +28,7 @@ REFUSALS: Mapping[str, str] = {
     "no_token_ids": "its endpoint gave no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true",
     "no_tokenizer": "no one said which tokenizer and chat template were served; set FLYWHEEL_MODEL_TOKENIZER and"
     " FLYWHEEL_MODEL_CHAT_TEMPLATE",
+    "cut_off": "an answer of it was cut at its length, so it teaches not to end; give answers more tokens",
     "no_logprobs": "the logprob of a token is not known; use an endpoint that gives them",
     "lengths_differ": "it has another number of logprobs than of tokens; mend the endpoint",
     "not_finite": "a logprob is infinite or no number; mend the endpoint",

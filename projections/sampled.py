@@ -33,6 +33,7 @@ class CallFact(msgspec.Struct, frozen=True):
 
 class _Sample(msgspec.Struct):
     text: str = ""
+    finish: str | None = None
     token_ids: list[int] | None = None
     logprobs: list[float | None] | None = None
 
@@ -67,7 +68,8 @@ class Policy:
 class Drawn:
     """One call with its tokens. `logprobs` None: there are none.
 
-    `is_exact` says that they are of the distribution that was drawn from.
+    `is_exact` says that they are of the distribution that was drawn from, `is_cut` that the answer ended at its length:
+    its last token is no end token.
     """
 
     fact: CallFact
@@ -78,6 +80,7 @@ class Drawn:
     tokenizer: str
     chat_template: str
     is_exact: bool
+    is_cut: bool = False
 
     def policy(self, weights: str) -> Policy:
         """Who drew it."""
@@ -121,6 +124,7 @@ def drawn(fact: CallFact, body: bytes) -> Drawn | str:
         found.tokenizer,
         found.chat_template,
         is_plain or found.processed_logprobs,
+        sample.finish == "length",
     )
 
 

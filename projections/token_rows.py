@@ -18,7 +18,7 @@ from .curation import Taken, reward_of
 from .datasets import Message
 from .groups import GroupState
 from .packing import Content, Value
-from .sampled import Stretch, stretches
+from .sampled import Drawn, Stretch, stretches
 
 _MICRO = 1_000_000
 
@@ -41,20 +41,30 @@ _ORIGIN: Mapping[str, pl.DataType] = {
     "chat_template": _TEXT,
     "temperature": _REAL,
     "top_p": _REAL,
+    "max_tokens": _WHOLE,
+    "stop": pl.List(pl.String()),
 }
 _OF_RUN: Mapping[str, pl.DataType] = {
     "run": _TEXT,
     "sibling": _WHOLE,
     "call": _WHOLE,
     "calls": _WHOLE,
+    "truncated": pl.Boolean(),
+    "artifact": _TEXT,
     "score": _WHOLE,
     "reward": _WHOLE,
 }
 _TOKENS: Mapping[str, pl.DataType] = {"prompt_ids": _IDS, "completion_ids": _IDS, "mask": _MASK}
+_SIDE: Mapping[str, pl.DataType] = {
+    "ids": _IDS,
+    "mask": _MASK,
+    "truncated": pl.Boolean(),
+    "run": _TEXT,
+    "artifact": _TEXT,
+    "reward": _WHOLE,
+}
 _PAIR: Mapping[str, pl.DataType] = {
-    f"{side}_{name}": kind
-    for side in ("chosen", "rejected")
-    for name, kind in (("ids", _IDS), ("mask", _MASK), ("run", _TEXT), ("reward", _WHOLE))
+    f"{side}_{name}": kind for side in ("chosen", "rejected") for name, kind in _SIDE.items()
 }
 
 SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -95,7 +105,7 @@ def token_rows(
     reward = "value" if query.floor is None else query.floor.reward
     rows = (
         {"messages": (*prompt, *answer), **_tokens(stretch), **_of_run(each, stretch, reward_of(each.sibling, reward))}
-        | _origin(group, each)
+        | _origin(group, each, stretch.calls)
         for each in taken
         for stretch in stretches(each.calls)
         for prompt, answer in (_words(stretch, said),)
@@ -112,7 +122,7 @@ def _grpo(query: GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Con
             prompt, answer = _words(stretch, said)
             drawn: dict[str, Value] = {"prompt": prompt, "completion": answer, "logprobs": stretch.logprobs}
             drawn |= {"advantage": advantage, **_tokens(stretch), **_of_run(each, stretch, reward)}
-            yield drawn | _origin(group, each)
+            yield drawn | _origin(group, each, stretch.calls)
 
 
 def _paired(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Rows:
@@ -136,7 +146,7 @@ def _paired(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said: Co
         texts: dict[str, Value] = {"prompt": prompt, "chosen": won, "rejected": lost, "prompt_ids": ours.prompt_ids}
         sides = _side("chosen", query, chosen, ours) | _side("rejected", query, rejected, theirs)
         last = max(chosen.facts.position or 0, rejected.facts.position or 0)
-        rows.append(texts | sides | _origin(group, chosen) | {"position": last})
+        rows.append(texts | sides | _origin(group, chosen, (*ours.calls, *theirs.calls)) | {"position": last})
     paired = {row[side] for row in rows for side in ("chosen_run", "rejected_run")}
     return Rows(tuple(rows), refused | {e.sibling.run: "no_pair" for e in fit if e.sibling.run not in paired})
 
@@ -159,7 +169,9 @@ def _side(side: str, query: DpoQuery, each: Taken, stretch: Stretch) -> dict[str
     return {
         f"{side}_ids": stretch.completion_ids,
         f"{side}_mask": stretch.mask,
+        f"{side}_truncated": _is_truncated(stretch),
         f"{side}_run": each.sibling.run,
+        f"{side}_artifact": each.facts.artifact,
         f"{side}_reward": reward_of(each.sibling, query.reward),
     }
 
@@ -175,12 +187,20 @@ def _of_run(each: Taken, stretch: Stretch, reward: int | None) -> dict[str, Valu
         "sibling": each.sibling.index,
         "call": stretch.calls[0].fact.index,
         "calls": len(stretch.calls),
+        "truncated": _is_truncated(stretch),
+        "artifact": each.facts.artifact,
         "score": each.sibling.score,
         "reward": reward,
     }
 
 
-def _origin(group: GroupState, each: Taken) -> dict[str, Value]:
+def _is_truncated(stretch: Stretch) -> bool:
+    return any(call.is_cut for call in stretch.calls)
+
+
+def _origin(group: GroupState, each: Taken, calls: Sequence[Drawn]) -> dict[str, Value]:
+    """Calls may differ in where their answers had to end: told is the most tokens one was given, and every text."""
+    drawn_so = [call.fact.sampling for call in calls]
     policy = each.calls[0].policy(each.facts.weights)
     return {
         "group": group.group,
@@ -193,6 +213,8 @@ def _origin(group: GroupState, each: Taken) -> dict[str, Value]:
         "chat_template": policy.chat_template,
         "temperature": policy.temperature,
         "top_p": policy.top_p,
+        "max_tokens": max(int(sampling["max_tokens"]) for sampling in drawn_so),
+        "stop": sorted({text for sampling in drawn_so for text in sampling["stop"]}),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
-from agents.executors.demonstration import Demonstrator
+from agents.executors.demonstration import LONGEST_ANSWER, Demonstrator
 from agents.executors.executor import Assignment, Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
@@ -28,7 +28,7 @@ from api.playing import refuse_session_not_kept
 from api.sweeping import first_facts, plan, play_sweep, site_templates
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import BlobMissing
-from eventlog.events import GrpoQuery, ModelCalled, SftQuery, StepTaken, SweepPlanned, Tokens
+from eventlog.events import GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens
 from eventlog.references import blob_addresses
 from projections.groups import GROUPS
 from projections.runs import RUNS
@@ -113,9 +113,12 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
     assert {item.reason: item.runs for item in made.refused} == {"below_score": len(SEEDS) - made.height}
     tokenizer = load_tokenizer(base)
     calls = [e.event for e in house.store.read(types=("ModelCalled",)) if isinstance(e.event, ModelCalled)]
+    started = [e.event for e in house.store.read(types=("RunStarted",)) if isinstance(e.event, RunStarted)]
+    artifacts = {event.run: str(event.artifact) for event in started}
     for row in pl.read_parquet(tmp_path / "r.parquet").iter_rows(named=True):
         own = [call for call in calls if call.run == row["run"]]
         assert row["calls"] == len(own)
+        assert (row["truncated"], row["max_tokens"], row["artifact"]) == (False, LONGEST_ANSWER, artifacts[row["run"]])
         ids = [*row["prompt_ids"], *row["completion_ids"]]
         place = 0
         for call in own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from api import datasets
 from api.cli.main import run_command
 from api.errors import NotPublished, OtherKind, TrainingEnded
 from api.house import House
@@ -34,13 +36,14 @@ from eventlog.events import (
     WarmupConfig,
 )
 from eventlog.store import Append
+from projections.checkpoints import DatasetState
 from projections.trainings import TRAININGS
 from projections.weights import WEIGHTS
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import as_executor, frozen, play_sampled, with_models
 from tests.tiny import make_base
-from tests.unit.test_policy_samples import MICRO, play, siblings
+from tests.unit.test_policy_samples import MICRO, PolicyCall, PolicyRun, play, siblings
 from trainer.bases import Base, read_base
 from trainer.checkpoint import load_checkpoint
 from trainer.errors import CheckpointAltered
@@ -261,6 +264,51 @@ def test_a_lineage_is_of_the_position_that_was_trained_on(empty_house: House) ->
     assert (later.dataset, later.upto > rows.upto) == (rows.dataset, True)
     (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint)
     assert (step.dataset.upto, step.dataset.queried()) == (saved.upto, GrpoQuery(reward="score"))
+
+
+def _trained_on(house: House, rows: DatasetState, name: str) -> str:
+    """A checkpoint that the log says was trained on a dataset."""
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    saved = sample(
+        "CheckpointSaved", checkpoint=digest, training=name, dataset=rows.dataset, upto=rows.upto, parent=None
+    )
+    house.store.append([Append(f"training/{name}", (saved,), "test")])
+    return digest
+
+
+def test_a_run_that_gave_no_row_is_behind_no_checkpoint(empty_house: House) -> None:
+    house, without_ids = empty_house, PolicyCall(ids=None)
+    refused = PolicyRun("refused", 0, index=8, calls=(without_ids,))
+    for run in (*siblings(MICRO, 500_000, 0), refused, PolicyRun("passed", MICRO, index=9, calls=(without_ids,))):
+        play(house.store, house.blobs, run)
+    queries = {"grpo": GrpoQuery(reward="score"), "dpo": DpoQuery(max_pairs=1), "sft": SftQuery(runs="policy")}
+    rows = {name: frozen(house, query) for name, query in queries.items()}
+    saved = {name: _trained_on(house, each, name) for name, each in rows.items()}
+    holds = datasets.holding(house.store, house.views)
+
+    def behind(run: str) -> set[str]:
+        found = touched(house, house.views(), run)
+        assert set(found.datasets) == {each.dataset for name, each in rows.items() if saved[name] in found.checkpoints}
+        return {name for name, digest in saved.items() if digest in found.checkpoints}
+
+    assert {run: behind(run) for run in ("r0", "r1", "r2")} == {
+        "r0": {"grpo", "dpo", "sft"},
+        "r1": {"grpo"},  # the pair that is widest is the only one
+        "r2": {"grpo", "dpo"},
+    }
+    assert all(holds(rows[name], {run}) for name, run in (("dpo", "r1"), ("grpo", "refused"), ("sft", "passed")))
+    assert (behind("refused"), behind("passed")) == (set(), set())
+
+
+def test_once_bytes_are_erased_what_the_log_takes_is_behind_a_checkpoint(empty_house: House) -> None:
+    house = empty_house
+    for run in siblings(MICRO, 0):
+        play(house.store, house.blobs, replace(run, subject="ann"))
+    rows = frozen(house, GrpoQuery(reward="score"))
+    saved = _trained_on(house, rows, "grpo")
+    with suppress(BytesRemain):  # the key is gone, whoever may remove the bytes
+        house.blobs.erase("ann")
+    assert touched(house, house.views(), "r1").checkpoints == (saved,)
 
 
 @pytest.fixture

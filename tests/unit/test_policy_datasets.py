@@ -154,6 +154,7 @@ def test_a_run_of_two_calls_is_one_row_with_the_observation_masked() -> None:
     assert [turn["content"] for turn in row["completion"]] == ["an answer", "a page", "done"]
     assert (row["call"], row["calls"], row["reward"], row["score"]) == (0, 2, MICRO, MICRO)
     assert (row["tokenizer"], row["chat_template"], row["temperature"], row["top_p"]) == (TOKENIZER, TEMPLATE, 1.0, 1.0)
+    assert (row["max_tokens"], row["stop"], row["truncated"], row["artifact"]) == (9, [], False, "base@0")
     assert row["position"] == max(each.position for each in log.store.read(stream="run/r0", types=("RunFinished",)))
     assert np.allclose(frame["advantage"].to_list(), [0.5 / (math.sqrt(0.5) + 1e-4), -0.5 / (math.sqrt(0.5) + 1e-4)])
 
@@ -328,6 +329,9 @@ def test_what_a_dataset_was_made_of_is_found_from_a_run() -> None:
     frozen = datasets.find(log.views(), digest)
     holds = datasets.holding(log.store, log.views)
     assert [holds(frozen, {run}) for run in ("r0", "r2", "lost", "nobody")] == [True, True, False, False]
+    log.play(*(replace(run, run=f"x{run.run}", group="h", sweep="s2") for run in siblings(MICRO, 0)))
+    ours = datasets.find(log.views(), freeze(log.store, log.build(GRPO.model_copy(update={"sweep": "s"})), "test"))
+    assert [holds(ours, {run}) for run in ("r0", "xr0")] == [True, False]
 
 
 def test_under_another_reward_a_frozen_dataset_would_have_other_rows() -> None:
@@ -395,6 +399,51 @@ def test_sft_needs_no_logprobs_and_asks_not_how_it_was_drawn() -> None:
     assert PolicyLog(*siblings(MICRO, MICRO, calls=(bare,))).build(SFT).height == 2
 
 
+CUT = PolicyCall(finish="length")
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [(CUT,), (CUT, SECOND), (PolicyCall(), replace(SECOND, finish="length"))],
+    ids=["alone", "first", "last"],
+)
+def test_who_would_imitate_an_answer_that_was_cut_is_refused_though_the_run_passed(
+    calls: tuple[PolicyCall, ...],
+) -> None:
+    log = PolicyLog(*siblings(MICRO, 0), PolicyRun("odd", MICRO, index=9, calls=calls))
+    assert log.build(SFT).rows["run"].to_list() == ["r0"]
+    assert refused(log, SFT) == {"below_score": 1, "cut_off": 1}
+    frame = log.build(GRPO).rows
+    assert dict(zip(frame["run"], frame["truncated"], strict=True)) == {"r0": False, "r1": False, "odd": True}
+
+
+def test_a_pair_says_of_each_answer_whether_it_was_cut_and_what_played_it() -> None:
+    won = PolicyRun("won", MICRO, calls=(replace(CUT, max_tokens=3, stop=("b", "a")),), memory=212)
+    lost = PolicyRun("lost", 0, index=1, calls=(PolicyCall(ids=(7,), max_tokens=64, stop=("c", "a")),), memory=7)
+    log = PolicyLog(replace(won, weights="3f9a1c22" + "0" * 56), lost)
+    (row,) = log.build(DPO).rows.to_dicts()
+    assert (row["chosen_truncated"], row["rejected_truncated"]) == (True, False)
+    assert (row["chosen_artifact"], row["rejected_artifact"]) == ("ck-3f9a1c22@212", "base@7")
+    assert (row["max_tokens"], row["stop"]) == (64, ["a", "b", "c"])
+    digest = freeze(log.store, log.build(DPO), "test")
+    card = card_of(log.store, log.blobs, log.views, datasets.find(log.views(), digest))
+    assert "| rows with an answer that was cut at its length | 1 |" in card
+
+
+def test_calls_that_may_end_elsewhere_are_one_row_of_one_policy() -> None:
+    calls = (PolicyCall(max_tokens=512), replace(SECOND, max_tokens=64, stop=("</answer>",)))
+    log = PolicyLog(*siblings(MICRO, 0, calls=calls, memory=212))
+    for query in (GRPO, SFT):
+        row = log.build(query).rows.to_dicts()[0]
+        assert (row["calls"], row["max_tokens"], row["stop"]) == (2, 512, ["</answer>"])
+        assert (row["artifact"], row["weights"]) == ("base@212", "base")
+
+
+def test_an_answer_that_nobody_said_the_end_of_is_no_answer_that_was_cut() -> None:
+    log = PolicyLog(*siblings(MICRO, MICRO, calls=(PolicyCall(finish=None),)))
+    assert log.build(SFT).rows["truncated"].to_list() == [False, False]
+
+
 def test_pairs_are_the_widest_first_and_at_most_so_many() -> None:
     log = PolicyLog(*siblings(MICRO, 500_000, 0))
     frame = log.build(DpoQuery(max_pairs=2)).rows
@@ -455,11 +504,11 @@ def test_no_split_into_batches_changes_rows_or_digest(query: Query, size: int) -
 
 def test_the_digest_of_a_tiny_dataset_stays_what_it_is() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 250_000, calls=(PolicyCall(), SECOND)))
-    assert log.build(GRPO).digest == "b6b047fccbee6034940faf37d61bd05f2a0aecd540edd4da3b314d372358f24a"
-    assert log.build(SFT).digest == "b9f566a8396ea97aa5ee9c1398bec9cb65ab091db85a2703a1b67821e65ecf20"
+    assert log.build(GRPO).digest == "b87064e832021737c10066b654a0406575dab432741685c339d1700afe2451cc"
+    assert log.build(SFT).digest == "fc573308bb22bdadc199b4388332324b31d68599a2071feff6c0c4637a04a681"
     assert (
         PolicyLog(*siblings(MICRO, 0)).build(DPO).digest
-        == "6285f7c18204e01d660dd5ddf770e1ff32247ba67ef8e610e29ff975dd291b3d"
+        == "4142747242f865eb0970b5ee3baa020cc1bfecfd0582e6ad6f97df5781306f3e"
     )
 
 
@@ -470,9 +519,15 @@ def test_the_digest_of_a_tiny_dataset_stays_what_it_is() -> None:
     st.none() | st.integers(-(2**53), 2**53),
 )
 def test_equal_bytes_are_equal_rows(ids: list[int], logprobs: list[float], text: str, number: int | None) -> None:
-    row: dict[str, Any] = {"ids": ids, "logprobs": logprobs, "text": text, "number": number}
+    row: dict[str, Any] = {"ids": ids, "logprobs": logprobs, "text": text, "number": number, "texts": [text, "x"]}
     assert packed(row) == packed(dict(reversed(row.items())))
-    for name, other in (("ids", [*ids, 0]), ("logprobs", [*logprobs, -1.0]), ("text", text + "x"), ("number", "0")):
+    for name, other in (
+        ("ids", [*ids, 0]),
+        ("logprobs", [*logprobs, -1.0]),
+        ("text", text + "x"),
+        ("number", "0"),
+        ("texts", [text + "x"]),
+    ):
         assert packed({**row, name: other}) != packed(row)
     assert (number == 0) == (packed({**row, "number": 0}) == packed(row))
 
@@ -529,6 +584,7 @@ def test_a_card_says_what_the_rows_are_of_and_what_was_refused() -> None:
     card = card_of(log.store, log.blobs, log.views, datasets.find(log.views(), digest))
     assert digest in card
     assert "2 rows for grpo, of 2 runs in 1 groups." in card
+    assert "| rows with an answer that was cut at its length | 0 |" in card
     assert f"| `flat` | 2 | {REFUSALS['flat']} |" in card
     assert "| `logprobs` |" in card
     assert "| base | m1 | 1.0 | 2 |" in card

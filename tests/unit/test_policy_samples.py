@@ -50,6 +50,9 @@ class PolicyCall:
     model: str = "m1"
     temperature: int = MICRO
     top_p: int = MICRO
+    max_tokens: int = 9
+    stop: tuple[str, ...] = ()
+    finish: str | None = "stop"
     facts: tuple[tuple[str, Any], ...] = ()
     body: bytes | None = None
 
@@ -57,7 +60,7 @@ class PolicyCall:
         """The completion's blob."""
         if self.body is not None:
             return Blob("application/json", self.body)
-        sample = {"text": self.text, "finish": "stop", "token_ids": self.ids, "logprobs": self.logprobs}
+        sample = {"text": self.text, "finish": self.finish, "token_ids": self.ids, "logprobs": self.logprobs}
         known = {"tokenizer": self.tokenizer, "chat_template": self.template, **dict(self.facts)}
         told = {key: value for key, value in known.items() if value is not None}
         completion = {"model": self.model, "prompt_token_ids": self.prompt, "samples": [sample], **told}
@@ -87,6 +90,7 @@ class PolicyRun:
     env_seed: int = 1
     environment: str = "marketplace"
     weights: str = "base"
+    memory: int = 0
     executor: str = "policy"
     fingerprint: str = NO_DIGEST
     candidate: str | None = None
@@ -168,7 +172,7 @@ def _started(run: PolicyRun) -> RunStarted:
             max_steps=9,
             success_conditions=(),
         ),
-        artifact=Artifact(weights=run.weights, memory=Memory(upto=0, folds={}, without=(), digest=NO_DIGEST)),
+        artifact=Artifact(weights=run.weights, memory=Memory(upto=run.memory, folds={}, without=(), digest=NO_DIGEST)),
         executor=run.executor,
         plan=NO_DIGEST,
         applied=(),
@@ -189,7 +193,9 @@ def _called(blobs: Any, run: PolicyRun, number: int, call: PolicyCall) -> ModelC
         step=number,
         role=run.role,  # type: ignore[arg-type]
         model=call.model,
-        sampling=Sampling(temperature_micro=call.temperature, top_p_micro=call.top_p, max_tokens=9),
+        sampling=Sampling(
+            temperature_micro=call.temperature, top_p_micro=call.top_p, max_tokens=call.max_tokens, stop=call.stop
+        ),
         messages=put_messages(blobs, messages, subject=run.subject),
         images=(),
         completion=completion,
