@@ -30,9 +30,10 @@ def refuse_unshared(config: Config, rows: int, processes: int) -> None:
             actual = f"{processes} processes were asked for"
             raise NotOffered(backend="own", actual=actual, expected="one process, or the backend trl")
         return
-    is_sft = isinstance(config, SftConfig)
-    field, asked = ("rows_per_step", config.rows_per_step) if is_sft else ("pairs_per_step", config.pairs_per_step)
-    step = min(asked, rows)
+    if isinstance(config, SftConfig):
+        field, step = "rows_per_step", min(config.rows_per_step, rows)
+    else:
+        field, step = "pairs_per_step", min(config.pairs_per_step, rows)
     refuse_uneven(step, "rows in a step", field, processes)
     if config.steps > rows // step:
         refuse_uneven(rows % step, "rows in the last step of a round through the dataset", field, processes)

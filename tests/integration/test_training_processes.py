@@ -21,7 +21,6 @@ from api.retraining import retrain
 from api.stage_process import PROCESS_ENDED, lines_of
 from api.training import Stage, train_stage
 from eventlog.events import SftQuery
-from tests.killing import has_ended
 from tests.learned import frozen, play_sampled, with_models
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows, write_rows
 from trainer.bases import Base
@@ -60,6 +59,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
 def runs(base: Base) -> Rows:
     """18 runs in groups of 3: 18 rows, 12 pairs, 6 groups. Rounds of 8 rows leave 2 over."""
     return sampled(base, [3] * 6)
+
+
+def rows_for(kind: Kind, runs: Rows) -> Rows:
+    """The runs as what a stage trains on."""
+    match kind:
+        case "sft":
+            return sft_rows(runs)
+        case "dpo":
+            return dpo_rows(runs)
+        case "grpo":
+            return runs
 
 
 def together(config: Config) -> Config:
@@ -113,7 +123,7 @@ def test_two_processes_take_the_steps_of_one(
     tmp_path: Path, base: Base, runs: Rows, config: Config, *, again: bool
 ) -> None:
     kind: Kind = config.algorithm
-    rows = {"sft": sft_rows, "dpo": dpo_rows, "grpo": list}[kind](runs)
+    rows = rows_for(kind, runs)
     alone: list[Line] = []
     one = train(request(tmp_path / "one", base, kind, rows, config), alone.append)
     lines = said_by(request(tmp_path / "two", base, kind, rows, together(config)))
@@ -166,24 +176,13 @@ def ranks_of(file: Path) -> dict[int, int]:
     return found
 
 
-def test_none_is_left_where_nobody_listens_any_more(tmp_path: Path, base: Base, runs: Rows) -> None:
+def test_none_is_left_where_who_started_them_is_killed(tmp_path: Path, base: Base, runs: Rows) -> None:
     file = endless(tmp_path, base, runs)
     with closing(lines_of(file)) as lines:
         next(line for line in lines if line["kind"] == "step")
         assert ranks_of(file).keys() == {0, 1}
-    assert ranks_of(file) == {}
+    assert ranks_of(file) == {}  # it was killed when nobody listened any more
     assert not (tmp_path / "checkpoints").exists()
-
-
-def test_none_is_left_where_who_started_them_was_killed(tmp_path: Path, base: Base, runs: Rows) -> None:
-    file = endless(tmp_path, base, runs)
-    with begun(file, "--attended") as process:
-        assert process.stdout is not None
-        assert any(json.loads(line)["kind"] == "step" for line in process.stdout)
-        ranks = ranks_of(file)
-        assert ranks.keys() == {0, 1}
-        process.kill()
-    assert [rank for rank, process in ranks.items() if not has_ended(process)] == []
 
 
 def test_where_one_of_them_dies_the_stage_has_failed_and_the_other_is_ended(
