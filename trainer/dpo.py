@@ -14,7 +14,7 @@ from .bases import load_tokenizer
 from .request import DpoConfig
 from .rows import Rows
 from .start import Emit, Start, policy_model
-from .trl_settings import run_trainer, settings
+from .trl_settings import on_one_device, run_trainer, settings, sharing
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -38,15 +38,14 @@ def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DP
     tokenizer = load_tokenizer(start.base)
     pad = int(tokenizer.pad_token_id or 0)
     arguments = Arguments(
-        **settings(start, config, folder),
-        per_device_train_batch_size=config.pairs_per_step,
+        **settings(start, config, folder, config.pairs_per_step),
         beta=float(config.beta),
         loss_type="sigmoid",
         max_length=None,
     )
-    return _trainer_class()(
+    return sharing(_trainer_class(), config.pairs_per_step, start.device)(
         model=policy_model(start),
-        args=arguments,
+        args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),
         processing_class=tokenizer,
         data_collator=lambda pairs: collate(pairs, pad),

@@ -1,4 +1,4 @@
-"""What training refuses: the docstring is the message. All of it is said before the first step."""
+"""What training refuses: the docstring is the message. All but what diverged or died is said before the first step."""
 
 from __future__ import annotations
 
@@ -72,7 +72,16 @@ class GroupsUneven(FlywheelError):
 
 
 class NotOffered(FlywheelError):
-    """The backend {backend} cannot do this: {actual}; expected {expected}. Use the backend own."""
+    """The backend {backend} cannot do this: {actual}; expected {expected}. Change the configuration."""
+
+
+class StepUneven(FlywheelError):
+    """A step cannot be shared out: there are {actual}, expected a multiple of the {expected} processes. Change `{field}` or `processes`;
+    of what a round leaves over, leave rows out of the dataset, or take fewer steps."""
+
+
+class ProcessEnded(FlywheelError):
+    """Process {rank} of the {processes} that train together ended with {actual}: expected its last word. It said: {said}"""
 
 
 class LoraDiffers(FlywheelError):

@@ -1,7 +1,7 @@
 """GRPO from the log: the ratio is taken against the log-probabilities that were logged when the runs were sampled.
 
 One stage, two backends. Our own loop (`grpo_loop.py`) takes groups of any and uneven size. TRL's (`grpo_trl.py`) takes
-equal groups and runs on several GPUs. Both train on the same batches in the same order.
+equal groups and runs in several processes. Both train on the same batches in the same order.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .grpo_loop import train_own
 from .grpo_trl import train_trl
 from .request import GrpoConfig
 from .rows import Rows
+from .shares import refuse_uneven
 from .start import Emit, Start, policy_model
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ class Group:
 
 
 def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> PeftModel:
-    """Train on the groups that carry a signal. Raises NoSignal, StalePolicy, GroupsUneven, NotOffered."""
+    """Train on the groups that carry a signal. Raises NoSignal, StepUneven, StalePolicy, GroupsUneven."""
     groups, flat = signal_of(rows)
     emit({"kind": "groups", "groups": len(groups), "flat_groups_dropped": flat})
+    refuse_uneven(
+        min(config.groups_per_step, len(groups)), "groups in a step", "groups_per_step", start.device.processes
+    )
     batches = [[group.rows for group in batch] for batch in schedule(groups, config)]
     visited = sorted({row for batch in batches for group in batch for row in group})
     policy = started(start, rows)

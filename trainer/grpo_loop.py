@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from .batches import Policy, collate, pieces
-from .devices import is_launched
-from .errors import NotOffered
 from .objective import Loss, Objective, Scored, Whole, grpo_loss
 from .request import GrpoConfig
 from .start import Emit, step_line
@@ -31,8 +29,6 @@ def train_own(
     """Train on batches of groups of rows. `reference` has the reference's log-probabilities of each of these rows."""
     import torch
 
-    if is_launched():
-        raise NotOffered(backend="own", actual="it was launched as several processes", expected="one process")
     weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=float(config.learning_rate), weight_decay=0.0)
     policy.model.train()

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from eventlog.events.training import Aggregation
+
 from .bases import load_tokenizer
 from .batches import Policy
 from .errors import GroupsUneven
 from .request import GrpoConfig
 from .rows import Rows
 from .start import Emit, Start
-from .trl_settings import run_trainer, settings
+from .trl_settings import on_one_device, run_trainer, settings
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from trl import GRPOConfig, GRPOTrainer
 
 Batches = Sequence[Sequence[Sequence[int]]]
+
+_LOSS: Mapping[Aggregation, str] = {"grpo": "grpo", "bnpo": "dapo", "dr_grpo": "dr_grpo"}
+"""TRL's bnpo is over the tokens of one process alone; over those of a whole step it is what TRL calls dapo."""
 
 _FAR = -1e4
 """The reference's log-probability of padding: what the KL makes of it is finite, whatever the policy thinks of it."""
@@ -63,7 +68,7 @@ def make_trainer(
 
     return _trainer_class(reference)(
         model=model,
-        args=arguments(start, rows, batches, config, folder),
+        args=on_one_device(arguments(start, rows, batches, config, folder)),
         train_dataset=datasets.Dataset.from_dict(prompts(batches)),
         processing_class=load_tokenizer(start.base),
         reward_funcs=logged_reward,
@@ -79,15 +84,14 @@ def arguments(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, fo
     if len(sizes) > 1 or sizes[0] == 1:
         raise GroupsUneven(actual=", ".join(map(str, sizes)))
     return GRPOConfig(
-        **settings(start, config, folder),
-        per_device_train_batch_size=len(batches[0]) * sizes[0],
+        **settings(start, config, folder, len(batches[0]) * sizes[0]),
         gradient_accumulation_steps=1,
         steps_per_generation=1,
         num_generations=sizes[0],
         num_iterations=config.passes,
         shuffle_dataset=False,
         temperature=float(rows.frame["temperature"][0]),
-        loss_type=config.aggregation,
+        loss_type=_LOSS[config.aggregation],
         max_completion_length=config.max_tokens,
         beta=float(config.beta),
         epsilon=float(config.epsilon),

@@ -10,7 +10,7 @@ from .bases import load_tokenizer
 from .request import SftConfig
 from .rows import Rows
 from .start import Emit, Start, policy_model
-from .trl_settings import run_trainer, settings
+from .trl_settings import on_one_device, run_trainer, settings, sharing
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -33,15 +33,14 @@ def make_trainer(start: Start, rows: Rows, config: SftConfig, folder: str) -> SF
     from trl import SFTTrainer
 
     arguments = Arguments(
-        **settings(start, config, folder),
-        per_device_train_batch_size=config.rows_per_step,
+        **settings(start, config, folder, config.rows_per_step),
         max_length=None,
         packing=False,
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    return SFTTrainer(
+    return sharing(SFTTrainer, config.rows_per_step, start.device)(
         model=policy_model(start),
-        args=arguments,
+        args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list([_example(row) for row in rows.frame.iter_rows(named=True)]),
         processing_class=load_tokenizer(start.base),
     )

@@ -24,13 +24,14 @@ from .checkpoint import (
     write_manifest,
 )
 from .curves import draw_curves
-from .devices import prepare_device, runtime
+from .devices import Rank, part, prepare_device, runtime
 from .dpo import train_dpo
 from .errors import BaseDiffers
 from .grpo import train_grpo
 from .request import Request
 from .rows import Rows, read_rows
 from .sft import train_sft
+from .shares import refuse_unshared
 from .start import Emit, Line, Start
 
 _STAGES: dict[str, Callable[[Start, Rows, Any, Emit], Any]] = {
@@ -43,8 +44,8 @@ LINES = "lines.jsonl"
 CURVES = "curves.png"
 
 
-def train(request: Request, emit: Emit) -> Checkpoint | None:
-    """Run the stage that a request asks for; None in a process that is not the main one.
+def train(request: Request, emit: Emit, rank: Rank | None = None) -> Checkpoint | None:
+    """Run the stage that a request asks for, as one of several processes where it has a rank; None in all but one.
 
     Raises any error of trainer/errors.py: all but TrainingDiverged before the first step.
     """
@@ -52,19 +53,23 @@ def train(request: Request, emit: Emit) -> Checkpoint | None:
     rows = read_rows(Path(request.dataset.path), config.algorithm)
     base = read_base(Path(request.base), request.base_digest)
     check_rows(rows, base)
+    refuse_unshared(config, len(rows.frame), 1 if rank is None else rank.of)
     parent = _parent(request, base)
     lora = shape(config.lora, parent.manifest.lora if parent else None)
-    start = Start(base, prepare_device(config.device, config.threads, config.seed), lora, parent, config.seed)
+    device = prepare_device(config.device, config.threads, config.seed, rank)
+    start = Start(base, device, lora, parent, config.seed)
     lines: list[Line] = []
 
     def say(line: Line) -> None:
         lines.append(line)
-        if start.device.is_main:
+        if device.is_main:
             emit(line)
 
     say({"kind": "started", "algorithm": config.algorithm, "rows": len(rows.frame), "steps": config.steps})
     model = _STAGES[config.algorithm](start, rows, config, say)
-    return _save(request, start, rows, model, lines) if start.device.is_main else None
+    saved = _save(request, start, rows, model, lines) if device.is_main else None
+    part()
+    return saved
 
 
 def _parent(request: Request, base: Base) -> Checkpoint | None:

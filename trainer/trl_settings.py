@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from .devices import Device
 from .request import Config
+from .shares import share_out
 from .start import Emit, Start, step_line
 
 if TYPE_CHECKING:
@@ -16,10 +18,11 @@ Measures = Callable[[Mapping[str, float]], Mapping[str, float | None]]
 """What of TRL's log of a step is ours, by our names."""
 
 
-def settings(start: Start, config: Config, folder: str) -> dict[str, Any]:
+def settings(start: Start, config: Config, folder: str, size: int) -> dict[str, Any]:
     """Arguments for every trainer. Several of TRL's defaults are others than what is wanted, so all are said.
 
-    Nothing is saved by TRL: the folder is only where it would.
+    A step is of `size` rows, of which each process takes its part. Nothing is saved by TRL: the folder is only where it
+    would.
     """
     return {
         "output_dir": folder,
@@ -28,12 +31,14 @@ def settings(start: Start, config: Config, folder: str) -> dict[str, Any]:
         "gradient_checkpointing": False,
         "seed": config.seed,
         "data_seed": config.seed,
+        "per_device_train_batch_size": max(1, size // start.device.processes),
         "max_steps": config.steps,
         "learning_rate": float(config.learning_rate),
         "lr_scheduler_type": "constant",
         "weight_decay": 0.0,
         "max_grad_norm": 1.0,
         "dataloader_num_workers": 0,
+        "ddp_find_unused_parameters": False,
         "remove_unused_columns": False,
         "report_to": [],
         "save_strategy": "no",
@@ -41,6 +46,24 @@ def settings(start: Start, config: Config, folder: str) -> dict[str, Any]:
         "logging_nan_inf_filter": False,
         "disable_tqdm": True,
     }
+
+
+def sharing(kind: Any, size: int, device: Device) -> Any:
+    """One of TRL's trainers, whose steps of `size` rows are shared out among the processes."""
+
+    class Sharing(kind):  # type: ignore[misc]
+        """Takes the part of each step that is its own."""
+
+        def get_train_dataloader(self) -> Any:
+            return share_out(super().get_train_dataloader(), size, device)
+
+    return Sharing
+
+
+def on_one_device(arguments: Any) -> Any:
+    """The arguments, for one device a process: left alone, one process would spread over all, with a step on each."""
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
 
 
 def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> PeftModel:

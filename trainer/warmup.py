@@ -19,8 +19,7 @@ import polars as pl
 from eventlog.chain import canonical
 
 from .bases import Base, check_rows, folder_digest, load_model, load_tokenizer, read_base
-from .devices import is_launched, prepare_device, runtime
-from .errors import NotOffered
+from .devices import prepare_device, runtime
 from .request import WarmupConfig, WarmupRequest
 from .rows import Rows, read_rows
 from .start import Emit, step_line
@@ -41,8 +40,6 @@ def warm_up(request: WarmupRequest, emit: Emit) -> Base:
     rows = read_rows(Path(request.dataset.path), "sft")
     base = read_base(Path(request.base), request.base_digest)
     check_rows(rows, base)
-    if is_launched():
-        raise NotOffered(backend="warmup", actual="it was launched as several processes", expected="one process")
     device = prepare_device(config.device, config.threads, config.seed)
     emit({"kind": "started", "algorithm": "warmup", "rows": len(rows.frame), "steps": config.steps})
     model = _trained(base, rows, config, device.name, emit)

@@ -48,11 +48,12 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="Updates of the weights.")] = None,
     learning_rate: Annotated[str | None, typer.Option(help="Such as 0.0002 or 2e-4.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of every random choice [0].")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="That share each step out, a GPU each [1].")] = None,
     config: Annotated[Path | None, typer.Option(help="A JSON file with further fields (docs/training.md).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train on a dataset and save the checkpoint. A stage that was trained before is found, not trained again."""
-    given = {"steps": steps, "learning_rate": learning_rate, "seed": seed}
+    given = {"steps": steps, "learning_rate": learning_rate, "seed": seed, "processes": processes}
     asked = config_of(kind, config, {name: value for name, value in given.items() if value is not None})
     with opened() as house:
         views = house.views()

@@ -68,10 +68,18 @@ class WarmupConfig(_Steps):
     rows_per_step: Amount = 32
 
 
+def _is_one(processes: int) -> bool:
+    return processes == 1
+
+
 class _Adapting(_Steps):
-    """What every stage has that trains an adapter. `lora` may be left out: then it is the parent's, or the default."""
+    """What every stage has that trains an adapter. `lora` may be left out: then it is the parent's, or the default.
+
+    `processes` share each step out in equal parts. One is not written, so that names stay what they were.
+    """
 
     lora: Lora | None = None
+    processes: Amount = Field(default=1, exclude_if=_is_one)
 
 
 class SftConfig(_Adapting):

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.tiny import make_base, request, sampled
-from trainer.__main__ import LEFT_ALONE
 from trainer.bases import Base
 from trainer.checkpoint import load_checkpoint
+from trainer.process import LEFT_ALONE
 from trainer.request import GrpoConfig, Lora, Request
 from trainer.stage import train
 

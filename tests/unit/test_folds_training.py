@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from eventlog.events import AnyEvent, CheckpointSaved, GrpoConfig, TrainingStarted, stage_config_of
-from projections.trainings import TRAININGS, TrainingState
+from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.weights import WEIGHTS, WeightsState, ancestry, descendants, learned_from
 from tests.golden.test_golden_samples import sample
 
@@ -105,3 +105,12 @@ def test_one_number_is_written_one_way(rate: str) -> None:
 def test_a_configuration_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         stage_config_of({"algorithm": "sft", "steps": 1, "learning_rate": "0.1", **wrong})
+
+
+def test_one_process_is_not_written_so_that_names_stay_what_they_were() -> None:
+    one = GrpoConfig(steps=2, learning_rate="0.001")
+    assert "processes" not in one.model_dump(mode="json")
+    assert training_name("d" * 64, "b" * 64, None, one) == "grpo-7cad35f6ec08a744"
+    two = one.model_copy(update={"processes": 2})
+    assert stage_config_of(two.model_dump(mode="json")) == two
+    assert training_name("d" * 64, "b" * 64, None, two) != training_name("d" * 64, "b" * 64, None, one)
