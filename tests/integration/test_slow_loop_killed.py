@@ -17,7 +17,6 @@ import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
-from api.weights import LOCK
 from eventlog.chain import GENESIS, verified
 from eventlog.events import (
     BenchmarkFrozen,
@@ -180,7 +179,7 @@ def nothing_is_left(at: Project) -> None:
     assert [line for process, line in at.processes().items() if not has_ended(process)] == []
     assert list((at.folder / "temporary").iterdir()) == []
     models = {each.name for each in (at.folder / "home" / "models").iterdir()}
-    assert models == {LOCK, *(event.checkpoint for event in of_type(at, CheckpointSaved))}
+    assert models == {".unpacking.lock", *(event.checkpoint for event in of_type(at, CheckpointSaved))}
 
 
 def attempts_are_told(at: Project) -> None:
