@@ -10,7 +10,7 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from .datasets import Message
@@ -37,7 +37,7 @@ def packed(row: Content) -> bytes:
 def _value(value: Value) -> bytes:
     if isinstance(value, list):
         if value and type(value[0]) is str:
-            return b"".join((b"s", _LENGTH.pack(len(value)), *map(_text, cast("list[str]", value))))
+            return b"".join((b"s", _LENGTH.pack(len(value)), *map(_text, value)))
         kind = "d" if value and type(value[0]) is float else "q"
         return struct.pack(f"<cq{len(value)}{kind}", kind.encode(), len(value), *value)
     if isinstance(value, str):
