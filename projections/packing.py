@@ -10,7 +10,7 @@ import hashlib
 import struct
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from .datasets import Message

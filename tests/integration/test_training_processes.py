@@ -35,7 +35,7 @@ from trainer.stage import train
 from trainer.start import Line, Start
 
 pytestmark = [
-    pytest.mark.timeout(300),  # the first to run imports what training needs, and each process does again
+    pytest.mark.timeout(600),  # each process imports what training needs
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore:You are using 'rollout_func':UserWarning"),
 ]
@@ -129,13 +129,13 @@ def test_two_processes_take_the_steps_of_one(
     lines = said_by(request(tmp_path / "two", base, kind, rows, together(config)))
     assert [line["kind"] for line in lines] == [*(line["kind"] for line in alone), "saved"]
     for measure in ("loss", "kl", "clip_fraction", "reward"):
-        assert steps(lines, measure) == pytest.approx(steps(alone, measure), abs=1e-4)
+        assert steps(lines, measure) == pytest.approx(steps(alone, measure), abs=1e-5)
     two = load_checkpoint(Path(lines[-1]["path"]), lines[-1]["checkpoint"])
     assert one is not None
     assert (one.manifest.config.processes, two.manifest.config) == (1, together(config))
     tensors, others = load_tensors(one), load_tensors(two)
     assert {name: float((tensors[name] - others[name]).abs().max()) for name in tensors} == pytest.approx(
-        dict.fromkeys(others, 0), abs=1e-3
+        dict.fromkeys(others, 0), abs=1e-4
     )
     if again:
         assert said_by(request(tmp_path / "again", base, kind, rows, together(config)))[:-1] == lines[:-1]

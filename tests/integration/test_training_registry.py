@@ -281,8 +281,8 @@ def test_a_run_that_gave_no_row_is_behind_no_checkpoint(empty_house: House) -> N
     refused = PolicyRun("refused", 0, index=8, calls=(without_ids,))
     for run in (*siblings(MICRO, 500_000, 0), refused, PolicyRun("passed", MICRO, index=9, calls=(without_ids,))):
         play(house.store, house.blobs, run)
-    queries = {"grpo": GrpoQuery(reward="score"), "dpo": DpoQuery(max_pairs=1), "sft": SftQuery(runs="policy")}
-    rows = {name: frozen(house, query) for name, query in queries.items()}
+    queries = (GrpoQuery(reward="score"), DpoQuery(max_pairs=1), SftQuery(runs="policy"))
+    rows: dict[str, DatasetState] = {query.kind: frozen(house, query) for query in queries}
     saved = {name: _trained_on(house, each, name) for name, each in rows.items()}
     holds = datasets.holding(house.store, house.views)
 
