@@ -55,7 +55,7 @@ class Shares:
 
     def __len__(self) -> int:
         """How many steps a round through the dataset has; the last one is smaller where rows are left over."""
-        return math.ceil(len(self.sampler) / self._size)  # type: ignore[arg-type]
+        return math.ceil(len(self.sampler) / self._size)
 
     def __iter__(self) -> Iterator[list[int]]:
         """One round through the dataset."""
