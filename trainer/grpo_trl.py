@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from eventlog.events.training import Aggregation
-
 from .bases import load_tokenizer
 from .batches import Policy
 from .errors import GroupsUneven
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from trl import GRPOConfig, GRPOTrainer
 
 Batches = Sequence[Sequence[Sequence[int]]]
-
-_LOSS: Mapping[Aggregation, str] = {"grpo": "grpo", "bnpo": "dapo", "dr_grpo": "dr_grpo"}
-"""TRL's bnpo is over the tokens of one process alone; over those of a whole step it is what TRL calls dapo."""
 
 _FAR = -1e4
 """The reference's log-probability of padding: what the KL makes of it is finite, whatever the policy thinks of it."""
@@ -91,7 +86,7 @@ def arguments(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, fo
         num_iterations=config.passes,
         shuffle_dataset=False,
         temperature=float(rows.frame["temperature"][0]),
-        loss_type=_LOSS[config.aggregation],
+        loss_type=_loss_type(config),
         max_completion_length=config.max_tokens,
         beta=float(config.beta),
         epsilon=float(config.epsilon),
@@ -100,6 +95,11 @@ def arguments(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, fo
         scale_rewards="group",
         use_vllm=False,
     )
+
+
+def _loss_type(config: GrpoConfig) -> str:
+    """TRL's bnpo is over the tokens of one process alone; over those of all of them it is called dapo."""
+    return "dapo" if config.aggregation == "bnpo" and config.processes > 1 else config.aggregation
 
 
 def prompts(batches: Batches) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def written(asked: Request) -> Path:
     return file
 
 
-def said_by(asked: Request) -> list[Line]:
+def said_by(asked: Request) -> list[dict[str, Any]]:
     """All lines of a run that ended well, and wrote no warning of processes that did not part."""
     with begun(written(asked)) as process:
         said, complained = process.communicate()
@@ -104,7 +105,7 @@ def said_by(asked: Request) -> list[Line]:
     return [json.loads(line) for line in said.splitlines()]
 
 
-def steps(lines: list[Line], name: str) -> list[Any]:
+def steps(lines: Sequence[Line], name: str) -> list[Any]:
     return [line[name] for line in lines if line["kind"] == "step"]
 
 
