@@ -22,7 +22,7 @@ from .gated import judged
 from .paired import Difference, paired
 from .schedule import trained_and_held_out
 from .stage import Outcomes, log_of, scene, success
-from .training import Saved, tell_lineage
+from .training import Saved, foreign_runs, tell_lineage
 from .warmed import Warmed, shown, warmed
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "slow.md"
@@ -65,12 +65,12 @@ def main(
             best_arm, best = _best(saved, after)
             TerminalReporter().say(f"the best of them, {best_arm} {best.digest[:12]}, goes before the gate")
             verdict = judged(workshop, best)
+        foreign = sum(foreign_runs(house, each) for name, each in workshop.datasets.items() if name != CONTROL)
         for made in (*(saved[arm][0] for arm in SINGLE if arm != CONTROL), best):
             tell_lineage(house, made)
     minutes = (time.monotonic() - began) / 60
     rows = _rows(effort, before, after)
     _tell(rows)
-    foreign = sum(each.foreign_runs for arm, made in saved.items() if arm not in CONTROLS for each in made)
     known = {"warmed policy, success": start.success, "runs of others that were trained on": float(foreign)}
     told = (PAGE, _note(effort, rows, start)) if write else None
     _report(known, before, after, promoted=verdict.decision == "promote", minutes=minutes, told=told)

@@ -30,6 +30,7 @@ LONG_CONTROL: Final = "control as long as the loop"
 CONTROLS: Final = frozenset({CONTROL, LONG_CONTROL})
 LOOP: Final = "loop"
 SINGLE: Final = (CONTROL, "sft", "dpo", "grpo")
+ARMS: Final = (*SINGLE, LOOP, LONG_CONTROL)
 QUERIES: Final[Mapping[str, Query]] = {
     "sft": SftQuery(runs="policy"),
     "dpo": DpoQuery(),
@@ -42,7 +43,8 @@ QUERIES: Final[Mapping[str, Query]] = {
 class Workshop:
     """What arms are made with. `shown` is the log of demonstrations, `house` that of the policy's own runs.
 
-    `datasets` are what each arm trains on. Weights are drawn from by one thread alone, and trained by any.
+    `datasets` are what each arm trains on, and each policy of the loop once more. Weights are drawn from by one thread
+    alone, and trained by any.
     """
 
     scene: Scene
@@ -72,8 +74,8 @@ class Workshop:
         """Let a checkpoint play groups of siblings: the stage of GRPO that goes on from it."""
         name = f"again-{seed}"
         self._play(name, parent.digest, self.scene.effort.seeds.training_again, parent)
-        dataset, config = self._frozen("grpo", name, f"grpo {seed}"), config_of(self.scene.effort, "grpo", seed)
-        return Stage(dataset, self.warmed.base, parent.state, config)
+        self.datasets[name] = self._frozen("grpo", name, f"grpo {seed}")
+        return Stage(self.datasets[name], self.warmed.base, parent.state, config_of(self.scene.effort, "grpo", seed))
 
     def on_from(self, stage: Stage) -> Saved:
         """A stage of the loop."""

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from api.cli.output import TerminalReporter
 
-from .arms import CONTROL, LONG_CONTROL, LOOP, SINGLE, Workshop
+from .arms import ARMS, CONTROL, LONG_CONTROL, LOOP, Workshop
 from .stage import Outcomes
 from .training import Saved
 
@@ -34,18 +34,24 @@ def trained_and_held_out(workshop: Workshop, *, loop: bool) -> Results:
 
 
 def _begun(workshop: Workshop, pool: ThreadPoolExecutor, *, loop: bool) -> dict[str, list[Future[Saved]]]:
+    """The loop's policies play again while dpo trains, and what nothing waits for trains last."""
     seeds = workshop.scene.effort.training_seeds
-    found = {CONTROL: [pool.submit(workshop.from_base, CONTROL, seed) for seed in seeds]}
+
+    def from_base(arm: str) -> list[Future[Saved]]:
+        return [pool.submit(workshop.from_base, arm, seed) for seed in seeds]
+
+    found = {CONTROL: from_base(CONTROL)}
     workshop.sample()
-    for arm in (arm for arm in SINGLE if arm != CONTROL):
-        found[arm] = [pool.submit(workshop.from_base, arm, seed) for seed in seeds]
+    found |= {"sft": from_base("sft"), "dpo": from_base("dpo")}
+    if loop:
+        begun = zip(seeds, found["sft"], strict=True)
+        found[LOOP] = [pool.submit(workshop.on_from, workshop.again(seed, each.result())) for seed, each in begun]
+    found["grpo"] = from_base("grpo")
     if loop:
         parents = zip(seeds, found[CONTROL], strict=True)
         found[LONG_CONTROL] = [
             pool.submit(workshop.on_with_demonstrations, seed, each.result()) for seed, each in parents
         ]
-        begun = zip(seeds, found["sft"], strict=True)
-        found[LOOP] = [pool.submit(workshop.on_from, workshop.again(seed, each.result())) for seed, each in begun]
     return found
 
 
@@ -59,7 +65,7 @@ def _held_out(workshop: Workshop, trainings: Trainings) -> Results:
         after[arm].append(workshop.held_out(f"{arm.replace(' ', '-')}-{seeds[number]}", each))
         left = sum(not future.done() for own in trainings.values() for future in own)
         reporter.say(f"{arm}, training seed {seeds[number]}: {each.digest[:12]}; {left} stages are still training")
-    return saved, after
+    return {arm: saved[arm] for arm in ARMS if arm in saved}, {arm: after[arm] for arm in ARMS if arm in after}
 
 
 def _in_turn(trainings: Trainings) -> Iterator[tuple[str, int, Saved]]:

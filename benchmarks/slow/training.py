@@ -27,11 +27,10 @@ _RUN_COLUMNS = frozenset({"run", "chosen_run", "rejected_run"})
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint of the demonstration and its folder. `foreign_runs` of its dataset were not played by a policy."""
+    """A checkpoint of the demonstration and its folder."""
 
     state: WeightsState
     folder: Path
-    foreign_runs: int
 
     @property
     def digest(self) -> str:
@@ -49,9 +48,9 @@ def frozen(house: House, query: Query, name: str) -> DatasetState:
 
 
 def trained(house: House, stage: Stage) -> Saved:
-    """Train a stage to its end, and count whose runs it read. Raises what `train_stage` does."""
+    """Train a stage to its end. Raises what `train_stage` does."""
     state = train_stage(house, stage, _unwatched, ACTOR)
-    return Saved(state, folder_of(house, state.checkpoint), _foreign_runs(house, stage.dataset))
+    return Saved(state, folder_of(house, state.checkpoint))
 
 
 def tell_lineage(house: House, saved: Saved) -> None:
@@ -65,7 +64,7 @@ def tell_lineage(house: House, saved: Saved) -> None:
         )
 
 
-def _foreign_runs(house: House, dataset: DatasetState) -> int:
+def foreign_runs(house: House, dataset: DatasetState) -> int:
     """Runs behind the rows of a dataset that another executor than the policy played; the rows are made again."""
     at, found = house.views(Position(dataset.upto)), set[str]()
 
