@@ -14,8 +14,8 @@ from .slow_decide import SlowCourse
 def begin_both(house: House, site: str, fast: Course, slow: SlowCourse) -> str | None:
     """Open the courses of both loops, or go on with those that were interrupted; why the fast one has ended, if it has.
 
-    The slow one is opened before anything is done: as long as it is open, both were asked for and are not over.
-    Raises ControllerBusy.
+    The slow one is opened before anything is done: a fast course that was closed since is the fast part, whoever ran
+    it. Raises ControllerBusy.
     """
     with only_controller(house.engine, site):
         open_course(house.store, house.views(), site, slow)

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from agents.models.local.network import refuse_missing
 from eventlog.errors import BlobErased
+from eventlog.events import SftQuery
 from eventlog.store import Position
 from projections.checkpoints import CHECKPOINTS, DatasetState
 from projections.runs import RUNS, RunState
@@ -19,7 +21,7 @@ from projections.views import Views
 from projections.weights import WEIGHTS, WeightsState, ancestry, descendants, learned_from
 
 from . import datasets
-from .errors import Unknown
+from .errors import DatasetErased, Unknown
 from .house import House
 
 _RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
@@ -86,9 +88,12 @@ def touched(house: House, views: Views, run: str) -> Touched:
 def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
     """Whether a row is of a run. A query judges each group by itself, so the others need not be made.
 
-    Where bytes of its group were erased since, nobody can make its rows: then it is what the log selects.
+    Where bytes of its group were erased since, or other rows are made now than then, it is what the log selects. Raises
+    LibrariesMissing where words would have to be cut into tokens and nothing is there to do that.
     """
     query = frozen.queried().model_copy(update={"group": run.group})
+    if isinstance(query, SftQuery) and query.tokens is not None:
+        refuse_missing(f"that the words of {frozen.dataset[:8]} were cut into tokens for")
     found: set[str] = set()
 
     def note(rows: pl.DataFrame) -> None:
@@ -98,7 +103,19 @@ def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
         datasets.make(house.store, house.blobs, house.views(Position(frozen.upto)), query, note)
     except BlobErased:
         return True
-    return run.run in found
+    return run.run in found or _differs(house, frozen)
+
+
+def _differs(house: House, frozen: DatasetState) -> bool:
+    """Whether other rows are made of a dataset now than it was frozen with: they do not say what was in it."""
+    at = house.views(Position(frozen.upto))
+    try:
+        datasets.again(frozen, lambda: datasets.make(house.store, house.blobs, at, frozen.queried()))
+    except datasets.DatasetDiffers:
+        return True
+    except DatasetErased:
+        return False
+    return False
 
 
 def _trained(house: House, views: Views, state: WeightsState) -> Trained:

@@ -250,7 +250,7 @@ class SlowController:
                 if self._left_no_event(stage, last) and not self._may_pass(stage, error):
                     self._barren.add(last.sweep.sweep)
                 return self.reporter.say(str(error))
-            except (DatasetErased, DatasetWithdrawn) as error:
+            except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
                 self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
                 return self._freeze(last)
         told = measured(self.house.views(), saved)

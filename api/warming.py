@@ -123,7 +123,7 @@ class Warming:
         with self.reporter.phase(stage.name, stage.config.steps) as advance:
             try:
                 saved = train_stage(self.house, stage, counting(advance), ACTOR)
-            except (DatasetErased, DatasetWithdrawn) as error:
+            except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
                 self.reporter.say(f"{shown.sweep} is frozen again: {error}")
                 return self._freeze(shown)
         told = measured(self.house.views(), saved)

@@ -35,8 +35,8 @@ class CourseState(State, frozen=True, kw_only=True):
 
 
 def course_key(environment: str, loop: str) -> str:
-    """The key of a loop's last course on an environment; that of the fast loop is the environment's name."""
-    return environment if loop == "fast" else f"{environment}/{loop}"
+    """The key of a loop's last course on an environment. The loop stands first: it has no slash, environments may."""
+    return f"{loop}/{environment}"
 
 
 def _opened(state: CourseState, row: Row) -> CourseState:

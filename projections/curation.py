@@ -172,12 +172,9 @@ def _below(query: SftQuery, sibling: Sibling) -> str | None:
 def _by_group(
     query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, fit: tuple[Sibling, ...], refused: dict[str, str]
 ) -> tuple[tuple[Sibling, ...], dict[str, str]]:
-    """Refuse all that is left of a group that teaches nothing, or all but its best run."""
+    """Refuse all that is left of a group that teaches nothing. Which run is its best is known with the tokens."""
     if isinstance(query, SftQuery):
-        if not query.best_of_group or not fit:
-            return fit, refused
-        best = min(fit, key=_rank)
-        return (best,), refused | {each.run: "not_best_of_group" for each in fit if each is not best}
+        return fit, refused
     reason = why_flat(group, fit, query.reward) if isinstance(query, GrpoQuery) else None
     if reason is None and len(fit) < 2:  # noqa: PLR2004 a pair, or a mean of more than one
         reason = "alone"
@@ -219,6 +216,10 @@ def judged_by_tokens(
             refused[sibling.run] = found
         else:
             taken.append(Taken(sibling, own, found))
+    if isinstance(query, SftQuery) and query.best_of_group and taken:
+        best = min(taken, key=lambda each: _rank(each.sibling))
+        refused |= {each.sibling.run: "not_best_of_group" for each in taken if each is not best}
+        taken = [best]
     reason = _mixed(query, group, taken) if taken else None
     if reason is None:
         return tuple(taken), refused

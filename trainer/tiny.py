@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -91,10 +92,19 @@ def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected
         place = out / digest
         if not place.exists():
             made.chmod(0o755)
-            os.replace(made, place)  # noqa: PTH105 atomic
+            _put(made, place)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return read_base(place)
+
+
+def _put(made: Path, place: Path) -> None:
+    """Move a folder to its place whole. Where another process was first, that one made the same."""
+    try:
+        os.replace(made, place)  # noqa: PTH105 atomic
+    except OSError as error:
+        if error.errno not in {ENOTEMPTY, EEXIST}:
+            raise
 
 
 def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:

@@ -25,9 +25,9 @@ Loop = Annotated[CourseLoop, Query(description="which loop's courses")]
 def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
     """`{"courses": [...], "next": place}` in order of name bytes: pass `next` as `after` for the following page.
 
-    The place of a course of the fast loop is its environment, that of the slow loop `environment/slow`. `rounds`,
-    `runs`, `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course
-    ended, `closed_since` at which position; null: it goes on. `opened_at` is in microseconds since 1970.
+    The place of a course is its loop and its environment, such as `fast/marketplace`. `rounds`, `runs`,
+    `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended,
+    `closed_since` at which position; null: it goes on. `opened_at` is in microseconds since 1970.
     """
     start = None if after is None else after.encode()
     found = [(key, state) for key, state in views.find(COURSES).items() if start is None or key.encode() > start]

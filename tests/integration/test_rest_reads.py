@@ -171,8 +171,8 @@ def test_the_last_course_of_each_environment_comes_with_its_budget_and_those_bef
     again = sample("CourseOpened", course="marketplace-2", environment="marketplace")
     append(house.store, "course/marketplace", closed, again)
     first = client.get("/v1/courses", params={"limit": 1}).json()
-    assert ([each["course"] for each in first["courses"]], first["next"]) == (["helpdesk-1"], "helpdesk")
-    second = client.get("/v1/courses", params={"after": "helpdesk"}).json()
+    assert ([each["course"] for each in first["courses"]], first["next"]) == (["helpdesk-1"], "fast/helpdesk")
+    second = client.get("/v1/courses", params={"after": first["next"]}).json()
     assert ([each["course"] for each in second["courses"]], second["next"]) == (["marketplace-2"], None)
     found = client.get("/v1/courses/marketplace").json()
     assert found["course"] == second["courses"][0] == found["history"][-1]["state"]

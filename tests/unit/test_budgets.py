@@ -193,9 +193,13 @@ def a_close(course: str = "c-1", **changes: object) -> AnyEvent:
 
 def test_the_fold_keeps_the_last_course_of_each_environment() -> None:
     found = states(COURSES, a_course(), a_close(), a_course("c-2"), a_course("h-1", environment="helpdesk"))
-    assert (found["marketplace"].course, found["marketplace"].number, found["marketplace"].since) == ("c-2", 2, 3)
-    assert found["marketplace"].is_open
-    assert (found["helpdesk"].number, found["helpdesk"].closed) == (1, None)
+    assert (found["fast/marketplace"].course, found["fast/marketplace"].number, found["fast/marketplace"].since) == (
+        "c-2",
+        2,
+        3,
+    )
+    assert found["fast/marketplace"].is_open
+    assert (found["fast/helpdesk"].number, found["fast/helpdesk"].closed) == (1, None)
 
 
 def test_another_budget_of_the_same_course_keeps_when_it_was_opened() -> None:
@@ -209,7 +213,7 @@ def test_the_courses_of_both_loops_are_counted_and_closed_apart() -> None:
     slow = {"loop": "slow"}
     events = (a_course(), a_course("s-1", **slow), a_close("s-1", **slow), a_course("s-2", **slow), a_close())
     found = states(COURSES, *events)
-    assert list(found) == ["marketplace", "marketplace/slow"]
+    assert list(found) == ["fast/marketplace", "slow/marketplace"]
     assert [(each.course, each.number, each.closed_since) for each in found.values()] == [
         ("c-1", 1, 5),
         ("s-2", 2, None),

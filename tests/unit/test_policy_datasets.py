@@ -417,6 +417,14 @@ def test_who_would_imitate_an_answer_that_was_cut_is_refused_though_the_run_pass
     assert dict(zip(frame["run"], frame["truncated"], strict=True)) == {"r0": False, "r1": False, "odd": True}
 
 
+def test_of_a_group_the_best_run_is_taken_that_nothing_speaks_against() -> None:
+    cut = PolicyRun("cut", MICRO, index=0, calls=(CUT,))
+    log = PolicyLog(cut, PolicyRun("whole", MICRO, index=1), PolicyRun("worse", 0, index=2))
+    best = SftQuery(runs="policy", min_score=0, best_of_group=True)
+    assert log.build(best).rows["run"].to_list() == ["whole"]
+    assert refused(log, best) == {"cut_off": 1, "not_best_of_group": 1}
+
+
 def test_a_pair_says_of_each_answer_whether_it_was_cut_and_what_played_it() -> None:
     won = PolicyRun("won", MICRO, calls=(replace(CUT, max_tokens=3, stop=("b", "a")),), memory=212)
     lost = PolicyRun("lost", 0, index=1, calls=(PolicyCall(ids=(7,), max_tokens=64, stop=("c", "a")),), memory=7)
