@@ -1,4 +1,4 @@
-"""Folders that are made beside their place and moved there whole, by one process at a time."""
+"""Folders that are made beside their place, by one process at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 
 
@@ -27,15 +26,6 @@ def making_in(folder: Path, doing: str) -> Iterator[Path]:
             yield making
         finally:
             shutil.rmtree(making, ignore_errors=True)
-
-
-def move_in(making: Path, place: Path) -> None:
-    """Move a folder to its place whole. Where another process was first, what it made stays: look at it then."""
-    try:
-        os.replace(making, place)  # noqa: PTH105 atomic
-    except OSError as error:
-        if error.errno not in {ENOTEMPTY, EEXIST}:
-            raise
 
 
 @contextmanager

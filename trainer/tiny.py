@@ -5,18 +5,17 @@ The same texts, shape and seed give the same folder, to the byte, on one CPU typ
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from .bases import Base, folder_digest, read_base
 from .errors import BaseDiffers
 from .gguf_names import CUTS
+from .moving import move_in
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
@@ -92,19 +91,10 @@ def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected
         place = out / digest
         if not place.exists():
             made.chmod(0o755)
-            _put(made, place)
+            move_in(made, place)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return read_base(place)
-
-
-def _put(made: Path, place: Path) -> None:
-    """Move a folder to its place whole. Where another process was first, that one made the same."""
-    try:
-        os.replace(made, place)  # noqa: PTH105 atomic
-    except OSError as error:
-        if error.errno not in {ENOTEMPTY, EEXIST}:
-            raise
 
 
 def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:

@@ -24,13 +24,11 @@ def trained_and_held_out(workshop: Workshop, *, loop: bool) -> Results:
     Stages wait in the order in which what follows needs them. What one of them raised ends all.
     """
     effort = workshop.scene.effort
-    with ThreadPoolExecutor(effort.processes) as pool:
-        try:
-            found = _begun(workshop, pool, loop=loop)
-            return _held_out(workshop, found)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(effort.processes)
+    try:
+        return _held_out(workshop, _begun(workshop, pool, loop=loop))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _begun(workshop: Workshop, pool: ThreadPoolExecutor, *, loop: bool) -> dict[str, list[Future[Saved]]]:

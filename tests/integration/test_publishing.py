@@ -14,7 +14,7 @@ import pytest
 from api import publishing
 from api.errors import NoBase
 from api.house import House
-from api.making import making_in, move_in
+from api.making import making_in
 from api.publishing import publish
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved
@@ -23,6 +23,7 @@ from projections.weights import WEIGHTS, WeightsState
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
 from trainer.bases import Base, folder_digest
+from trainer.moving import move_in
 
 
 def saved(house: House, folder: Path, algorithm: str) -> WeightsState:
