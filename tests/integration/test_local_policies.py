@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -69,6 +70,16 @@ def jobs(weights: str, sweep: str) -> list[Job]:
     return [Job(spec, PHONE, "marketplace", artifact, (), None, None, learns=False) for spec in specs]
 
 
+def runs_with_a_cut_answer(events: list[Any], blobs: MemoryBlobs) -> set[str]:
+    """Runs of weights that were never trained, which go on until their tokens are spent more often than not."""
+    return {
+        event.run
+        for event in events
+        if event.type == "ModelCalled"
+        and json.loads(blobs.get(event.completion).body)["samples"][0]["finish"] == "length"
+    }
+
+
 def test_runs_of_several_weights_play_side_by_side_and_become_rows_that_training_takes(
     tmp_path: Path, client: EnvClient, policies: LocalPolicies, base: Base, saved: Checkpoint
 ) -> None:
@@ -87,8 +98,12 @@ def test_runs_of_several_weights_play_side_by_side_and_become_rows_that_training
         asked = {event.model for event in events if event.type == "ModelCalled" and event.run == job.run}
         assert asked == {name if job.artifact.weights == "base" else f"{name}+{saved.digest[:12]}"}
     built = datasets.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0))
-    assert (built.refused, set(built.rows["run"])) == ((), {job.run for job in todo})
-    assert set(built.rows["weights"]) == {"base", saved.digest}
+    cut = runs_with_a_cut_answer(events, blobs)
+    whole = [job for job in todo if job.run not in cut]
+    assert whole
+    assert set(built.rows["run"]) == {job.run for job in whole}
+    assert sum(each.runs for each in built.refused if each.reason == "cut_off") == len(cut)
+    assert set(built.rows["weights"]) == {job.artifact.weights for job in whole}
     assert all(sum(mask) for mask in built.rows["mask"])
     file = tmp_path / "sft.parquet"
     frame = built.rows
