@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import statistics
 import time
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from api import datasets
+from benchmarks.memory import peak_mib
 from eventlog.blobs import PostgresBlobs
 from eventlog.blobs.conversations import get_messages
 from eventlog.database import open_engine
@@ -81,8 +81,7 @@ def plain_loop(url: str, project: str, upto: Position, groups: int, file: str) -
 
 
 def _timed(before: tuple[float, float], rows: int) -> Timed:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Timed(time.perf_counter() - before[0], time.process_time() - before[1], rows, peak)
+    return Timed(time.perf_counter() - before[0], time.process_time() - before[1], rows, peak_mib())
 
 
 def _rows_of(store: PostgresStore, blobs: PostgresBlobs, group: GroupState, upto: Position) -> list[dict[str, Any]]:

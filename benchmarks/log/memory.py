@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.memory import peak_mib
 from benchmarks.report import Target, at_most
 from eventlog.database import open_engine
 
@@ -45,17 +45,7 @@ def main() -> None:
     engine = open_engine(sys.stdin.read(), sys.argv[1])
     began = time.perf_counter()
     events = whole(engine)
-    print(json.dumps({"seconds": time.perf_counter() - began, "peak_mb": _peak_mb(), "events": events}))
-
-
-def _peak_mb() -> float:
-    """The most memory this program ever held: on Linux `ru_maxrss` counts what the parent held before the exec too."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) / 1024
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-    return kilobytes / 1024
+    print(json.dumps({"seconds": time.perf_counter() - began, "peak_mb": peak_mib(), "events": events}))
 
 
 if __name__ == "__main__":
