@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from api.cli.output import TerminalReporter
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, at_most, between, report
 
-from .arms import CONTROL, CONTROLS, LONG_CONTROL, LOOP, SINGLE, Workshop, opened
+from .arms import AFTER_SFT, CONTROL, CONTROLS, LONG_CONTROL, LOOP, Workshop, opened
 from .effort import TASKS, Effort, quick
 from .gated import judged
 from .paired import Difference, paired
@@ -28,6 +29,16 @@ from .warmed import Warmed, shown, warmed
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "slow.md"
 HEADINGS = ("arm", "before", "after", "difference, 95 % interval", "each training seed")
 MINUTES = 30
+WITH_DPO = PAGE.with_name("slow-dpo.md")
+AGAINST = (
+    ("dpo", CONTROL),
+    ("grpo", CONTROL),
+    (LOOP, LONG_CONTROL),
+    (LOOP, "sft"),
+    (LOOP, AFTER_SFT),
+    (AFTER_SFT, "sft"),
+    ("sft", CONTROL),
+)
 LEAST = 0.000_001
 """What lies above 0."""
 
@@ -37,15 +48,16 @@ FOLDER = Path(".flywheel/demo-slow")
 def main(
     *,
     small: Annotated[bool, typer.Option("--quick", help="Two training seeds on a third of the instances.")] = False,
-    loop: Annotated[bool, typer.Option(help="Let the loop's second stage play once more.")] = True,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the figures into {PAGE.name} too.")] = False,
+    loop: Annotated[bool, typer.Option(help="Let the loop's last stage play once more.")] = True,
+    dpo: Annotated[bool, typer.Option("--dpo", help="Let DPO train between the loop's SFT and GRPO.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the figures into the page, too.")] = False,
     folder: Annotated[Path, typer.Option(help="Where base models and checkpoints are kept.")] = FOLDER,
 ) -> None:
     """From demonstrations to a promoted checkpoint. What is kept in the folder is taken from it."""
     if write and (small or not loop):
         raise typer.BadParameter("--write is for a whole run: leave out --quick and --no-loop")
     began = time.monotonic()
-    effort = quick() if small else Effort()
+    effort = replace(quick() if small else Effort(), dpo_in_loop=dpo)
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -66,13 +78,13 @@ def main(
             TerminalReporter().say(f"the best of them, {best_arm} {best.digest[:12]}, goes before the gate")
             verdict = judged(workshop, best)
         foreign = sum(foreign_runs(house, each) for name, each in workshop.datasets.items() if name != CONTROL)
-        for made in (*(saved[arm][0] for arm in SINGLE if arm != CONTROL), best):
+        for made in (*(own[0] for arm, own in saved.items() if arm not in CONTROLS), best):
             tell_lineage(house, made)
     minutes = (time.monotonic() - began) / 60
     rows = _rows(effort, before, after)
     _tell(rows)
     known = {"warmed policy, success": start.success, "runs of others that were trained on": float(foreign)}
-    told = (PAGE, _note(effort, rows, start)) if write else None
+    told = (WITH_DPO if dpo else PAGE, _note(effort, rows, start)) if write else None
     _report(known, before, after, promoted=verdict.decision == "promote", minutes=minutes, told=told)
 
 
@@ -89,11 +101,12 @@ def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Out
 
 
 def _differences(before: Outcomes, after: Mapping[str, Sequence[Outcomes]]) -> dict[str, Difference]:
-    """Of each arm to the policy before, of one stage to the control, of the loop to the longer one and to its first."""
+    """Of each arm to the policy before, to the control that takes as many steps, and to the stages before its last."""
     found = {f"{arm} - before": paired(before, outcomes) for arm, outcomes in after.items()}
-    against = {(arm, CONTROL) for arm in SINGLE if arm != CONTROL} | {(LOOP, LONG_CONTROL), (LOOP, "sft")}
     return found | {
-        f"{arm} - {other}": paired(after[other], after[arm]) for arm, other in sorted(against) if arm in after
+        f"{arm} - {other}": paired(after[other], after[arm])
+        for arm, other in AGAINST
+        if arm in after and other in after
     }
 
 

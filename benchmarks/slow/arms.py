@@ -1,6 +1,6 @@
 """The arms that are compared: what each trains on, from where, and how often.
 
-Every arm but the control trains on runs of the policy itself. The loop goes on from one stage to the next: its second
+Every arm but the control trains on runs of the policy itself. The loop goes on from one stage to the next: its last
 stage takes the ratio against what was logged, so the policy that it begins with plays once more.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +29,8 @@ CONTROL: Final = "control"
 LONG_CONTROL: Final = "control as long as the loop"
 CONTROLS: Final = frozenset({CONTROL, LONG_CONTROL})
 LOOP: Final = "loop"
-SINGLE: Final = (CONTROL, "sft", "dpo", "grpo")
-ARMS: Final = (*SINGLE, LOOP, LONG_CONTROL)
+AFTER_SFT: Final = "sft and dpo"
+ARMS: Final = (CONTROL, "sft", "dpo", AFTER_SFT, "grpo", LOOP, LONG_CONTROL)
 QUERIES: Final[Mapping[str, Query]] = {
     "sft": SftQuery(runs="policy"),
     "dpo": DpoQuery(),
@@ -64,18 +64,21 @@ class Workshop:
         self._play("train", "base", self.scene.effort.seeds.training)
         self.datasets |= {stage: self._frozen(stage, "train", stage) for stage in QUERIES}
 
-    def from_base(self, arm: str, seed: int) -> Saved:
+    def from_base(self, stage: str, seed: int) -> Saved:
         """One stage from the base."""
-        house = self.shown if arm == CONTROL else self.house
-        config = config_of(self.scene.effort, arm, seed)
-        return trained(house, Stage(self.datasets[arm], self.warmed.base, None, config))
+        house = self.shown if stage == CONTROL else self.house
+        return trained(house, self._stage(stage, stage, seed, None))
+
+    def on_with_pairs(self, seed: int, parent: Saved) -> Saved:
+        """DPO from a checkpoint, on pairs of what the warmed policy played."""
+        return trained(self.house, self._stage("dpo", "dpo", seed, parent))
 
     def again(self, seed: int, parent: Saved) -> Stage:
         """Let a checkpoint play groups of siblings: the stage of GRPO that goes on from it."""
         name = f"again-{seed}"
         self._play(name, parent.digest, self.scene.effort.seeds.training_again, parent)
         self.datasets[name] = self._frozen("grpo", name, f"grpo {seed}")
-        return Stage(self.datasets[name], self.warmed.base, parent.state, config_of(self.scene.effort, "grpo", seed))
+        return self._stage(name, "grpo", seed, parent)
 
     def on_from(self, stage: Stage) -> Saved:
         """A stage of the loop."""
@@ -83,8 +86,13 @@ class Workshop:
 
     def on_with_demonstrations(self, seed: int, parent: Saved) -> Saved:
         """The control, as many steps on as the loop goes on from SFT."""
-        config = config_of(self.scene.effort, CONTROL, seed).model_copy(update={"steps": self.scene.effort.grpo.steps})
-        return trained(self.shown, Stage(self.datasets[CONTROL], self.warmed.base, parent.state, config))
+        effort, stage = self.scene.effort, self._stage(CONTROL, CONTROL, seed, parent)
+        steps = effort.grpo.steps + (effort.dpo.steps if effort.dpo_in_loop else 0)
+        return trained(self.shown, replace(stage, config=stage.config.model_copy(update={"steps": steps})))
+
+    def _stage(self, dataset: str, stage: str, seed: int, parent: Saved | None) -> Stage:
+        config = config_of(self.scene.effort, stage, seed)
+        return Stage(self.datasets[dataset], self.warmed.base, None if parent is None else parent.state, config)
 
     def _frozen(self, stage: str, sweep: str, title: str) -> DatasetState:
         """What a stage takes of a sweep, which both sites played."""
@@ -110,10 +118,10 @@ class Workshop:
         return self.scene.sweep(self.house, name, templates, seeds, policy(self.scene, model), siblings=many)
 
 
-def config_of(effort: Effort, arm: str, seed: int) -> Config:
-    """The settings of an arm with a training seed. The control's are those of sft."""
+def config_of(effort: Effort, stage: str, seed: int) -> Config:
+    """The settings of a stage with a training seed. The control's are those of sft."""
     found: dict[str, Config] = {CONTROL: effort.sft, "sft": effort.sft, "dpo": effort.dpo, "grpo": effort.grpo}
-    return found[arm].model_copy(update={"seed": seed})
+    return found[stage].model_copy(update={"seed": seed})
 
 
 def opened(base: Warmed) -> closing[Host]:

@@ -58,7 +58,8 @@ class Seeds:
 class Effort:
     """The sizes of everything. `at_once` runs are played side by side, `processes` trainings.
 
-    The stages are those of `flywheel run --loop slow`.
+    The stages are those of `flywheel run --loop slow`; whether DPO is one of the loop, between SFT and GRPO, is
+    `dpo_in_loop`.
 
     The warm-up takes `first_steps`, then goes on by `warm_steps` until the policy passes at least the lower end of
     `band` of what it is measured on, `most_warm_ups` times at most. What lies nearest to the band is taken.
@@ -83,6 +84,7 @@ class Effort:
     sft: SftConfig = SFT
     dpo: DpoConfig = DPO
     grpo: GrpoConfig = GRPO
+    dpo_in_loop: bool = False
 
 
 def quick() -> Effort:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from api.cli.output import TerminalReporter
 
-from .arms import ARMS, CONTROL, LONG_CONTROL, LOOP, Workshop
+from .arms import AFTER_SFT, ARMS, CONTROL, LONG_CONTROL, LOOP, Workshop
 from .stage import Outcomes
 from .training import Saved
 
@@ -32,24 +32,30 @@ def trained_and_held_out(workshop: Workshop, *, loop: bool) -> Results:
 
 
 def _begun(workshop: Workshop, pool: ThreadPoolExecutor, *, loop: bool) -> dict[str, list[Future[Saved]]]:
-    """The loop's policies play again while dpo trains, and what nothing waits for trains last."""
-    seeds = workshop.scene.effort.training_seeds
+    """The loop's policies play again while others train, and what nothing waits for trains last."""
+    seeds, has_dpo = workshop.scene.effort.training_seeds, workshop.scene.effort.dpo_in_loop
 
-    def from_base(arm: str) -> list[Future[Saved]]:
-        return [pool.submit(workshop.from_base, arm, seed) for seed in seeds]
+    def from_base(stage: str) -> list[Future[Saved]]:
+        return [pool.submit(workshop.from_base, stage, seed) for seed in seeds]
+
+    def after(stage: Callable[[int, Saved], Saved], parents: Sequence[Future[Saved]]) -> list[Future[Saved]]:
+        """Each waits inside the pool for its parent, which was submitted before it."""
+
+        def made(seed: int, parent: Future[Saved]) -> Saved:
+            return stage(seed, parent.result())
+
+        return [pool.submit(made, seed, parent) for seed, parent in zip(seeds, parents, strict=True)]
 
     found = {CONTROL: from_base(CONTROL)}
     workshop.sample()
-    found |= {"sft": from_base("sft"), "dpo": from_base("dpo")}
+    found["sft"] = from_base("sft")
+    found |= {AFTER_SFT: after(workshop.on_with_pairs, found["sft"])} if has_dpo else {"dpo": from_base("dpo")}
     if loop:
-        begun = zip(seeds, found["sft"], strict=True)
-        found[LOOP] = [pool.submit(workshop.on_from, workshop.again(seed, each.result())) for seed, each in begun]
+        parents = zip(seeds, found[AFTER_SFT if has_dpo else "sft"], strict=True)
+        found[LOOP] = [pool.submit(workshop.on_from, workshop.again(seed, each.result())) for seed, each in parents]
     found["grpo"] = from_base("grpo")
     if loop:
-        parents = zip(seeds, found[CONTROL], strict=True)
-        found[LONG_CONTROL] = [
-            pool.submit(workshop.on_with_demonstrations, seed, each.result()) for seed, each in parents
-        ]
+        found[LONG_CONTROL] = after(workshop.on_with_demonstrations, found[CONTROL])
     return found
 
 
