@@ -35,7 +35,7 @@ from trainer.tiny import Shape
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
 
-STEPS = WarmupConfig(steps=6, learning_rate="0.0001", rows_per_step=1)
+STEPS = WarmupConfig(steps=20, learning_rate="0.0001", rows_per_step=1)
 WARMING = WarmingCourse(
     shape=Shape(vocabulary=300, hidden=32, layers=1, heads=2, key_heads=1, inner=48, longest=4096),
     demonstrated=8,
