@@ -124,13 +124,13 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
         recorder.see(line)
         watch(line)
 
-    with working_folder(house, stage, "training") as folder:
-        try:
-            trained = produce(house, stage, upto, folder, each)
-        except TrainingEnded as error:
-            recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
-            raise
-        recorder.saved(trained)
+    try:
+        with working_folder(house, stage, "training") as folder:
+            saved = recorder.kept(produce(house, stage, upto, folder, each))
+    except TrainingEnded as error:
+        recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
+        raise
+    recorder.saved(saved)
 
 
 @contextmanager
@@ -209,12 +209,12 @@ class _Recorder:
             event = TrainingFailed(training=self.stage.name, error=error, message=message[:_LONGEST])
             self._append(event, f"failed:{self.stage.name}:{self.attempt}")
 
-    def saved(self, trained: Trained) -> None:
-        """Put the files of a checkpoint, then record it."""
+    def kept(self, trained: Trained) -> CheckpointSaved:
+        """Put the files of a checkpoint: what is recorded of it once its folder is gone."""
         stage = self.stage
         files = tuple(self._kept(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith("."))
         manifest = _SOURCE if stage.config.algorithm == "warmup" else MANIFEST
-        event = CheckpointSaved(
+        return CheckpointSaved(
             checkpoint=trained.digest,
             training=stage.name,
             algorithm=stage.config.algorithm,
@@ -225,8 +225,11 @@ class _Recorder:
             manifest=next(file.blob for file in files if file.name == manifest),
             files=files,
         )
-        request = Append(f"checkpoint/{trained.digest}", (event,), self.actor, key=f"checkpoint:{stage.name}")
-        self.house.store.append([request])
+
+    def saved(self, event: CheckpointSaved) -> None:
+        """Record a checkpoint whose files were put."""
+        key = f"checkpoint:{self.stage.name}"
+        self.house.store.append([Append(f"checkpoint/{event.checkpoint}", (event,), self.actor, key=key)])
 
     def _kept(self, file: Path) -> CheckpointFile:
         blob = Blob(_MEDIA.get(file.suffix, "application/octet-stream"), file.read_bytes())

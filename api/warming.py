@@ -15,16 +15,18 @@ from agents.executors.executor import Executor
 from agents.models.local.network import refuse_missing
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SftQuery, SweepPlanned, Template
+from projections.weights import WeightsState
 
 from . import datasets
 from .decide import BASE, fresh_seeds, known
 from .demonstrations import keep_tokens, tokens_of
-from .errors import DatasetErased, DatasetWithdrawn, NoBase
+from .errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from .first_bases import first_base
 from .house import House
 from .playing import Reporter
 from .slow import Serving, rounds_on, tasks_of
-from .slow_decide import SlowCourse
+from .slow_decide import MOST_ATTEMPTS, SlowCourse
+from .stage_process import PROCESS_ENDED
 from .sweeping import plan, planned_by, play_sweep, sweeps_of
 from .training import Stage, counting, measured, train_stage
 from .warming_decide import (
@@ -120,15 +122,27 @@ class Warming:
         else:
             base, number = base_of(self.house, turn.weights.checkpoint, None), turn.number + 1
         stage = Stage(dataset, base, None, self.warming.stage(number))
-        with self.reporter.phase(stage.name, stage.config.steps) as advance:
-            try:
-                saved = train_stage(self.house, stage, counting(advance), ACTOR)
-            except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
-                self.reporter.say(f"{shown.sweep} is frozen again: {error}")
-                return self._freeze(shown)
+        try:
+            saved = self._trained(stage)
+        except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
+            self.reporter.say(f"{shown.sweep} is frozen again: {error}")
+            return self._freeze(shown)
         told = measured(self.house.views(), saved)
         turns = f"turn {number + 1} of {self.warming.turns} at most"
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
+
+    def _trained(self, stage: Stage) -> WeightsState:
+        """What a stage gives. One whose process dies is begun again, as often as in a round of the slow loop."""
+        died = 0
+        while True:
+            try:
+                with self.reporter.phase(stage.name, stage.config.steps) as advance:
+                    return train_stage(self.house, stage, counting(advance), ACTOR)
+            except TrainingEnded as error:
+                died += 1
+                if error.facts["error"] != PROCESS_ENDED or died == MOST_ATTEMPTS:
+                    raise
+                self.reporter.say(str(error))
 
     def _measure(self, turn: Turn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
         """Let a base play each task at the seeds that the others were measured at, else at fresh ones."""
