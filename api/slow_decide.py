@@ -34,7 +34,7 @@ from projections.verdicts import VERDICTS, VerdictState
 from projections.views import Views
 from projections.weights import WEIGHTS
 
-from .decide import BASE, Course, champion, fresh_seeds, known, too_small, unended
+from .decide import BASE, Course, champion, fresh_seeds, held_seeds, known, too_small, unended
 from .executing import plays
 from .stage_process import PROCESS_ENDED
 
@@ -198,8 +198,9 @@ def decide_slow(
             return unfinished
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
-    if not fresh_seeds(used, course.sizes):
-        return SlowNext("stop", f"all {course.sizes.training_seeds} training seeds were used")
+    if not fresh_seeds(used, course.sizes, held=held_seeds(views, site)):
+        why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
+        return SlowNext("stop", why)
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
 
 

@@ -17,7 +17,7 @@ from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SftQuery, SweepPlanned, Template
 
 from . import datasets
-from .decide import BASE, fresh_seeds, known
+from .decide import BASE, fresh_seeds, held_seeds, known
 from .demonstrations import keep_tokens, tokens_of
 from .errors import DatasetErased, DatasetWithdrawn, NoBase
 from .first_bases import first_base
@@ -165,12 +165,14 @@ class Warming:
         )
 
     def _fresh(self, amount: int) -> tuple[int, ...]:
-        """So many training seeds that no sweep has seen. Raises NoBase."""
-        sizes = self.course.sizes
-        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount)
+        """So many training seeds that no sweep has seen and no benchmark holds. Raises NoBase."""
+        sizes, held = self.course.sizes, held_seeds(self.house.views(), self.site)
+        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
         if len(seeds) < amount:
             left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
-            raise NoBase(actual=f"a warm-up asks for {amount} that no sweep has seen, and {left}")
+            raise NoBase(
+                actual=f"a warm-up asks for {amount} that no sweep has seen and no benchmark holds, and {left}"
+            )
         return seeds
 
     def _free_name(self) -> str:

@@ -180,6 +180,7 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
     admitted(house.store, "marketplace")
     held = site_tasks(client, tasks, 40)
     small = freeze_on(house, freeze("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
+    freeze_on(house, freeze("by-hand", "marketplace", held, [0], [1], 1), "ann")  # where sweeps would begin
     reporter = Watching(killed)
     with pytest.raises(Stopped):
         Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=min_pairs)), reporter).run()

@@ -29,7 +29,8 @@ from api.decide import Course, champion
 from api.errors import NoBase, OtherTasks
 from api.house import House
 from api.slow import SlowController
-from api.slow_decide import SlowCourse
+from api.slow_decide import ACTOR, SlowCourse
+from api.sweeping import planned_by
 from api.withdrawing import withdraw
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
 from gate.benchmark import freeze
@@ -279,7 +280,9 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     """The base is a random one: it plays its rounds in this process, and nothing can be learned from them."""
     admitted(empty_house.store, "marketplace")
     fast = freeze("marketplace-1", "marketplace", without_plans([PHONE]), [9_000], range(10_000, 10_050), 1)
-    freeze_into(empty_house.store, fast, "test")  # the fast loop keeps these seeds
+    by_hand = freeze("by-hand", "marketplace", without_plans([PHONE]), [0], [1, 2], 1)
+    for benchmark in (fast, by_hand):  # the fast loop keeps its seeds, and somebody those that training would see first
+        freeze_into(empty_house.store, benchmark, "test")
     base = make_base(tmp_path / "bases", longest=4096)
     stages = tmp_path / "stages.json"
     stages.write_text('[{"algorithm": "sft", "steps": 1, "learning_rate": "0.1"}]')
@@ -294,4 +297,6 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     summary = json.loads(said.out)
     assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 2, 0)
     assert "teaches nothing" in " ".join(said.err.split())
-    assert len(empty_house.views().find(BENCHMARKS)) == 2
+    assert len(empty_house.views().find(BENCHMARKS)) == 3
+    (sweep,) = planned_by(empty_house.store, ACTOR)
+    assert {spec.env_seed for spec in sweep.specs} == {3}

@@ -10,7 +10,7 @@ import pytest
 from agents.executors.by_weights import ByWeights
 from agents.learning.memory import remember
 from api.benchmarks import without_plans
-from api.decide import BASE, Course, champion
+from api.decide import BASE, Course, champion, held_seeds
 from api.slow_decide import (
     ACTOR,
     MOST_ATTEMPTS,
@@ -319,6 +319,15 @@ def test_a_benchmark_that_cannot_promote_is_renewed_first() -> None:
 def test_seeds_run_out() -> None:
     used_up = replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=0))
     assert following(a_log(), course=used_up).what == "stop"
+
+
+def test_seeds_that_a_benchmark_of_the_site_holds_are_none_to_train_on() -> None:
+    store = a_log()
+    for each, visible, sealed in (("elsewhere", [0, 1], [2, 3]), (SITE, [0], [2, 3])):
+        freeze_into(store, freeze(f"low-{each}", each, without_plans([template()]), visible, sealed, 1), "ann")
+    assert held_seeds(views(store), SITE) == {0, 2, 3, 9_000, *range(10_000, 10_008)}
+    few = [replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=seeds)) for seeds in (1, 2)]
+    assert [following(store, course=course).what for course in few] == ["stop", "plan_sweep"]
 
 
 def test_the_last_stage_is_repeated_and_each_reads_its_own_sweep() -> None:
