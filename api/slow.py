@@ -54,7 +54,7 @@ from .sweeping import (
     site_templates,
     sweeps_of,
 )
-from .training import Stage, counting, measured, train_stage
+from .training import Stage, measured, telling, train_stage
 from .warming_decide import ACTOR as WARM_UP
 from .warming_decide import bases_of, newest_base
 from .weights import base_of, find_weights
@@ -244,7 +244,7 @@ class SlowController:
         stage = Stage(known(last.dataset), base, parent, last.stage)
         with self.reporter.phase(stage.name, last.stage.steps) as advance:
             try:
-                saved = train_stage(self.house, stage, counting(advance), ACTOR)
+                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
             except TrainingEnded as error:
                 if self._left_no_event(stage, last) and not self._may_pass(stage, error):
                     self._barren.add(last.sweep.sweep)

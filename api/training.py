@@ -41,6 +41,7 @@ from . import datasets
 from .errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
 from .exclusive import training_alone
 from .house import House
+from .playing import Advance
 from .stage_process import PROCESS_ENDED, Line, lines_of
 from .weights import folder_of
 
@@ -259,12 +260,15 @@ class _Recorder:
             raise TrainedTwice(training=self.stage.name, actual=key, position=outcome.first)
 
 
-def counting(advance: Callable[[], None]) -> Watch:
-    """A watch that counts the steps of a stage."""
+def telling(advance: Advance, say: Callable[[str], None]) -> Watch:
+    """A watch that counts the steps of a stage, with what each measured, and says what is known of its rows."""
 
     def watch(line: Line) -> None:
         if line["kind"] == "step":
-            advance()
+            advance(note=_in_words(metrics_of(line).model_dump()))
+        elif line["kind"] in {"groups", "staleness"}:
+            told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in line.items() if name != "kind")
+            say(f"{line['kind']}: {told}")
 
     return watch
 
@@ -278,8 +282,11 @@ def metrics_of(line: Mapping[str, Any]) -> Metrics:
 def measured(views: Views, saved: WeightsState) -> str:
     """What the last step of the stage that gave a checkpoint measured, in words."""
     state = views.get(TRAININGS, saved.training)
-    known = {} if state is None else state.metrics
-    return ", ".join(f"{name.replace('_', ' ')} {value[:8]}" for name, value in known.items() if value is not None)
+    return "" if state is None else _in_words(state.metrics)
+
+
+def _in_words(metrics: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value[:8]}" for name, value in metrics.items() if value is not None)
 
 
 def _decimal(value: float | None) -> str | None:

@@ -26,7 +26,7 @@ from .playing import Reporter
 from .slow import Serving, rounds_on, tasks_of
 from .slow_decide import SlowCourse
 from .sweeping import plan, planned_by, play_sweep, sweeps_of
-from .training import Stage, counting, measured, train_stage
+from .training import Stage, measured, telling, train_stage
 from .warming_decide import (
     ACTOR,
     Turn,
@@ -122,7 +122,7 @@ class Warming:
         stage = Stage(dataset, base, None, self.warming.stage(number))
         with self.reporter.phase(stage.name, stage.config.steps) as advance:
             try:
-                saved = train_stage(self.house, stage, counting(advance), ACTOR)
+                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
             except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
                 self.reporter.say(f"{shown.sweep} is frozen again: {error}")
                 return self._freeze(shown)

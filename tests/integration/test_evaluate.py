@@ -18,6 +18,7 @@ from api.errors import OtherExecutor
 from api.evaluate import challenge, play_and_settle
 from api.house import House
 from api.loop import Controller
+from api.playing import Advance
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -61,10 +62,10 @@ class Watching:
     said: list[str] = field(default_factory=list)
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> Iterator[Advance]:
         if "both arms" in title:
             self.meanwhile()
-        yield lambda: None
+        yield lambda **_: None
 
     def say(self, text: str) -> None:
         self.said.append(text)

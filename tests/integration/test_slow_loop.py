@@ -28,6 +28,7 @@ from api.cli.main import run_command
 from api.decide import Course, champion
 from api.errors import NoBase, OtherTasks
 from api.house import House
+from api.playing import Advance
 from api.slow import SlowController
 from api.slow_decide import ACTOR, SlowCourse
 from api.sweeping import planned_by
@@ -78,10 +79,14 @@ class Dying:
 
     left: int
     said: list[str] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
 
-    def phase(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         self.say(title)
-        return nullcontext(lambda: None)
+        return nullcontext(self.note)
+
+    def note(self, *, note: str = "") -> None:
+        self.noted.append(note)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -191,9 +196,9 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
 ) -> None:
     house = with_models(empty_house, tmp_path / "models")
     admitted(house.store, "marketplace")
-    kills, allowed, why = 0, 0, None
+    kills, allowed, why, noted = 0, 0, None, list[str]()
     while why is None:
-        head, reporter = house.store.head(), Dying(allowed)
+        head, reporter = house.store.head(), Dying(allowed, noted=noted)
         try:
             why = SlowController(house, client, "marketplace", COURSE, reporter, scripted, base=str(base.path)).run()
         except Killed:
@@ -201,6 +206,7 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
             allowed = 0 if house.store.head() > head else allowed + 1  # it says what it begins with, too
     assert why == "no round is left of 1"
     assert kills > 5
+    assert {note.split()[0] for note in noted if note} == {"loss"}
 
     events = [recorded.event for recorded in house.store.read()]
     counted = Counter(str(event.type) for event in events)

@@ -105,15 +105,16 @@ def test_a_warm_up_killed_at_every_word_completes_and_repeats_nothing(
     empty_house: House, client: EnvClient, tmp_path: Path
 ) -> None:
     house, serving = a_house(empty_house, tmp_path), Growing()
-    kills, allowed, taken = 0, 0, None
+    kills, allowed, taken, noted = 0, 0, None, list[str]()
     while taken is None:
-        head, reporter = house.store.head(), Dying(allowed)
+        head, reporter = house.store.head(), Dying(allowed, noted=noted)
         try:
             taken = a_warm_up(house, client, reporter, serving).run()
         except Killed:
             kills += 1
             allowed = 0 if house.store.head() > head else allowed + 1
     assert kills > 5
+    assert {note.split()[0] for note in noted if note} == {"loss"}
     assert serving.bases == [*bases_of(house.views(), {"marketplace-shown-1"})]
     assert taken == serving.bases[1]
     assert reporter.said[-1].endswith("(it has 2 steps and passes 1.00; the band is 0.35 to 1)")
