@@ -26,7 +26,7 @@ from eventlog.events import (
 from gate.benchmark import sealed_instances
 from gate.renewal import lacking, newest
 from projections.alpha import ALPHA
-from projections.benchmarks import BENCHMARKS
+from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
 from projections.memories import candidacies
@@ -130,8 +130,8 @@ def decide(
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
     if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not tryable:
         return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
-    if not fresh_seeds(sweeps, course):
-        return Next("stop", f"all {course.training_seeds} training seeds were used")
+    if not fresh_seeds(sweeps, course, held=held_seeds(views, site)):
+        return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
 
 
@@ -184,11 +184,22 @@ def _aside(views: Views) -> str:
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
 
 
-def fresh_seeds(sweeps: Sequence[SweepPlanned], course: Course, amount: int | None = None) -> tuple[int, ...]:
-    """The next training seeds that no sweep has seen, as many as a round takes or `amount`; fewer when they run out."""
-    seen = {spec.env_seed for sweep in sweeps for spec in sweep.specs}
+def fresh_seeds(
+    sweeps: Sequence[SweepPlanned], course: Course, amount: int | None = None, held: Collection[int] = frozenset()
+) -> tuple[int, ...]:
+    """The next training seeds that no sweep has seen and no benchmark holds (`held`).
+
+    As many as a round takes or `amount`; fewer when they run out.
+    """
+    seen = {spec.env_seed for sweep in sweeps for spec in sweep.specs}.union(held)
     unseen = (seed for seed in range(course.training_seeds) if seed not in seen)
     return tuple(islice(unseen, course.seeds_per_round if amount is None else amount))
+
+
+def held_seeds(views: Views, site: str) -> frozenset[int]:
+    """The seeds at which a benchmark of a site holds any task: a sweep has the same seeds for all of its tasks."""
+    instances = benchmark_instances(views.find(BENCHMARKS).values())
+    return frozenset(seed for environment, _task, seed in instances if environment == site)
 
 
 def unended(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Spec, ...]:

@@ -14,11 +14,7 @@ from agents.executors.executor import Executor
 from agents.learning.memory import reading, remember
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
-from eventlog.events import (
-    BenchmarkFrozen,
-    SweepPlanned,
-    Template,
-)
+from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from gate.benchmark import freeze, specs
 from gate.figures import counted, decimal
 from gate.renewal import Amounts, lacking
@@ -38,6 +34,7 @@ from .decide import (
     covering,
     decide,
     fresh_seeds,
+    held_seeds,
     known,
     present_benchmark,
     too_small,
@@ -270,14 +267,14 @@ class Controller:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
         siblings = siblings_for_trials(self._trying(views), course.siblings)
-        last = self._last()
+        last, held = self._last(), held_seeds(views, self.site)
         if last is not None:
             instances = seeds * len(found)
-            draw = Draw(fresh_seeds(before, course, instances), instances, siblings, course.rng_seed)
+            draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
             towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(before, course, seeds), siblings)
+        return SeedSweep(name, found, fresh_seeds(before, course, seeds, held), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}

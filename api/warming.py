@@ -18,7 +18,7 @@ from eventlog.events import SftQuery, SweepPlanned, Template
 from projections.weights import WeightsState
 
 from . import datasets
-from .decide import BASE, fresh_seeds, known
+from .decide import BASE, fresh_seeds, held_seeds, known
 from .demonstrations import keep_tokens, tokens_of
 from .errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from .first_bases import first_base
@@ -28,7 +28,7 @@ from .slow import Serving, rounds_on, tasks_of
 from .slow_decide import MOST_ATTEMPTS, SlowCourse
 from .stage_process import PROCESS_ENDED
 from .sweeping import plan, planned_by, play_sweep, sweeps_of
-from .training import Stage, counting, measured, train_stage
+from .training import Stage, measured, telling, train_stage
 from .warming_decide import (
     ACTOR,
     Turn,
@@ -137,7 +137,7 @@ class Warming:
         while True:
             try:
                 with self.reporter.phase(stage.name, stage.config.steps) as advance:
-                    return train_stage(self.house, stage, counting(advance), ACTOR)
+                    return train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
             except TrainingEnded as error:
                 died += 1
                 if error.facts["error"] != PROCESS_ENDED or died == MOST_ATTEMPTS:
@@ -179,12 +179,14 @@ class Warming:
         )
 
     def _fresh(self, amount: int) -> tuple[int, ...]:
-        """So many training seeds that no sweep has seen. Raises NoBase."""
-        sizes = self.course.sizes
-        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount)
+        """So many training seeds that no sweep has seen and no benchmark holds. Raises NoBase."""
+        sizes, held = self.course.sizes, held_seeds(self.house.views(), self.site)
+        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
         if len(seeds) < amount:
             left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
-            raise NoBase(actual=f"a warm-up asks for {amount} that no sweep has seen, and {left}")
+            raise NoBase(
+                actual=f"a warm-up asks for {amount} that no sweep has seen and no benchmark holds, and {left}"
+            )
         return seeds
 
     def _free_name(self) -> str:

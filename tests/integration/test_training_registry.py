@@ -16,15 +16,17 @@ from fastapi.testclient import TestClient
 
 from api import datasets
 from api.cli.main import run_command
-from api.errors import NotPublished, OtherKind, TrainingEnded
+from api.errors import NotPublished, OtherKind, TrainedTwice, TrainingEnded
 from api.house import House
 from api.lineage import lineage, touched
 from api.publishing import publish
 from api.retraining import retrain
+from api.stage_process import Line
 from api.training import MOST_RECORDED, Stage, train_stage
 from api.weights import base_of, folder_of
 from eventlog.errors import BytesRemain
 from eventlog.events import (
+    AnyEvent,
     CheckpointSaved,
     DpoConfig,
     DpoQuery,
@@ -203,6 +205,30 @@ def test_a_stage_that_was_killed_is_begun_again_and_gives_the_same_checkpoint(ho
     events = [recorded.event for recorded in house.store.read(stream=f"training/{saved.training}")]
     steps = [event.step for event in events if isinstance(event, TrainingProgressed)]
     assert (steps[-1], len(steps)) == (60, MOST_RECORDED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "key"),
+    [
+        ("started", sample("TrainingProgressed"), "progress:{}:1:1"),
+        ("saved", sample("CheckpointSaved"), "checkpoint:{}"),
+    ],
+)
+def test_what_another_attempt_recorded_otherwise_meanwhile_is_no_result_of_this_one(
+    house: House, base: Base, kind: str, said: AnyEvent, key: str
+) -> None:
+    """The lock of the first attempt went with its connection, and the second one was quicker."""
+    stage = Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO)
+    theirs = Append("another/attempt", (said,), "trainer", key=key.format(stage.name))
+
+    def meanwhile(line: Line) -> None:
+        if line["kind"] == kind:
+            house.store.append([theirs])
+
+    with pytest.raises(TrainedTwice, match=theirs.key):
+        train_stage(house, stage, meanwhile)
+    saved = list(house.store.read(types=["CheckpointSaved"]))
+    assert [recorded.stream for recorded in saved] == (["another/attempt"] if kind == "saved" else [])
 
 
 def test_executors_read_what_was_published_and_cannot_write_it(house: House, base: Base, store: Path) -> None:

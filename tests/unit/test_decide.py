@@ -162,6 +162,13 @@ def test_an_empty_log_has_failures_to_look_for() -> None:
     assert decided(a_log()).what == "plan_sweep"
 
 
+def test_where_benchmarks_hold_every_training_seed_it_stops() -> None:
+    store = a_log()
+    freeze_into(store, freeze("low", SITE, without_plans([template()]), [0], [1], 1), "ann")
+    found = [decided(store, course=replace(COURSE, training_seeds=seeds)).what for seeds in (2, 3)]
+    assert found == ["stop", "plan_sweep"]
+
+
 def test_a_sweep_that_has_not_ended_is_played_before_anything_else() -> None:
     store = a_log()
     propose(store, "rw-a")
