@@ -24,6 +24,8 @@ from api.retraining import retrain
 from api.stage_process import Line
 from api.training import MOST_RECORDED, Stage, train_stage
 from api.weights import base_of, folder_of
+from eventlog.blobs import Blob
+from eventlog.chain import canonical
 from eventlog.errors import BytesRemain
 from eventlog.events import (
     AnyEvent,
@@ -40,7 +42,7 @@ from eventlog.events import (
 from eventlog.store import Append
 from projections.checkpoints import DatasetState
 from projections.trainings import TRAININGS
-from projections.weights import WEIGHTS
+from projections.weights import WEIGHTS, WeightsState
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import as_executor, frozen, play_sampled, with_models
@@ -375,6 +377,28 @@ def test_a_stage_over_the_command_line(
     code, said = flywheel("checkpoint", "export", digest, str(out), "--base", str(base.path))
     assert (code, load_checkpoint(out).digest) == (0, digest), said
     assert flywheel("checkpoint", "export", digest, str(tmp_path / "x"))[0] == 1  # nobody said where its base is
+
+
+def _with_another_manifest(house: House, saved: WeightsState) -> str:
+    """The same checkpoint in the log once more, under a manifest that names another position of its dataset."""
+    body = canonical({**json.loads(house.blobs.get(saved.manifest).body), "upto": 0})
+    (manifest,) = house.blobs.put([Blob("application/json", body)])
+    (event,) = (recorded.event for recorded in house.store.read(types=["CheckpointSaved"]))
+    other = event.model_copy(update={"checkpoint": hashlib.sha256(body).hexdigest(), "manifest": manifest})
+    assert isinstance(other, CheckpointSaved)
+    house.store.append([Append(f"training/{saved.training}", (other,), "test")])
+    return other.checkpoint
+
+
+def test_a_checkpoint_that_training_again_does_not_give_is_different_and_says_in_what(
+    house: House, base: Base, flywheel: Callable[..., tuple[int, str]]
+) -> None:
+    saved = train_stage(house, Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO), quiet)
+    other = _with_another_manifest(house, saved)
+    code, said = flywheel("checkpoint", "verify", other, "--base", str(base.path))
+    assert (code, f"different: training again gives {saved.checkpoint}; other now: upto " in said) == (1, True), said
+    code, said = flywheel("checkpoint", "verify", saved.checkpoint[:8], "--base", str(base.path))
+    assert (code, said.strip()) == (0, f"equal: training again gives {saved.checkpoint}")
 
 
 @pytest.mark.parametrize(
