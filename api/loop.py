@@ -112,11 +112,8 @@ class Controller:
             views = self.house.views()
             used = spent(self.house.store, views, self.site, datetime.now(UTC))
             step = self._within_budget(views, self._next(views, used), used)
-            if said is not None and (step.what == "stop" or said.endswith("void")):
-                why = said if self._is_last_verdict(used, said) else step.why
-                return self._closed(views, why)
             if step.what == "stop":
-                return self._closed(views, step.why)
+                return self._closed(views, said if said is not None and self._has_every_verdict(used) else step.why)
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
             self._show()
@@ -133,6 +130,7 @@ class Controller:
             last=self._last(),
             executor=self.executor,
             without=cold_now(views),
+            void=used.void,
         )
         if step.what not in {"open_evaluation", "renew_benchmark"}:
             return step
@@ -170,11 +168,9 @@ class Controller:
             why = f"the gate asks for {asked:,} runs, and {left:,} are left" if asked > left else None
         return step if why is None else Next("stop", why)
 
-    def _is_last_verdict(self, used: Spent, said: str) -> bool:
-        """Whether a verdict is why it stops: it was the last one asked for, or void, for then arms do not compare."""
-        return said.endswith("void") or (
-            self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
-        )
+    def _has_every_verdict(self, used: Spent) -> bool:
+        """Whether the gate has reached as many verdicts as were asked for."""
+        return self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
 
     def _closed(self, views: PostgresViews, why: str) -> str:
         close_course(self.house.store, views, self.site, why)

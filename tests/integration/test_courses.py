@@ -10,13 +10,16 @@ import pytest
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
 from agents.rollouts.durable import Terms
-from api.decide import Course
+from api.decide import Course, champion, present_benchmark
+from api.evaluate import judged
 from api.house import House
 from api.loop import Controller
 from api.worker import work
 from eventlog.events import CourseClosed, CourseOpened, SubstrateChosen, SubstrateCredited, SweepPlanned
+from gate.promote import open_evaluation, settle
 from projections.runs import RUNS
 from projections.substrates import SUBSTRATES
+from projections.verdicts import VERDICTS
 from tests.admitted import admitted
 from tests.golden.make import Quiet
 
@@ -77,3 +80,20 @@ def test_a_worker_in_the_role_of_a_controller_ends_when_its_course_does(client: 
 
     work(house, None, SITE, Terms(4), lambda _: None, follows=False, controlling=controlling)
     assert said == ["1 rounds brought nothing that the gate has not judged"]
+
+
+def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
+    client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+    stops = iter([False, True])
+    replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
+    views = house.views()
+    present, benchmark = champion(views).pointed(), present_benchmark(views, SITE)
+    no_champion = present.model_copy(update={"weights": "other"})
+    open_evaluation(house.store, "eval-1", benchmark, no_champion, present, COURSE.rules, "controller")
+    settle(house.store, "eval-1", judged(house, "eval-1"), 1, "controller")
+    assert house.views().find(VERDICTS)["eval-1"].decision == "void"
+    assert controller(house, client).run() == "eval-1 was decided: void"
+    assert house.views().find(RUNS) == {}
+    assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"

@@ -143,6 +143,7 @@ def decided(
     course: Course | None = None,
     executor: Executor = PLAN,
     without: Sequence[str] = (),
+    void: str | None = None,
 ) -> Next:
     last = (rounds_of(store, SITE) or [None])[-1]
     return decide(
@@ -155,6 +156,7 @@ def decided(
         last=last,
         executor=executor,
         without=without,
+        void=void,
     )
 
 
@@ -348,6 +350,14 @@ def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> No
     open_one(store, "eval-1", challenger)
     settle(store, "eval-1", challenger, "void")
     assert decided(store).what == "open_evaluation"
+
+
+def test_a_course_whose_last_verdict_is_void_stops() -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger)
+    settle(store, "eval-1", challenger, "void")
+    found = decided(store, plan(store, "s1"), void="eval-1")
+    assert (found.what, found.why) == ("stop", "eval-1 was decided: void")
 
 
 def test_the_champions_own_memory_is_not_judged() -> None:
