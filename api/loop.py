@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
-from agents.learning.memory import reading, remember
+from agents.learning.memory import reading
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
-from eventlog.events import (
-    BenchmarkFrozen,
-    SweepPlanned,
-    Template,
-)
+from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from gate.benchmark import freeze, specs
 from gate.figures import counted, decimal
 from gate.renewal import Amounts, lacking
@@ -44,7 +41,7 @@ from .decide import (
     unended,
 )
 from .errors import TooSmall
-from .evaluate import challenge, play_and_settle
+from .evaluate import challenge, challenger_now, concerns, play_and_settle
 from .exclusive import only_controller
 from .executing import in_words, plays
 from .house import House
@@ -120,7 +117,8 @@ class Controller:
         return "it was told to stop; whoever runs it next goes on from there"
 
     def _next(self, views: PostgresViews, used: Spent) -> Next:
-        step = decide(
+        deciding = partial(
+            decide,
             views,
             self._sweeps(),
             rounds=used.rounds,
@@ -132,9 +130,18 @@ class Controller:
             without=cold_now(views),
             void=used.void,
         )
+        step = deciding()
         if step.what not in {"open_evaluation", "renew_benchmark"}:
             return step
+        if not self._is_concerned(views):
+            return deciding(is_concerned=False)
         return covering(views, self.site, step, [each.oracle_task_id for each in self._templates()])
+
+    def _is_concerned(self, views: PostgresViews) -> bool:
+        """Whether memory changes a run of what the course takes on or the benchmark holds: no other run would tell."""
+        own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
+        tasks = [each for each in site_templates(self.client) if each in own or each.oracle_task_id in held]
+        return concerns(self.house, views, self.course.kinds, self.site, tasks)
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
         """Have one thing done; what the gate decided, where it did."""
@@ -283,9 +290,7 @@ class Controller:
 
     def _open(self, views: PostgresViews) -> None:
         with self.reporter.phase("challenger: what memory holds now", 2) as advance:
-            weights, kinds = champion(views).pointed().weights, self.course.kinds
-            without, model = cold_now(views), self.house.embeddings
-            challenger, blob = remember(views, weights, without=without, kinds=kinds, embeddings=model)
+            challenger, blob = challenger_now(self.house, views, self.course.kinds)
             self.house.blobs.put([blob])
             advance()
             benchmark = present_benchmark(views, self.site)

@@ -9,11 +9,15 @@ import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
+from agents.learning.memory import remember
+from agents.plans import anchor_of
 from agents.rollouts.durable import Terms
+from agents.rollouts.tasks import PLANS
 from api.decide import Course, champion, present_benchmark
 from api.evaluate import judged
 from api.house import House
 from api.loop import Controller
+from api.sweeping import first_facts
 from api.worker import work
 from eventlog.events import CourseClosed, CourseOpened, SubstrateChosen, SubstrateCredited, SweepPlanned
 from gate.promote import open_evaluation, settle
@@ -22,6 +26,7 @@ from projections.substrates import SUBSTRATES
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
 from tests.golden.make import Quiet
+from tests.unit.test_agent_samples import decide_rewrite, propose
 
 SITE = "marketplace"
 COURSE = Course(seeds_per_round=3, max_rounds=2, max_parallel=4, clusters=("navigation",))
@@ -97,3 +102,19 @@ def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
     assert controller(house, client).run() == "eval-1 was decided: void"
     assert house.views().find(RUNS) == {}
     assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"
+
+
+@pytest.mark.parametrize(("task", "opened"), [("helpdesk.triage_inbox", []), ("marketplace.phone_reveal", ["eval-1"])])
+def test_what_helps_on_another_site_alone_is_not_judged_here(
+    task: str, opened: list[str], client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+    propose(house.store, "rw-a", anchor_of(PLANS[task][0]))
+    decide_rewrite(house.store, "rw-a", True, True, True)
+    first_facts(house)
+    assert remember(house.views(), "base")[0].memory.digest != champion(house.views()).pointed().memory.digest
+    stops = iter([False, True])
+    course = replace(COURSE, max_rounds=0)
+    said = replace(controller(house, client, course), is_told_to_stop=lambda: next(stops)).run()
+    assert ("told to stop" in said) == bool(opened)
+    assert list(house.views().find(VERDICTS)) == opened

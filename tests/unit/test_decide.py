@@ -227,6 +227,23 @@ def test_an_open_evaluation_on_another_sites_benchmark_is_left_alone() -> None:
     assert decided(store).what == "open_evaluation"
 
 
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_what_another_site_judges_is_judged_here_too(is_decided: bool) -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger, benchmark="shop-1")
+    if is_decided:
+        settle(store, "eval-1", challenger)
+    assert decided(store).what == "open_evaluation"
+
+
+def test_what_concerns_no_run_of_the_site_is_not_judged_there() -> None:
+    store, _ = promoted()
+    last = plan(store, "s1")
+    play(store, last.specs, False, False)
+    found = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, tryable=(), last=last, is_concerned=False)
+    assert found.what == "plan_sweep"
+
+
 def promoted() -> tuple[MemoryStore, Artifact]:
     """A log whose memory holds one promoted rewrite, and the artifact with it."""
     store = a_log()
