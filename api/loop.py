@@ -188,8 +188,7 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        asked = recovery_costs(views, since)
-        self.watch(rounds_played(views, rounds, asked), standing_of(views, self.site))
+        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), standing_of(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
@@ -242,7 +241,8 @@ class Controller:
         return rounds[-1] if rounds else None
 
     def _trying(self, views: PostgresViews) -> Trying:
-        return tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
+        found = tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
+        return found.among(self._templates(), self.site)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
         """How many seeds a task the next round takes at most, within the runs that are left."""
