@@ -167,7 +167,9 @@ def plan(
     matching = house.embeddings
     artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
-    trying = Trying() if trials is None else tryable_now(views, reading(house.blobs), kinds, matching)
+    trying = Trying()
+    if trials is not None:
+        trying = tryable_now(views, reading(house.blobs), kinds, matching).among(generator.templates, site)
     name, model = recorded_as(executor)
     event = planned(
         generator,
