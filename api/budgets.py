@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -34,7 +34,7 @@ class Spent:
     """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts.
 
     `unpriced` are the ended runs whose cost is not known, their own or that of what recovery asked after them; the
-    micro-dollars are what is known.
+    micro-dollars are what is known. `void` is the evaluation that was decided last, where its verdict is void.
     """
 
     rounds: int = 0
@@ -43,6 +43,7 @@ class Spent:
     microseconds: int = 0
     verdicts: int = 0
     unpriced: int = 0
+    void: str | None = None
 
 
 def budget_of(course: Course | SlowCourse) -> Budget:
@@ -122,7 +123,7 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     sweeps = _planned(store, state)
     opened = [key for key, each in of_site.items() if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]
-    decided = store.read(after=Position(state.since), types=["VerdictReached"])
+    reached = _reached(store, state, of_site)
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
@@ -133,11 +134,9 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
         runs=len(runs),
         micro_dollars=sum(costs.values()) + known_sum(asked),
         microseconds=max(0, microseconds(now) - state.opened_at),
-        verdicts=sum(
-            each.actor == ACTOR and isinstance(each.event, VerdictReached) and each.event.evaluation in of_site
-            for each in decided
-        ),
+        verdicts=len(reached),
         unpriced=sum(run not in costs or asked.get(run, 0) is None for run in runs),
+        void=next((each.evaluation for each in reached[-1:] if each.verdict.decision == "void"), None),
     )
 
 
@@ -176,6 +175,13 @@ def _planned(store: EventStore, state: CourseState) -> list[str]:
         if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == ACTOR:
             found.append(event.sweep)
     return list(dict.fromkeys(found))
+
+
+def _reached(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
+    """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
+    recorded = store.read(after=Position(state.since), types=["VerdictReached"])
+    events = (each.event for each in recorded if each.actor == ACTOR)
+    return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
 
 
 def _budget_in(state: CourseState) -> Budget:

@@ -179,12 +179,18 @@ def _selected(
     store: EventStore, views: Views, query: Query, named: Set[str], siblings: dict[str, set[str]]
 ) -> Set[str]:
     """The runs of some groups that a query takes, by what the log says."""
+    if not (isinstance(query, SftQuery) and query.runs == "plan"):
+        return selected(store, views, query, named)
     known, groups = knowledge(store, views), _found(views, GROUPS, named)
-    if isinstance(query, SftQuery) and query.runs == "plan":
-        among = {run for group in named for run in siblings[group]}
-        played, rewards = _found(views, RUNS, among), _found(views, REWARDS, among)
-        return {*select_sft(query, played, rewards, known.instances, known.oracles, groups, known.left_out).runs}
-    asked = [group for group in groups.values() if looked_at(query, group)]
+    among = {run for group in named for run in siblings[group]}
+    played, rewards = _found(views, RUNS, among), _found(views, REWARDS, among)
+    return {*select_sft(query, played, rewards, known.instances, known.oracles, groups, known.left_out).runs}
+
+
+def selected(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
+    """The runs of some groups that a query takes of those that were called, by what the log says; no blob is read."""
+    known = knowledge(store, views)
+    asked = [group for group in _found(views, GROUPS, named).values() if looked_at(query, group)]
     facts = facts_of(store, views, asked)
     fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
     return {sibling.run for own in fit for sibling in own}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -26,7 +26,7 @@ from eventlog.events import (
 from gate.benchmark import sealed_instances
 from gate.renewal import lacking, newest
 from projections.alpha import ALPHA
-from projections.benchmarks import BENCHMARKS
+from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.costs import COSTS, PRICES, PriceBook
 from projections.memories import candidacies
@@ -104,25 +104,26 @@ def decide(
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
     without: Collection[str] = (),
+    void: str | None = None,
+    is_concerned: bool = True,
 ) -> Next:
     """What the log says is next: first what was begun, then the gate for what was learned, then another round.
 
     A sweep that was planned for another executor is left to that one, an evaluation of policies to the slow loop.
     `last` is the controller's last round: only that says whether there is something to improve. What is cold
     (`without`) enters no challenger; `tryable` are the candidates for which a round could still bring evidence.
+    A `void` evaluation, the last one that the course had decided, ends it: its arms could not be compared. Where no
+    run of the site would be another one with what was learned (`is_concerned`), it is left to other sites to judge.
     """
-    for sweep in sweeps:
-        if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
-            return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    verdicts = views.find(VERDICTS)
-    for key, state in verdicts.items():
-        if state.decision is None and state.executor not in PLANLESS and is_of(views, state.benchmark, site):
-            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
+    if void is not None:
+        return Next("stop", f"{void} was decided: void")
+    begun = _begun(views, sweeps, site, executor)
+    if begun is not None:
+        return begun
     present = champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
-    # A void verdict judged nothing: its arms could not be compared.
-    judged = {state.challenger["memory"]["digest"] for state in verdicts.values() if state.decision != "void"}
-    if challenger.memory.digest not in judged | {present.memory.digest} and challenger.memory.digest != _empty():
+    judged = {*_judged(views, site), present.memory.digest, _empty()}
+    if is_concerned and challenger.memory.digest not in judged:
         return _judging(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
@@ -130,9 +131,27 @@ def decide(
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
     if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not tryable:
         return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
-    if not fresh_seeds(sweeps, course):
-        return Next("stop", f"all {course.training_seeds} training seeds were used")
+    if not fresh_seeds(sweeps, course, held=held_seeds(views, site)):
+        return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
+
+
+def _begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
+    """What was begun on the site and has not ended; None where nothing was."""
+    for sweep in sweeps:
+        if plays(executor, sweep) and unended(views, sweep.specs, f"{sweep.sweep}__"):
+            return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
+    for key, state in views.find(VERDICTS).items():
+        if state.decision is None and state.executor not in PLANLESS and is_of(views, state.benchmark, site):
+            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
+    return None
+
+
+def _judged(views: Views, site: str) -> Iterator[str]:
+    """The memories that were judged on a site, by digest. A void verdict judged nothing: its arms do not compare."""
+    for state in views.find(VERDICTS).values():
+        if state.decision != "void" and is_of(views, state.benchmark, site):
+            yield state.challenger["memory"]["digest"]
 
 
 def is_of(views: Views, benchmark: str, site: str) -> bool:
@@ -184,11 +203,22 @@ def _aside(views: Views) -> str:
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
 
 
-def fresh_seeds(sweeps: Sequence[SweepPlanned], course: Course, amount: int | None = None) -> tuple[int, ...]:
-    """The next training seeds that no sweep has seen, as many as a round takes or `amount`; fewer when they run out."""
-    seen = {spec.env_seed for sweep in sweeps for spec in sweep.specs}
+def fresh_seeds(
+    sweeps: Sequence[SweepPlanned], course: Course, amount: int | None = None, held: Collection[int] = frozenset()
+) -> tuple[int, ...]:
+    """The next training seeds that no sweep has seen and no benchmark holds (`held`).
+
+    As many as a round takes or `amount`; fewer when they run out.
+    """
+    seen = {spec.env_seed for sweep in sweeps for spec in sweep.specs}.union(held)
     unseen = (seed for seed in range(course.training_seeds) if seed not in seen)
     return tuple(islice(unseen, course.seeds_per_round if amount is None else amount))
+
+
+def held_seeds(views: Views, site: str) -> frozenset[int]:
+    """The seeds at which a benchmark of a site holds any task: a sweep has the same seeds for all of its tasks."""
+    instances = benchmark_instances(views.find(BENCHMARKS).values())
+    return frozenset(seed for environment, _task, seed in instances if environment == site)
 
 
 def unended(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Spec, ...]:

@@ -208,5 +208,10 @@ class TrainingEnded(FlywheelError):
     """{training} ended without a checkpoint, by {error}: {actual}"""
 
 
+class TrainedTwice(FlywheelError):
+    """{training} was trained by somebody else meanwhile: {actual} stands at position {position} with other content, so what came here
+    is not recorded. Expected to be the only one who trains it. Run the command again: it goes on from where the log stands."""
+
+
 class NotPublished(FlywheelError):
     """Nothing was published to {place}: {actual}; expected {expected}."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 
 from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
+from agents.learning.concern import is_same_for
+from agents.learning.memory import pieces_from, reading, remember
 from agents.rollouts.arms import suite_of
 from agents.rollouts.play import PLAN
-from eventlog.events import Artifact, BenchmarkFrozen, Decision, Rules, TaskPlan, Verdict
+from eventlog.blobs import Blob
+from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
 from eventlog.store import Position
 from gate.alpha import next_alpha
 from gate.benchmark import PlannedArmRun, blocks, confirming_specs, specs
@@ -31,7 +34,8 @@ from .decide import ACTOR, Course, champion, ended, known
 from .errors import OtherExecutor
 from .executing import in_words, options_of, recorded_as
 from .house import House
-from .playing import Reporter, play_jobs
+from .playing import Reporter, pieces_of, play_jobs
+from .trying import cold_now
 
 BLOCK = 10
 """Sealed instances that are played between two looks of a test that may stop early."""
@@ -85,6 +89,24 @@ def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
     with ExitStack() as stack:
         model = None if house.settings.model is None else stack.enter_context(agent_model(house.settings))
         return suite_of(benchmark.templates, benchmark.environment, house.store, house.blobs, model)
+
+
+def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
+    """What memory holds now of these kinds, with the champion's weights."""
+    weights = champion(views).pointed().weights
+    return remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
+
+
+def concerns(
+    house: House, views: Views, kinds: Collection[PieceKind], site: str, templates: Iterable[Template]
+) -> bool:
+    """Whether a run of these tasks of a site would be another one with today's memory than with the champion's.
+
+    Raises BlobMissing, and what House.embedded does.
+    """
+    _, content = challenger_now(house, views, kinds)
+    today = pieces_from(content.body, reading(house.blobs), house.embeddings)
+    return not is_same_for(templates, site, pieces_of(house, champion(views).pointed()), today)
 
 
 def play_and_settle(

@@ -1,4 +1,7 @@
-"""One controller for each site of a project, one trainer for each stage: two would do the same things twice."""
+"""One controller for each site of a project, one trainer for each stage, one who learns from a site's sweeps at a time.
+
+Two would do the same things twice.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from .errors import ControllerBusy
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
 _ADMISSION = "hashtextextended(current_schema() || '/admission/' || :site, 0)"
+_LEARNING = "hashtextextended(current_schema() || '/learning/' || :site, 0)"
 _TRAINING = "hashtextextended(current_schema() || '/training/' || :training, 0)"
 _KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
 
@@ -48,19 +52,29 @@ def is_controlled(engine: Engine, site: str) -> bool:
 @contextmanager
 def admitting_alone(engine: Engine, site: str) -> Iterator[None]:
     """Wait until no other worker sees to the site's admission: of those that start together one probes it."""
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"SELECT pg_advisory_lock({_ADMISSION})"), {"site": site})
-        try:
-            yield
-        finally:
-            connection.execute(text("SELECT pg_advisory_unlock_all()"))
+    with _alone(engine, _ADMISSION, site=site):
+        yield
+
+
+@contextmanager
+def learning_alone(engine: Engine, site: str) -> Iterator[None]:
+    """Wait until nobody else learns from a sweep of the site: of two that found it ended, the second finds it done."""
+    with _alone(engine, _LEARNING, site=site):
+        yield
 
 
 @contextmanager
 def training_alone(engine: Engine, training: str) -> Iterator[None]:
     """Wait until nobody else trains or verifies this stage: of two that train it, the second finds its checkpoint."""
+    with _alone(engine, _TRAINING, training=training):
+        yield
+
+
+@contextmanager
+def _alone(engine: Engine, key: str, **named: str) -> Iterator[None]:
+    """Hold a session lock; it is waited for."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"SELECT pg_advisory_lock({_TRAINING})"), {"training": training})
+        connection.execute(text(f"SELECT pg_advisory_lock({key})"), named)
         try:
             yield
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any, Final
 
 from agents.models.local.network import refuse_missing
@@ -11,13 +11,13 @@ from eventlog.blobs import BlobStore
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import ModelCalled, Query, SftQuery, SweepPlanned
 from eventlog.store import EventStore, Position
-from projections.taint import withdrawals
 from projections.views import Views
 from projections.weights import WEIGHTS, WeightsState
 from trainer.bases import Base
 from trainer.errors import BaseDiffers
 from trainer.tiny import Shape, make_tiny, shape_of
 
+from . import datasets
 from .errors import StartDiffers
 from .house import House
 from .lineage import trained_on
@@ -29,8 +29,8 @@ _CONFIGURATION: Final = "config.json"
 def first_base(house: House, shown: SweepPlanned, shape: Shape) -> Base:
     """The small model that the first turn goes on from, by its digest among the unpacked weights.
 
-    Its tokenizer is of the demonstrations' words, its weights are drawn by the sweep's seed. Both are in the log, so it
-    is made again where it is missing.
+    Its tokenizer is of the words of the demonstrations that are imitated, its weights are drawn by the sweep's seed.
+    Both are in the log, so it is made again where it is missing.
     """
     return _made(house, house.views(), shown, shape)
 
@@ -71,9 +71,17 @@ def words_of(house: House, runs: Collection[str], upto: Position | None = None) 
 
 def _made(house: House, views: Views, shown: SweepPlanned, shape: Shape, expected: str | None = None) -> Base:
     """The model of the demonstrations that count at the views' position. Raises BaseDiffers."""
-    runs = {spec.spec_id for spec in shown.specs} - withdrawals(views).keys()
-    words = words_of(house, runs, views.upto)
+    words = words_of(house, _taken(house, views, shown), views.upto)
     return make_tiny(house.settings.model_folder, words, shape, shown.rng_seed, expected)
+
+
+def _taken(house: House, views: Views, shown: SweepPlanned) -> Set[str]:
+    """The runs that are imitated: a tokenizer of others' words would be learned from runs that no lineage names.
+
+    Asked as of a policy's runs, because the tokens of a query for demonstrations are those of the model that is made.
+    """
+    query = SftQuery(runs="policy", environment=shown.environment, sweep=shown.sweep)
+    return datasets.selected(house.store, views, query, {spec.group_id for spec in shown.specs})
 
 
 def _shown(store: EventStore, query: Query) -> SweepPlanned | None:

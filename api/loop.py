@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
-from agents.learning.memory import reading, remember
+from agents.learning.memory import reading
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
-from eventlog.events import (
-    BenchmarkFrozen,
-    SweepPlanned,
-    Template,
-)
+from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from gate.benchmark import freeze, specs
 from gate.figures import counted, decimal
 from gate.renewal import Amounts, lacking
@@ -38,13 +35,14 @@ from .decide import (
     covering,
     decide,
     fresh_seeds,
+    held_seeds,
     known,
     present_benchmark,
     too_small,
     unended,
 )
 from .errors import TooSmall
-from .evaluate import challenge, play_and_settle
+from .evaluate import challenge, challenger_now, concerns, play_and_settle
 from .exclusive import only_controller
 from .executing import in_words, plays
 from .house import House
@@ -112,18 +110,16 @@ class Controller:
             views = self.house.views()
             used = spent(self.house.store, views, self.site, datetime.now(UTC))
             step = self._within_budget(views, self._next(views, used), used)
-            if said is not None and (step.what == "stop" or said.endswith("void")):
-                why = said if self._is_last_verdict(used, said) else step.why
-                return self._closed(views, why)
             if step.what == "stop":
-                return self._closed(views, step.why)
+                return self._closed(views, said if said is not None and self._has_every_verdict(used) else step.why)
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
             self._show()
         return "it was told to stop; whoever runs it next goes on from there"
 
     def _next(self, views: PostgresViews, used: Spent) -> Next:
-        step = decide(
+        deciding = partial(
+            decide,
             views,
             self._sweeps(),
             rounds=used.rounds,
@@ -133,10 +129,20 @@ class Controller:
             last=self._last(),
             executor=self.executor,
             without=cold_now(views),
+            void=used.void,
         )
+        step = deciding()
         if step.what not in {"open_evaluation", "renew_benchmark"}:
             return step
+        if not self._is_concerned(views):
+            return deciding(is_concerned=False)
         return covering(views, self.site, step, [each.oracle_task_id for each in self._templates()])
+
+    def _is_concerned(self, views: PostgresViews) -> bool:
+        """Whether memory changes a run of what the course takes on or the benchmark holds: no other run would tell."""
+        own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
+        tasks = [each for each in site_templates(self.client) if each in own or each.oracle_task_id in held]
+        return concerns(self.house, views, self.course.kinds, self.site, tasks)
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
         """Have one thing done; what the gate decided, where it did."""
@@ -170,11 +176,9 @@ class Controller:
             why = f"the gate asks for {asked:,} runs, and {left:,} are left" if asked > left else None
         return step if why is None else Next("stop", why)
 
-    def _is_last_verdict(self, used: Spent, said: str) -> bool:
-        """Whether a verdict is why it stops: it was the last one asked for, or void, for then arms do not compare."""
-        return said.endswith("void") or (
-            self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
-        )
+    def _has_every_verdict(self, used: Spent) -> bool:
+        """Whether the gate has reached as many verdicts as were asked for."""
+        return self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
 
     def _closed(self, views: PostgresViews, why: str) -> str:
         close_course(self.house.store, views, self.site, why)
@@ -185,8 +189,7 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        asked = recovery_costs(views, since)
-        self.watch(rounds_played(views, rounds, asked), standing_of(views, self.site))
+        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), standing_of(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
@@ -239,7 +242,8 @@ class Controller:
         return rounds[-1] if rounds else None
 
     def _trying(self, views: PostgresViews) -> Trying:
-        return tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
+        found = tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
+        return found.among(self._templates(), self.site)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
         """How many seeds a task the next round takes at most, within the runs that are left."""
@@ -270,14 +274,14 @@ class Controller:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
         siblings = siblings_for_trials(self._trying(views), course.siblings)
-        last = self._last()
+        last, held = self._last(), held_seeds(views, self.site)
         if last is not None:
             instances = seeds * len(found)
-            draw = Draw(fresh_seeds(before, course, instances), instances, siblings, course.rng_seed)
+            draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
             towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(before, course, seeds), siblings)
+        return SeedSweep(name, found, fresh_seeds(before, course, seeds, held), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}
@@ -287,9 +291,7 @@ class Controller:
 
     def _open(self, views: PostgresViews) -> None:
         with self.reporter.phase("challenger: what memory holds now", 2) as advance:
-            weights, kinds = champion(views).pointed().weights, self.course.kinds
-            without, model = cold_now(views), self.house.embeddings
-            challenger, blob = remember(views, weights, without=without, kinds=kinds, embeddings=model)
+            challenger, blob = challenger_now(self.house, views, self.course.kinds)
             self.house.blobs.put([blob])
             advance()
             benchmark = present_benchmark(views, self.site)

@@ -37,10 +37,18 @@ from .house import House
 from .verifying import watching_of
 
 
+class Advance(Protocol):
+    """Counts one step of a phase. A `note` says what came of it, and is shown until the next step."""
+
+    def __call__(self, *, note: str = "") -> None:
+        """Count it."""
+        ...
+
+
 class Reporter(Protocol):
     """Where progress is shown."""
 
-    def phase(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         """A phase of `total` steps; the function it gives counts one."""
         ...
 

@@ -19,11 +19,11 @@ from eventlog.store import Append
 from projections.weights import WeightsState
 from trainer.bases import Base, folder_digest
 from trainer.checkpoint import load_checkpoint
+from trainer.making import making_in
 from trainer.moving import move_in
 
 from .errors import NoBase, NotAnAdapter, NotPublished
 from .house import House
-from .making import making_in
 from .weights import folder_of
 
 _FILES: Final = {"gguf-adapter": "adapter.gguf", "gguf-f16": "model-f16.gguf", "gguf-q8_0": "model-q8_0.gguf"}

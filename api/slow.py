@@ -26,7 +26,7 @@ from . import datasets
 from .admitting import see_admission
 from .benchmarks import freeze_on, renew, size_in_words, taken, without_plans
 from .budgets import close_course, open_course
-from .decide import champion, fresh_seeds, known
+from .decide import champion, fresh_seeds, held_seeds, known
 from .errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
 from .evaluate import challenge, play_and_settle
 from .exclusive import only_controller
@@ -54,7 +54,7 @@ from .sweeping import (
     site_templates,
     sweeps_of,
 )
-from .training import Stage, counting, measured, train_stage
+from .training import Stage, measured, telling, train_stage
 from .warming_decide import ACTOR as WARM_UP
 from .warming_decide import bases_of, newest_base
 from .weights import base_of, find_weights
@@ -207,15 +207,14 @@ class SlowController:
         return Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
 
     def _plan(self, weights: str, executor: Executor) -> None:
-        sizes = self.course.sizes
+        sizes, views = self.course.sizes, self.house.views()
         generator = SeedSweep(
             next_name(self.house.store, self.site),
             tasks_of(self.client, self.course),
-            fresh_seeds(sweeps_of(self.house.store, self.site), sizes),
+            fresh_seeds(sweeps_of(self.house.store, self.site), sizes, held=held_seeds(views, self.site)),
             sizes.siblings,
             (self.course.temperature_micro,),
         )
-        views = self.house.views()
         planned = plan(
             self.house,
             views,
@@ -245,7 +244,7 @@ class SlowController:
         stage = Stage(known(last.dataset), base, parent, last.stage)
         with self.reporter.phase(stage.name, last.stage.steps) as advance:
             try:
-                saved = train_stage(self.house, stage, counting(advance), ACTOR)
+                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
             except TrainingEnded as error:
                 if self._left_no_event(stage, last) and not self._may_pass(stage, error):
                     self._barren.add(last.sweep.sweep)

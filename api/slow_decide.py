@@ -34,7 +34,7 @@ from projections.verdicts import VERDICTS, VerdictState
 from projections.views import Views
 from projections.weights import WEIGHTS
 
-from .decide import BASE, Course, champion, fresh_seeds, known, too_small, unended
+from .decide import BASE, Course, champion, fresh_seeds, held_seeds, known, too_small, unended
 from .executing import plays
 from .stage_process import PROCESS_ENDED
 
@@ -198,9 +198,10 @@ def decide_slow(
             return unfinished
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
-    if not fresh_seeds(used, course.sizes):
-        return SlowNext("stop", f"all {course.sizes.training_seeds} training seeds were used")
-    return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, last, base))
+    if not fresh_seeds(used, course.sizes, held=held_seeds(views, site)):
+        why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
+        return SlowNext("stop", why)
+    return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
 
 
 def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
@@ -240,19 +241,23 @@ def _judging(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNe
     return SlowNext("open_evaluation", "a checkpoint was saved that nobody judged", last)
 
 
-def weights_to_go_on_with(views: Views, last: Round | None, base: str) -> str:
-    """The champion's weights, or the last checkpoint where the gate held it though it was better than the champion.
+def weights_to_go_on_with(views: Views, rounds: Sequence[Round], base: str) -> str:
+    """The newest checkpoint that the gate held though it was better than the present champion, else the champion's.
 
-    Where the champion is on another base, the base itself.
+    A later round that gave nothing, or something worse, takes nothing from that. Where the champion is on another
+    base, the base itself.
     """
-    if last is not None and last.checkpoint is not None and _was_better(last.verdict):
-        return last.checkpoint
     present = champion(views).pointed().weights
+    for each in reversed(rounds):
+        if each.checkpoint is not None and _was_better(each.verdict, present):
+            return each.checkpoint
     state = views.get(WEIGHTS, present)
     return present if state is not None and state.base == base else BASE
 
 
-def _was_better(state: VerdictState | None) -> bool:
-    """Whether a challenger that was held did better than the champion on average."""
+def _was_better(state: VerdictState | None, champion_weights: str) -> bool:
+    """Whether a challenger that was held did better on average than a champion of these weights."""
     verdict = None if state is None else state.reached()
-    return verdict is not None and verdict.decision == "hold" and (verdict.mean_delta or 0) > 0
+    if verdict is None or verdict.champion.artifact.weights != champion_weights:
+        return False
+    return verdict.decision == "hold" and (verdict.mean_delta or 0) > 0

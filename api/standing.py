@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ _WHOLE = 1_000_000
 _SAMPLES, _SEED = 10_000, 20_260_101
 
 LISTED = ("rewrite", "status", "wins", "losses", "trials", "U", "V", "controls_passed", "next_look", "step", "does")
-TRIALS = ("since", "run", "tried", "won", "controls_passed", "k", "U", "V", "status")
+TRIALS = ("since", "run", "tried", "won", "controls_passed", "counts", "k", "U", "V", "status")
 
 
 def standing(state: Candidacy, now: datetime) -> dict[str, Any]:
@@ -58,13 +59,14 @@ def _shown(state: Candidacy) -> dict[str, Any]:
 def uplift(trials: Sequence[Mapping[str, Any]], tried: str = "treated") -> dict[str, Any] | None:
     """How much more often runs with a piece passed than their siblings without it, in millionths.
 
-    From trials as `trials_of` lists them: the mean difference, with a 95 % interval by bootstrap over the trials, from
-    a frozen stream. None without a trial that has controls. For withheld runs the sign says what doing without it did.
+    From trials as `trials_of` lists them, those that count: the mean difference, with a 95 % interval by bootstrap over
+    the trials, from a frozen stream. None without a trial that has controls. For withheld runs the sign says what doing
+    without it did.
     """
     from gate.intervals import resampled  # noqa: PLC0415 it brings numpy, which the application does without
     from gate.strata import stratified  # noqa: PLC0415
 
-    of = [each for each in trials if each["tried"] == tried and each["controls_passed"]]
+    of = [each for each in trials if each["tried"] == tried and each["counts"] and each["controls_passed"]]
     if not of:
         return None
     pairs = [(each["won"], *map(int, each["controls_passed"].split(" of "))) for each in of]
@@ -90,24 +92,32 @@ def why(state: Candidacy, now: datetime) -> str:
             return "nobody proposed it"
 
 
-def trials_of(recorded: Iterable[Recorded], changes: Sequence[Change[C]]) -> list[dict[str, Any]]:
-    """A piece's trials in order, each with what its evidence came to; `changes` are its whole history."""
-    after = {int(change.since): change.state for change in changes}
+def trials_of(
+    recorded: Iterable[Recorded], changes: Sequence[Change[C]], withdrawn: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """A piece's trials in order, each with what its evidence came to; `changes` are its whole history.
+
+    One does not `count` that its fold passed over, nor one with a run, treated or control, that is `withdrawn` now.
+    """
+    states = [None, *(change.state for change in changes)]
+    told = {int(change.since): pair for change, pair in zip(changes, pairwise(states), strict=True)}
     found = []
     for item in recorded:
         event = item.event
         if isinstance(event, RewriteWon | RewriteLost | PieceTried):
             is_withheld = isinstance(event, PieceTried) and event.withheld
-            won = event.won if isinstance(event, PieceTried) else isinstance(event, RewriteWon)
-            state = after.get(int(item.position))
+            before, state = told.get(int(item.position), (None, None))
+            if not {event.run, *event.control_runs}.isdisjoint(withdrawn):
+                before, state = None, None
             evidence = None if state is None else state.withheld if is_withheld else state.treated
             found.append(
                 {
                     "since": int(item.position),
                     "run": event.run,
                     "tried": "withheld" if is_withheld else "treated",
-                    "won": won,
+                    "won": event.won if isinstance(event, PieceTried) else isinstance(event, RewriteWon),
                     "controls_passed": _passed(event.control_successes, len(event.control_runs)),
+                    "counts": _counted(before, state, is_withheld=is_withheld),
                     "k": None if evidence is None else evidence.k,
                     "U": None if evidence is None else evidence.u,
                     "V": None if evidence is None else evidence.v,
@@ -115,6 +125,15 @@ def trials_of(recorded: Iterable[Recorded], changes: Sequence[Change[C]]) -> lis
                 }
             )
     return found
+
+
+def _counted(before: Candidacy | None, state: Candidacy | None, *, is_withheld: bool) -> bool:
+    """Whether a trial moved what its fold counts: evidence where the piece was withheld, else wins or losses."""
+    if before is None or state is None:
+        return False
+    if is_withheld:
+        return before.withheld != state.withheld
+    return (before.wins, before.losses) != (state.wins, state.losses)
 
 
 def _present(state: Candidacy) -> Evidence:

@@ -31,6 +31,7 @@ from .allotting import allot, choosing, credit_choices
 from .capturing import capture_from
 from .decide import ACTOR, BASE, Course, champion, unended
 from .errors import NotExtended, SweepExists
+from .exclusive import learning_alone
 from .executing import options_of, recorded_as, refuse_other
 from .house import House
 from .playing import Reporter, jobs_of, play_jobs
@@ -167,7 +168,9 @@ def plan(
     matching = house.embeddings
     artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
-    trying = Trying() if trials is None else tryable_now(views, reading(house.blobs), kinds, matching)
+    trying = Trying()
+    if trials is not None:
+        trying = tryable_now(views, reading(house.blobs), kinds, matching).among(generator.templates, site)
     name, model = recorded_as(executor)
     event = planned(
         generator,
@@ -240,27 +243,36 @@ def play_sweep(
 ) -> None:
     """Play what is left of a sweep, credit what its runs tried, and capture what they show.
 
-    Raises OtherExecutor, and what refuse_unserved does.
+    Raises OtherExecutor, BlobMissing, and what refuse_unserved does.
     """
     refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
     refuse_unserved(executor, (sweep.artifact,))
     views = house.views()
     jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
-    credit(house, sweep)
-    if sweep.learns:
-        capture_from(house, sweep, course.rule, course.kinds)
+    learn_from(house, sweep, course)
+
+
+def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
+    """Credit what a sweep tried and capture what it shows, where it has ended; another time it changes nothing.
+
+    Raises BlobMissing.
+    """
+    with learning_alone(house.engine, sweep.environment):
+        credit(house, sweep)
+        if sweep.learns and not unended(house.views(), sweep.specs, f"{sweep.sweep}__"):
+            capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
 
 
 def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
-    """Credit sweeps that have ended and capture what they show, where whoever played them was killed before that.
+    """Learn from sweeps that have ended, where whoever played them did not: killed before that, or one of many workers.
 
     What was given up stays so: a course that has ended may have found it again, and left it at that.
+
+    Raises BlobMissing.
     """
     for sweep in sweeps:
-        credit(house, sweep)
-        if sweep.learns and not unended(house.views(), sweep.specs, f"{sweep.sweep}__"):
-            capture_from(house, sweep, course.rule, course.kinds, brings_back=False)
+        learn_from(house, sweep, course, brings_back=False)
 
 
 def credit(house: House, sweep: SweepPlanned) -> None:

@@ -26,7 +26,7 @@ from eventlog.events import (
     TrainingStarted,
     WarmupConfig,
 )
-from eventlog.store import Append, EventStore, Position
+from eventlog.store import Append, EventStore, KeyReused, Position
 from projections.checkpoints import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
@@ -38,9 +38,10 @@ from trainer.errors import BaseDiffers
 from trainer.request import DatasetRef, ParentRef, Request, WarmupRequest
 
 from . import datasets
-from .errors import DatasetWithdrawn, OtherKind, TrainingEnded
+from .errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
 from .exclusive import training_alone
 from .house import House
+from .playing import Advance
 from .stage_process import PROCESS_ENDED, Line, lines_of
 from .weights import folder_of
 
@@ -84,8 +85,8 @@ class Trained:
 def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) -> WeightsState:
     """Train a stage, unless it gave a checkpoint before: that checkpoint.
 
-    Raises OtherKind, BaseDiffers, DatasetWithdrawn, DatasetErased, DatasetDiffers, and TrainingEnded for what training
-    itself refuses. Before the first step nothing is registered.
+    Raises OtherKind, BaseDiffers, DatasetWithdrawn, DatasetErased, DatasetDiffers, TrainedTwice, and TrainingEnded for
+    what training itself refuses. Before the first step nothing is registered.
     """
     refuse_unfit(stage)
     with training_alone(house.engine, stage.name):
@@ -124,13 +125,13 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
         recorder.see(line)
         watch(line)
 
-    with working_folder(house, stage, "training") as folder:
-        try:
-            trained = produce(house, stage, upto, folder, each)
-        except TrainingEnded as error:
-            recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
-            raise
-        recorder.saved(trained)
+    try:
+        with working_folder(house, stage, "training") as folder:
+            saved = recorder.kept(produce(house, stage, upto, folder, each))
+    except TrainingEnded as error:
+        recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
+        raise
+    recorder.saved(saved)
 
 
 @contextmanager
@@ -183,7 +184,10 @@ def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Re
 
 @dataclass
 class _Recorder:
-    """Appends what a stage says. A stage that is refused before it starts leaves nothing."""
+    """Appends what a stage says. A stage that is refused before it starts leaves nothing.
+
+    Raises TrainedTwice where another attempt, begun when this one's lock was lost, has said something else.
+    """
 
     house: House
     stage: Stage
@@ -201,20 +205,20 @@ class _Recorder:
                 step, of = int(line["step"]), self.stage.config.steps
                 if step * MOST_RECORDED // of > (step - 1) * MOST_RECORDED // of:
                     event = TrainingProgressed(training=self.stage.name, step=step, of=of, metrics=metrics_of(line))
-                    self._append(event, f"progress:{self.stage.name}:{self.attempt}:{step}")
+                    self._append(self._stream, event, f"progress:{self.stage.name}:{self.attempt}:{step}")
 
     def failed(self, error: str, message: str) -> None:
         """Record that the stage ended without a checkpoint, if it was begun."""
         if self.is_started:
             event = TrainingFailed(training=self.stage.name, error=error, message=message[:_LONGEST])
-            self._append(event, f"failed:{self.stage.name}:{self.attempt}")
+            self._append(self._stream, event, f"failed:{self.stage.name}:{self.attempt}")
 
-    def saved(self, trained: Trained) -> None:
-        """Put the files of a checkpoint, then record it."""
+    def kept(self, trained: Trained) -> CheckpointSaved:
+        """Put the files of a checkpoint: what is recorded of it once its folder is gone."""
         stage = self.stage
         files = tuple(self._kept(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith("."))
         manifest = _SOURCE if stage.config.algorithm == "warmup" else MANIFEST
-        event = CheckpointSaved(
+        return CheckpointSaved(
             checkpoint=trained.digest,
             training=stage.name,
             algorithm=stage.config.algorithm,
@@ -225,8 +229,10 @@ class _Recorder:
             manifest=next(file.blob for file in files if file.name == manifest),
             files=files,
         )
-        request = Append(f"checkpoint/{trained.digest}", (event,), self.actor, key=f"checkpoint:{stage.name}")
-        self.house.store.append([request])
+
+    def saved(self, event: CheckpointSaved) -> None:
+        """Record a checkpoint whose files were put."""
+        self._append(f"checkpoint/{event.checkpoint}", event, f"checkpoint:{self.stage.name}")
 
     def _kept(self, file: Path) -> CheckpointFile:
         blob = Blob(_MEDIA.get(file.suffix, "application/octet-stream"), file.read_bytes())
@@ -244,19 +250,28 @@ class _Recorder:
             parent=None if stage.parent is None else stage.parent.checkpoint,
             config=stage.config,
         )
-        self._append(event, f"training:{stage.name}:{self.attempt}")
+        self._append(self._stream, event, f"training:{stage.name}:{self.attempt}")
         self.is_started = True
 
-    def _append(self, event: AnyEvent, key: str) -> None:
-        self.house.store.append([Append(f"training/{self.stage.name}", (event,), self.actor, key=key)])
+    @property
+    def _stream(self) -> str:
+        return f"training/{self.stage.name}"
+
+    def _append(self, stream: str, event: AnyEvent, key: str) -> None:
+        (outcome,) = self.house.store.append([Append(stream, (event,), self.actor, key=key)])
+        if isinstance(outcome, KeyReused):
+            raise TrainedTwice(training=self.stage.name, actual=key, position=outcome.first)
 
 
-def counting(advance: Callable[[], None]) -> Watch:
-    """A watch that counts the steps of a stage."""
+def telling(advance: Advance, say: Callable[[str], None]) -> Watch:
+    """A watch that counts the steps of a stage, with what each measured, and says what is known of its rows."""
 
     def watch(line: Line) -> None:
         if line["kind"] == "step":
-            advance()
+            advance(note=_in_words(metrics_of(line).model_dump()))
+        elif line["kind"] in {"groups", "staleness"}:
+            told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in line.items() if name != "kind")
+            say(f"{line['kind']}: {told}")
 
     return watch
 
@@ -270,8 +285,11 @@ def metrics_of(line: Mapping[str, Any]) -> Metrics:
 def measured(views: Views, saved: WeightsState) -> str:
     """What the last step of the stage that gave a checkpoint measured, in words."""
     state = views.get(TRAININGS, saved.training)
-    known = {} if state is None else state.metrics
-    return ", ".join(f"{name.replace('_', ' ')} {value[:8]}" for name, value in known.items() if value is not None)
+    return "" if state is None else _in_words(state.metrics)
+
+
+def _in_words(metrics: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value[:8]}" for name, value in metrics.items() if value is not None)
 
 
 def _decimal(value: float | None) -> str | None:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from agents.learning.lessons import Read
 from agents.learning.likeness import Embeddings
 from agents.learning.memory import EVERY_KIND, held_of
-from agents.rollouts.trials import Tryable
-from eventlog.events import PieceKind
+from agents.rollouts.trials import Tryable, belongs
+from eventlog.events import PieceKind, Template
 from projections.candidacy import Candidacy, cold_ones
 from projections.contamination import is_contaminated
 from projections.evidence import Paired
@@ -30,6 +30,14 @@ class Trying:
     def names(self) -> frozenset[str]:
         """The candidates by id."""
         return frozenset(each.piece.piece for each in self.candidates)
+
+    def among(self, templates: Collection[Template], site: str) -> Trying:
+        """Those that would change the plan of any of a site's templates: no sibling there can carry another one."""
+        candidates, promoted = (
+            tuple(one for one in each if any(belongs(one.piece, template, site) for template in templates))
+            for each in (self.candidates, self.promoted)
+        )
+        return Trying(candidates, promoted)
 
 
 def tryable_now(

@@ -15,18 +15,20 @@ from agents.executors.executor import Executor
 from agents.models.local.network import refuse_missing
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SftQuery, SweepPlanned, Template
+from projections.weights import WeightsState
 
 from . import datasets
-from .decide import BASE, fresh_seeds, known
+from .decide import BASE, fresh_seeds, held_seeds, known
 from .demonstrations import keep_tokens, tokens_of
-from .errors import DatasetErased, DatasetWithdrawn, NoBase
+from .errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from .first_bases import first_base
 from .house import House
 from .playing import Reporter
 from .slow import Serving, rounds_on, tasks_of
-from .slow_decide import SlowCourse
+from .slow_decide import MOST_ATTEMPTS, SlowCourse
+from .stage_process import PROCESS_ENDED
 from .sweeping import plan, planned_by, play_sweep, sweeps_of
-from .training import Stage, counting, measured, train_stage
+from .training import Stage, measured, telling, train_stage
 from .warming_decide import (
     ACTOR,
     Turn,
@@ -120,15 +122,27 @@ class Warming:
         else:
             base, number = base_of(self.house, turn.weights.checkpoint, None), turn.number + 1
         stage = Stage(dataset, base, None, self.warming.stage(number))
-        with self.reporter.phase(stage.name, stage.config.steps) as advance:
-            try:
-                saved = train_stage(self.house, stage, counting(advance), ACTOR)
-            except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
-                self.reporter.say(f"{shown.sweep} is frozen again: {error}")
-                return self._freeze(shown)
+        try:
+            saved = self._trained(stage)
+        except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
+            self.reporter.say(f"{shown.sweep} is frozen again: {error}")
+            return self._freeze(shown)
         told = measured(self.house.views(), saved)
         turns = f"turn {number + 1} of {self.warming.turns} at most"
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
+
+    def _trained(self, stage: Stage) -> WeightsState:
+        """What a stage gives. One whose process dies is begun again, as often as in a round of the slow loop."""
+        died = 0
+        while True:
+            try:
+                with self.reporter.phase(stage.name, stage.config.steps) as advance:
+                    return train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
+            except TrainingEnded as error:
+                died += 1
+                if error.facts["error"] != PROCESS_ENDED or died == MOST_ATTEMPTS:
+                    raise
+                self.reporter.say(str(error))
 
     def _measure(self, turn: Turn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
         """Let a base play each task at the seeds that the others were measured at, else at fresh ones."""
@@ -165,12 +179,14 @@ class Warming:
         )
 
     def _fresh(self, amount: int) -> tuple[int, ...]:
-        """So many training seeds that no sweep has seen. Raises NoBase."""
-        sizes = self.course.sizes
-        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount)
+        """So many training seeds that no sweep has seen and no benchmark holds. Raises NoBase."""
+        sizes, held = self.course.sizes, held_seeds(self.house.views(), self.site)
+        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
         if len(seeds) < amount:
             left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
-            raise NoBase(actual=f"a warm-up asks for {amount} that no sweep has seen, and {left}")
+            raise NoBase(
+                actual=f"a warm-up asks for {amount} that no sweep has seen and no benchmark holds, and {left}"
+            )
         return seeds
 
     def _free_name(self) -> str:

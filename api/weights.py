@@ -14,12 +14,12 @@ from projections.weights import WEIGHTS, WeightsState
 from trainer.bases import Base, folder_digest, read_base
 from trainer.checkpoint import load_checkpoint
 from trainer.errors import BaseDiffers
+from trainer.making import making_in
 from trainer.moving import move_in
 
 from .errors import NoBase, NotABase, NotAnAdapter, Unknown
 from .first_bases import made_again
 from .house import House
-from .making import making_in
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 

@@ -1,6 +1,7 @@
 """One process at the log, in any role.
 
-A runner plays rollouts of the queue, a projector keeps tables current, a controller decides what is next.
+A runner plays rollouts of the queue and learns from what has ended, a projector keeps tables current, a controller
+decides what is next.
 """
 
 from __future__ import annotations
@@ -23,23 +24,25 @@ from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.queue import RolloutQueue, Ticket
 from agents.rollouts.record import stopwatch
 from agents.rollouts.state_keys import State
-from eventlog.errors import FlywheelError
+from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from eventlog.store import Append, Position
 from projections.views import Views
 
 from .admitting import admitting, see_admission
 from .backlog import Backlog
-from .decide import known, prices
+from .decide import Course, known, prices
 from .errors import PlayedInVain, Unknown
 from .exclusive import admitting_alone, is_controlled
 from .executing import refuse_other, surroundings_of, worker_of
 from .house import House
 from .playing import Reporter, give_up, jobs_of, play_one, took_longer
 from .sites import Placed
+from .sweeping import make_up
 from .verifying import Watching, nobody
 
 ACTOR = "worker"
+PAIRED = PairedRule()
 _MOST_MET = 16
 _MOST_UNANSWERED = 3
 
@@ -76,7 +79,7 @@ class SiteRunner:
     executor: Executor = PLAN
     watching: Watching = nobody
     advisor: Model | None = None
-    rule: PromotionRule = field(default_factory=PairedRule)
+    rule: PromotionRule = PAIRED
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
 
@@ -198,10 +201,12 @@ def work(
     follows: bool,
     watching: Watching = nobody,
     advisor: Model | None = None,
+    rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,
 ) -> None:
     """Be a runner where there is a client of the site, a projector where it `follows`, and a controller where given.
 
+    `rule` decides what the runner's runs propose and what is captured when a sweep has ended.
     Until SIGTERM or SIGINT, or the controller is done; what is under way ends first. Raises WorkerLost, EnvironmentDown
     where the site is gone, PlayedInVain, and what a controller raises.
     """
@@ -216,6 +221,7 @@ def work(
             follows=follows,
             watching=watching,
             advisor=advisor,
+            rule=rule,
             controlling=controlling,
         )
     )
@@ -232,6 +238,7 @@ async def _work(
     follows: bool,
     watching: Watching = nobody,
     advisor: Model | None = None,
+    rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
@@ -245,7 +252,7 @@ async def _work(
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
     if client is not None:
-        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching, advisor), tell)
+        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching, advisor, rule), tell)
         tasks.append(asyncio.create_task(runner.run(stop)))
     if controlling is not None:
         tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))
@@ -265,8 +272,17 @@ async def _work(
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
     at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
-    queue, backlog = RolloutQueue(at.house.engine, at.site), Backlog(at.house, at.site, at.executor)
+    queue = RolloutQueue(at.house.engine, at.site)
+    backlog = Backlog(at.house, at.site, at.executor, lambda sweep: _learn(at, sweep, tell))
     return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
+
+
+def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) -> None:
+    """What a sweep that has ended came to is learned, whoever played it; what is in the way of it stops no other."""
+    try:
+        make_up(at.house, [sweep], Course(rule=at.rule))
+    except (BlobMissing, BlobDamaged) as error:
+        tell(Notice("unlearned", facts={"sweep": sweep.sweep, "error": f"{type(error).__name__}: {error}"}))
 
 
 def project(house: House, ended: Event, *, follow: bool) -> None:

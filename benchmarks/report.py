@@ -106,9 +106,8 @@ def report(
     its two marks, below `note`.
     """
     bounds = {key: target if isinstance(target, Target) else Target(target) for key, target in targets.items()}
-    spans = {key: (value, value) for key, value in figures.items()} | dict(intervals or {})
-    missed = [key for key, bound in bounds.items() if key in figures and not bound.is_met(*spans[key])]
-    rows = _rows(figures, intervals or {}, bounds, missed) + [
+    missed = _missed(figures, intervals or {}, bounds)
+    rows = _rows(figures, intervals or {}, bounds) + [
         (key, "left out", "", why) for key, why in (left_out or {}).items()
     ]
     grid = Table(title=name, title_justify="left")
@@ -118,20 +117,32 @@ def report(
         grid.add_row(*row)
     Console(width=120).print(grid)
     if page is not None:
-        _write(page, rows, note)
+        table = _lines(rows)
+        section(page, f"{note}\n\n{table}" if note else table)
     plain = {key: bound.plain() for key, bound in bounds.items()}
     found = {"name": name, "figures": dict(figures), "targets": plain, "missed": missed}
     more = {"intervals": dict(intervals or {}), "left_out": dict(left_out or {})}
     print(json.dumps(found | {key: value for key, value in more.items() if value}))
 
 
+def held_against(
+    figures: Mapping[str, float], targets: Mapping[str, Target], intervals: Mapping[str, tuple[float, float]]
+) -> str:
+    """The figures that have a target as a table of a page: what was measured, the target, and whether it was missed."""
+    return _lines(_rows({key: value for key, value in figures.items() if key in targets}, intervals, targets))
+
+
+def _missed(
+    figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], bounds: Mapping[str, Target]
+) -> list[str]:
+    spans = {key: (value, value) for key, value in figures.items()} | dict(intervals)
+    return [key for key, bound in bounds.items() if key in figures and not bound.is_met(*spans[key])]
+
+
 def _rows(
-    figures: Mapping[str, float],
-    intervals: Mapping[str, tuple[float, float]],
-    bounds: Mapping[str, Target],
-    missed: list[str],
+    figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], bounds: Mapping[str, Target]
 ) -> list[tuple[str, str, str, str]]:
-    rows = []
+    rows, missed = [], _missed(figures, intervals, bounds)
     for key, value in figures.items():
         bound = bounds.get(key)
         verdict = "" if bound is None else "missed" if key in missed else "met"
@@ -140,10 +151,10 @@ def _rows(
     return rows
 
 
-def _write(page: Path, rows: list[tuple[str, str, str, str]], note: str) -> None:
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    table = "\n".join(["| figure | measured | target | |", "|---|---|---|---|", *lines])
-    section(page, f"{note}\n\n{table}" if note else table)
+def _lines(rows: list[tuple[str, str, str, str]]) -> str:
+    return "\n".join(
+        ["| figure | measured | target | |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    )
 
 
 def section(page: Path, body: str) -> None:

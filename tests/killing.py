@@ -11,13 +11,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from api.house import House
+from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
+from eventlog.events import CheckpointSaved
 from eventlog.store import START, Recorded
+from projections.compare import compare
 from tests.conftest import Database, house_on
 
 FLYWHEEL = (sys.executable, "-c", "from api.cli.main import main; main()")
@@ -58,6 +61,7 @@ class Project:
             "FLYWHEEL_HOME": str(self.folder / "home"),
             "FLYWHEEL_POLICY_WORDING": "brief",
             "TMPDIR": str(self.folder / "temporary"),
+            "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "compiled"),
             "PYTHONPATH": str(ROOT),
         }
         return {**os.environ, **told}
@@ -94,6 +98,11 @@ class Project:
         """The training processes."""
         return [pid for pid, line in self.processes().items() if " -m trainer " in line]
 
+    def events(self, *types: type) -> list[Any]:
+        """The events of its log, in order: of some types, or all of them."""
+        every = [recorded.event for recorded in self.house.store.read()]
+        return [event for event in every if isinstance(event, types or object)]
+
     def wait(self, kill: Kill, child: Child) -> None:
         """Until the log holds the fact of a kill."""
         left = kill.number
@@ -118,6 +127,21 @@ class Project:
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         return True
+
+
+def nothing_is_left(at: Project, *bases: str) -> None:
+    """No process, and no folder but those of checkpoints and of these bases."""
+    assert [line for process, line in at.processes().items() if not has_ended(process)] == []
+    assert list((at.folder / "temporary").iterdir()) == []
+    models = {each.name for each in (at.folder / "home" / "models").iterdir() if each.is_dir()}
+    assert models == {*bases, *(event.checkpoint for event in at.events(CheckpointSaved))}
+
+
+def the_log_is_whole(at: Project) -> None:
+    """Its chain holds, and what is folded is what folding it all again gives."""
+    store = at.house.store
+    assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == store.head()
+    assert all(found.is_identical for found in compare(at.house.views()))
 
 
 @contextmanager

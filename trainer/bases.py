@@ -60,8 +60,7 @@ def read_base(path: Path, expected: str | None = None) -> Base:
     for name in ("config.json", TOKENIZER, TEMPLATE):
         if not (path / name).is_file():
             raise BaseMissing(path=path, actual=f"there is no {name}")
-    if not any(path.glob("*.safetensors")):
-        raise BaseMissing(path=path, actual="there are no safetensors")
+    _check_weights(path)
     try:
         config = json.loads((path / "config.json").read_bytes())
         facts = (str(config["model_type"]), int(config["vocab_size"]), int(config["max_position_embeddings"]))
@@ -71,6 +70,30 @@ def read_base(path: Path, expected: str | None = None) -> Base:
     if expected is not None and digest != expected:
         raise BaseDiffers(path=path, actual=digest, expected=expected)
     return Base(path, digest, file_digest(path / TOKENIZER), file_digest(path / TEMPLATE), *facts)
+
+
+def _check_weights(path: Path) -> None:
+    """Each file of weights is as long as its header says: one that was cut off is found before it is loaded."""
+    files = sorted(path.glob("*.safetensors"))
+    if not files:
+        raise BaseMissing(path=path, actual="there are no safetensors")
+    for file in files:
+        actual = file.stat().st_size
+        try:
+            expected = _length(file)
+        except (ValueError, LookupError, TypeError) as error:
+            raise BaseMissing(path=path, actual=f"the header of {file.name} is broken or cut off") from error
+        if actual != expected:
+            raise BaseMissing(path=path, actual=f"{file.name} has {actual} bytes, and its header says {expected}")
+
+
+def _length(file: Path) -> int:
+    """The bytes that a safetensors file has to have: the header's length in 8 bytes, the header, and its tensors."""
+    with file.open("rb") as content:
+        size = int.from_bytes(content.read(8), "little")
+        header = json.loads(content.read(min(size, file.stat().st_size)))
+    ends = [int(header[name]["data_offsets"][1]) for name in header if name != "__metadata__"]
+    return 8 + size + max(ends, default=0)
 
 
 def check_rows(rows: Rows, base: Base) -> None:

@@ -29,6 +29,11 @@ class TemperaturesMixed(FlywheelError):
     """The dataset {path} was sampled at {actual} temperatures: expected one, because the ratio is taken at the temperature of the log."""
 
 
+class SamplingCut(FlywheelError):
+    """The dataset {path} was sampled at top_p {actual}: expected 1, because the ratio is taken over the whole vocabulary. Sample again
+    at 1; sft and dpo take such runs."""
+
+
 class NoSignal(FlywheelError):
     """All {actual} groups of the dataset {path} are flat: expected one in which an advantage is not 0. Sample the instances again, or harder ones."""
 

@@ -1,7 +1,8 @@
 """The rows that training consumes: token ids in, never text. This is the one place that says which columns there are.
 
 Three kinds of dataset, each a Parquet file. Columns that are not named here (TRL's `prompt`, `completion`, ...) may be
-there too and are not read. Every list of one row has one entry for each token of the part that it belongs to.
+there too and are not read, but for `top_p` of GRPO rows: where it is told it has to be 1. Every list of one row has one
+entry for each token of the part that it belongs to.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 import polars as pl
 
-from .errors import BadRow, DatasetEmpty, RowsUnreadable, TemperaturesMixed, WrongColumn
+from .errors import BadRow, DatasetEmpty, RowsUnreadable, SamplingCut, TemperaturesMixed, WrongColumn
 
 Kind = Literal["sft", "dpo", "grpo"]
 
@@ -83,18 +84,22 @@ class Rows:
 
 
 def read_rows(path: Path, kind: Kind) -> Rows:
-    """Read and check a dataset. Raises RowsUnreadable, WrongColumn, DatasetEmpty, BadRow, TemperaturesMixed."""
+    """Read and check a dataset.
+
+    Raises RowsUnreadable, WrongColumn, DatasetEmpty, BadRow, TemperaturesMixed, SamplingCut.
+    """
     try:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RowsUnreadable(path=path, actual=str(error).splitlines()[0]) from error
-    taken = pl.DataFrame([_column(path, kind, frame, name) for name in COLUMNS[kind]])
+    taken = pl.DataFrame([_column(path, kind, frame, name, wanted) for name, wanted in COLUMNS[kind].items()])
     if taken.is_empty():
         raise DatasetEmpty(path=path)
     for part, beside in PARTS[kind].items():
         _check_part(path, taken, part, beside)
     if kind == "grpo":
         _check_grpo(path, taken)
+        _refuse_cut(path, frame)
     return Rows(kind, str(path), taken, rows_digest(taken))
 
 
@@ -119,9 +124,8 @@ def _words(values: pl.Series) -> bytes:
     return values.cast(wide).to_numpy().astype("<f8" if wide == pl.Float64 else "<i8").tobytes()
 
 
-def _column(path: Path, kind: Kind, frame: pl.DataFrame, name: str) -> pl.Series:
-    """A column in the type that COLUMNS names: narrower integers are widened, nothing else is converted."""
-    expected = COLUMNS[kind][name]
+def _column(path: Path, kind: Kind, frame: pl.DataFrame, name: str, expected: pl.DataType) -> pl.Series:
+    """A column in the type that is expected: narrower numbers are widened, nothing else is converted."""
     if name not in frame.columns:
         raise WrongColumn(path=path, kind=kind, column=name, actual="missing", expected=expected)
     column = frame[name]
@@ -161,6 +165,16 @@ def _check_grpo(path: Path, frame: pl.DataFrame) -> None:
     temperatures = frame["temperature"].unique().sort().to_list()
     if len(temperatures) > 1:
         raise TemperaturesMixed(path=path, actual=len(temperatures))
+
+
+def _refuse_cut(path: Path, frame: pl.DataFrame) -> None:
+    """Training divides by what the model gives all tokens: logprobs of some of them would shift every ratio."""
+    if "top_p" not in frame.columns:
+        return
+    top_p = _column(path, "grpo", frame, "top_p", pl.Float64())
+    cut = top_p.filter(top_p != 1)
+    if len(cut):
+        raise SamplingCut(path=path, actual=cut[0])
 
 
 def _refuse(path: Path, broken: pl.Series, actual: str, expected: str) -> None:

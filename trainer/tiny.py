@@ -5,8 +5,6 @@ The same texts, shape and seed give the same folder, to the byte, on one CPU typ
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from .bases import Base, folder_digest, read_base
 from .errors import BaseDiffers
 from .gguf_names import CUTS
+from .making import making_in
 from .moving import move_in
 
 if TYPE_CHECKING:
@@ -77,23 +76,19 @@ def shape_of(configuration: Mapping[str, Any]) -> Shape | None:
 def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected: str | None = None) -> Base:
     """Make the model and put it into `out/<digest>`. A folder that is there already is left as it is.
 
-    Raises BaseDiffers where another digest is expected; then nothing is put there.
+    What one that was killed left there goes first. Raises BaseDiffers where another digest is expected; then nothing is
+    put there.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".making-", dir=out))
-    try:
+    with making_in(out, "making-base") as making:
         tokenizer = _tokenizer(texts, shape.vocabulary)
-        _save_model(made, shape, tokenizer, seed)
-        tokenizer.save_pretrained(made)
-        digest = folder_digest(made)
+        _save_model(making, shape, tokenizer, seed)
+        tokenizer.save_pretrained(making)
+        digest = folder_digest(making)
         if expected is not None and digest != expected:
             raise BaseDiffers(path=out / expected, actual=digest, expected=expected)
         place = out / digest
-        if not place.exists():
-            made.chmod(0o755)
-            move_in(made, place)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        making.chmod(0o755)
+        move_in(making, place)
     return read_base(place)
 
 

@@ -34,7 +34,7 @@ _PAUSE_S = 1.0
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 Facts = Mapping[str, object]
-Kind = Literal["added", "rescued", "played", "failed", "parked", "timed_out"]
+Kind = Literal["added", "rescued", "played", "failed", "parked", "timed_out", "unlearned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What has happened to a job, or to `count` of them."""
+    """What has happened to a job, or to `count` of them, or to a sweep that `facts` name."""
 
     kind: Kind
     ticket: Ticket | None = None

@@ -8,7 +8,6 @@ from typing import Final
 from eventlog.blobs import Blob
 from eventlog.events import HintRecorded, ModelCalled, PromotionRule, RecoveryDecided, RewriteProposed
 
-from ..envs.errors import EnvironmentFailure
 from ..executors.executor import Called
 from ..learning.recovery.budgets import Budgets
 from ..learning.recovery.failing import Failing
@@ -40,16 +39,13 @@ class Looking:
 
 
 def recovered(name: str, run: Failing, surroundings: Surroundings, looking: Looking, calls: int) -> Recovery:
-    """Look a failed run over. What the environment fails in afterwards takes nothing from the run.
+    """Look a failed run over. What the environment fails in afterwards takes nothing from the run or earlier looks.
 
     `calls` is how many calls of models the run has made itself.
     """
     if not run.turns:
         return NOTHING
-    try:
-        found = recover(name, run, surroundings, looking.budgets, looking.model)
-    except EnvironmentFailure:
-        return NOTHING
+    found = recover(name, run, surroundings, looking.budgets, looking.model)
     asked = Facts((), ())
     if found.exchange is not None:
         asked = called(name, calls, Called("recovery", None, found.exchange.request, found.exchange.completion))

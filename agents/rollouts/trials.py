@@ -12,7 +12,7 @@ from eventlog.events import PieceKind, Spec, Template, Trials
 
 from ..learning.lessons import Held
 from ..learning.retrieval import overlaid, retrieved
-from ..plans import Piece, place_of
+from ..plans import Piece, changed, place_of
 
 _WHOLE: Final = 1_000_000
 
@@ -63,7 +63,8 @@ def treat(
 def belongs(piece: Held, template: Template, environment: str) -> bool:
     """Whether a piece would change a template's plan."""
     if isinstance(piece, Piece):
-        return place_of(template.plan_steps, piece.anchor) is not None
+        place = place_of(template.plan_steps, piece.anchor)
+        return place is not None and changed(step := template.plan_steps[place], piece.change) != (step,)
     return retrieved(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 

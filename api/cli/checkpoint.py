@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -15,7 +15,6 @@ from ..lineage import Trained, lineage, named, touched
 from ..publishing import export_to, publish
 from ..reading import read_position
 from ..retraining import retrain
-from ..training import Watch
 from ..weights import base_of, find_weights
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
 from .train import BaseOf, shown, training_bar
@@ -142,7 +141,7 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
         state = find_weights(views, checkpoint)
         training = views.get(TRAININGS, state.training)
         with training_bar("training again", 0 if training is None else training.of) as watch:
-            found = retrain(house, state, base_of(house, base, state.base), cast("Watch", watch))
+            found = retrain(house, state, base_of(house, base, state.base), watch)
     outcome = "equal" if found.is_equal else "different"
     told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}
     emit_json(told) if as_json else say(_verified(outcome, found.actual, found.differing))

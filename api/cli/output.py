@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +16,7 @@ from rich.text import Text
 from eventlog.errors import BlobErased
 
 from ..house import House, open_house
+from ..playing import Advance
 from ..settings import read_settings
 
 OUT = Console(highlight=False)
@@ -98,7 +99,7 @@ def listing(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: 
 class TerminalReporter:
     """Progress bars for phases, sentences for news; on standard error, so that output can be piped."""
 
-    def phase(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         """See Reporter.phase."""
         return bar(title, total)
 
@@ -107,13 +108,25 @@ class TerminalReporter:
         ERR.print(Text(f"  {text}"), soft_wrap=True)
 
 
+class _Noted(Progress):
+    """Bars, and below them what was noted of a step last: a terminal leaves too little room beside a bar."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """See Progress.get_renderables."""
+        yield from super().get_renderables()
+        yield from (Text(f"  {note}") for task in self.tasks if (note := task.fields["note"]))
+
+
 @contextmanager
 def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """A progress bar of `total` steps, moved on by one or by a number; where nobody watches, one line at the end."""
+    """A progress bar of `total` steps, moved on by one or by a number, with a `note` or none below it.
+
+    Where nobody watches it is shown at the end.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=ERR) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda steps=1: progress.advance(task, steps)
+    with _Noted(*columns, console=ERR) as progress:
+        task = progress.add_task(title, total=total, note="")
+        yield lambda steps=1, note="": progress.update(task, advance=steps, note=note)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from eventlog.events import PieceKind
 from projections.memories import LOOSE
 from projections.pieces import PieceState
 from projections.projection import Change, Fold
+from projections.taint import withdrawals
 
 from ..decide import describe
 from ..errors import Unknown
@@ -75,7 +76,8 @@ def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None
         if state is None:
             raise Unknown(what=kind, actual=piece, way_out=f"`flywheel {fold.name} list` names them.")
         changes = views.history(fold, piece)
-        trials = trials_of(house.store.read(stream=f"{kind}/{piece}", upto=views.upto), changes)
+        recorded = house.store.read(stream=f"{kind}/{piece}", upto=views.upto)
+        trials = trials_of(recorded, changes, withdrawals(views))
         row = {**standing(state, now), **_told(house, state)}
     helps = {"uplift": uplift(trials), "uplift_without": uplift(trials, "withheld")}
     history = [_stood(change) for change in changes]

@@ -9,6 +9,7 @@ import typer
 
 from projections.projection import Change
 from projections.rewrites import REWRITES, RewriteState
+from projections.taint import withdrawals
 
 from ..errors import Unknown
 from ..reading import read_position, time_of
@@ -48,7 +49,8 @@ def show(
         if state is None:
             raise Unknown(what="rewrite", actual=rewrite, way_out="`flywheel rewrites list` names them.")
         changes = views.history(REWRITES, rewrite)
-        trials = trials_of(house.store.read(stream=f"rewrite/{rewrite}", upto=views.upto), changes)
+        recorded = house.store.read(stream=f"rewrite/{rewrite}", upto=views.upto)
+        trials = trials_of(recorded, changes, withdrawals(views))
     history = [_stood(change) for change in changes]
     row = standing(state, now)
     if as_json:

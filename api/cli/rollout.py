@@ -116,7 +116,7 @@ def sweep(
         planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         if not planned:
-            taken = seeds_of(seeds, ready.before, course)
+            taken = seeds_of(seeds, ready.before, ready.held(), course)
             found = templates_of(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
             planned = planned_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
@@ -169,7 +169,8 @@ def biased_(
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         if not planned:
             _refuse_unknown(of, ready.before)
-            draw = Draw(seeds_of(seeds, ready.before, course, instances), instances, siblings, rng_seed, temperatures)
+            drawn = seeds_of(seeds, ready.before, ready.held(), course, instances)
+            draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
             found = templates_of(ready.house, ready.client, templates, task)
             generator = biased(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():

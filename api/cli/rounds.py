@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Group
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gate.figures import dollars
 
+from ..playing import Advance
 from ..rounds import Round, Standing
 from .output import ERR, TerminalReporter
 
@@ -43,7 +44,7 @@ class RoundsReporter(TerminalReporter):
                 self._live = None
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> Iterator[Advance]:
         """See Reporter.phase."""
         if self._live is None:
             with super().phase(title, total) as advance:
@@ -53,7 +54,7 @@ class RoundsReporter(TerminalReporter):
         for old in self._progress.task_ids[:-_MOST_BARS]:
             self._progress.remove_task(old)
         self._refresh()
-        yield lambda: self._progress.advance(task)
+        yield lambda **_: self._progress.advance(task)
 
     def watch(self, rounds: tuple[Round, ...], standing: Standing) -> None:
         """See Controller.watch."""

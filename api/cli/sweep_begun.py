@@ -15,6 +15,7 @@ from eventlog.events import SweepPlanned, Trials
 from projections.runs import PLANLESS
 
 from ..admitting import admitting, see_admission
+from ..decide import held_seeds
 from ..exclusive import only_controller
 from ..executing import Way, executor_of, options_of, refuse_other
 from ..house import House
@@ -46,6 +47,10 @@ class Ready:
     def next_name(self) -> str:
         """What a sweep is called that was given no name."""
         return next_name(self.house.store, self.site)
+
+    def held(self) -> frozenset[int]:
+        """The seeds that a benchmark of the site holds."""
+        return held_seeds(self.house.views(), self.site)
 
 
 @contextmanager

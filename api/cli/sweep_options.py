@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -150,10 +150,14 @@ def refuse_alike(
 
 
 def seeds_of(
-    text: str | None, before: Sequence[SweepPlanned], course: Course, amount: int | None = None
+    text: str | None,
+    before: Sequence[SweepPlanned],
+    held: Collection[int],
+    course: Course,
+    amount: int | None = None,
 ) -> tuple[int, ...]:
-    """The seeds that were asked for, else so many that no sweep `before` has seen. Raises BadParameter."""
-    return fresh_seeds(before, course, amount) if text is None else read_seeds(text)
+    """The seeds asked for, else so many that no sweep `before` has seen and no benchmark holds. Raises BadParameter."""
+    return fresh_seeds(before, course, amount, held) if text is None else read_seeds(text)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

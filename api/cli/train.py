@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -12,17 +12,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from pydantic import ValidationError
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlog.events import StageConfig, stage_config_of
 from projections.weights import WeightsState
 
 from .. import datasets
 from ..errors import BadConfig
-from ..stage_process import Line
-from ..training import Stage, metrics_of, train_stage
+from ..training import Stage, Watch, telling, train_stage
 from ..weights import base_of, find_adapter
-from .output import ERR, AsJson, emit_json, facts, opened
+from .output import AsJson, TerminalReporter, emit_json, facts, opened
 
 
 class Kind(StrEnum):
@@ -86,22 +84,8 @@ def shown(state: WeightsState) -> dict[str, Any]:
 
 
 @contextmanager
-def training_bar(title: str, steps: int) -> Iterator[Callable[[Line], None]]:
+def training_bar(title: str, steps: int) -> Iterator[Watch]:
     """A progress bar of a stage's steps, with what they measure; groups and staleness are said as they are known."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.fields[measures]}"), console=ERR) as progress:
-        task = progress.add_task(title, total=steps, measures="")
-
-        def watch(line: Line) -> None:
-            if line["kind"] == "step":
-                progress.update(task, completed=int(line["step"]), measures=_measures(line))
-            elif line["kind"] in {"groups", "staleness"}:
-                told = ", ".join(f"{name} {value}" for name, value in line.items() if name != "kind")
-                progress.console.print(f"  {line['kind']}: {told}", soft_wrap=True)
-
-        yield watch
-
-
-def _measures(line: Line) -> str:
-    known = metrics_of(line).model_dump(exclude_none=True)
-    return " ".join(f"{name} {value[:8]}" for name, value in known.items())
+    reporter = TerminalReporter()
+    with reporter.phase(title, steps) as advance:
+        yield telling(advance, reporter.say)

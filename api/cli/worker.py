@@ -48,6 +48,7 @@ _TEXTS = {
     "failed": "failed, tried again: {run}: {error}",
     "parked": "parked: {run}: {error}",
     "timed_out": "took too long, is missing: {run}",
+    "unlearned": "{sweep} has ended, and not all is learned from it: {error}",
     "again": "{count} parked jobs given out again",
     "started": "{roles} for {site}; Ctrl-C ends it when what is under way has ended",
     "stopped": "stopped; {open} jobs wait or are under way elsewhere, {parked} are parked",
@@ -134,6 +135,7 @@ def worker(
             follows=follows,
             watching=watching,
             advisor=advisor,
+            rule=course.rule,
             controlling=controlling,
         )
         parked = len(queue.parked()) if client is not None else 0

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ..log.server import Server, own_server
-from ..report import at_most, report, section
+from ..report import at_most, held_against, report, section
 from .picture import draw
 from .playing import Measured, measured_alone
 from .rows import QUICK, ROWS, Sizes
-from .table import HEADINGS, cells_of, figures_of
+from .table import HEADINGS, cells_of, figures_of, idle_rows
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "demo-fast.md"
@@ -50,7 +50,7 @@ def main(
     _print(rows)
     if write:
         draw(found, PICTURE)
-        section(PAGE, _page(rows, found, sizes))
+        section(PAGE, page(found, sizes, held_against(figures, targets, spans)))
     report("demo-fast", figures, targets, intervals=spans)
 
 
@@ -81,17 +81,19 @@ def _print(rows: Sequence[tuple[str, ...]]) -> None:
     Console(width=130).print(grid)
 
 
-def _page(rows: Sequence[tuple[str, ...]], found: Sequence[Measured], sizes: Sizes) -> str:
-    """The measured section of the page."""
+def page(found: Sequence[Measured], sizes: Sizes, held: str) -> str:
+    """The measured section of the page: the table, then the figures that were held against a target."""
+    cells = cells_of(found)
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+    lines += [f"| {' | '.join(cell.cells())} |" for cell in cells]
     chosen = [f"{each.site} {name}: {what}" for each in found for name, what in each.chosen.items()]
     learning = [f"{each.row} on {each.site}: {each.learning_runs:,} runs" for each in found if each.learning_runs]
     seeds = f"{sizes.visible} visible and {sizes.sealed} sealed seeds a task"
     note = f"{os.cpu_count()} cores; {sizes.repetitions} repetitions of {seeds}."
+    idle = f"Rows that changed no success, in any cell: {', '.join(idle_rows(cells)) or 'none'}."
     image = f"![Sealed runs that passed, against what was spent](../images/{PICTURE.name})"
     choice, learned = f"The allocator chose: {'; '.join(chosen)}.", f"Learning: {'; '.join(learning)}."
-    return "\n\n".join((note, "\n".join(lines), choice, learned, image))
+    return "\n\n".join((note, "\n".join(lines), idle, held, choice, learned, image))
 
 
 if __name__ == "__main__":

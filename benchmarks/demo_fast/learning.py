@@ -8,7 +8,7 @@ from agents.envs.client import EnvClient
 from agents.learning.memory import held_of, reading
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.trials import belongs
-from api.decide import Course, fresh_seeds
+from api.decide import Course, fresh_seeds, held_seeds
 from api.house import House
 from api.playing import Reporter
 from api.sweeping import plan, play_sweep, site_templates, sweeps_of
@@ -76,10 +76,12 @@ class Learner:
 
     def _sweep(self, name: str, found: tuple[Template, ...], seeds: int, siblings: int, trials: Trials | None) -> None:
         """Play a sweep; recovery and capture look for candidates only where nothing is tried."""
-        drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds)
+        views = self.house.views()
+        held = held_seeds(views, self.site)
+        drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds, held)
         sweep = plan(
             self.house,
-            self.house.views(),
+            views,
             self.site,
             SeedSweep(f"{self.site}-{name}", found, drawn, siblings),
             rng_seed=_RNG_SEED,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from api.playing import Advance
 
 
 class Silent:
     """Shows nothing."""
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:  # noqa: ARG002 a Reporter's
+    def phase(self, title: str, total: int) -> Iterator[Advance]:  # noqa: ARG002 a Reporter's
         """See Reporter.phase."""
-        yield lambda: None
+        yield lambda **_: None
 
     def say(self, text: str) -> None:
         """See Reporter.say."""

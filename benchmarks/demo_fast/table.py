@@ -90,6 +90,13 @@ def cells_of(found: Iterable[Measured]) -> list[Cell]:
     return by_group + [_cell(row, "all tasks", outcomes) for row in rows]
 
 
+def idle_rows(cells: Sequence[Cell]) -> list[str]:
+    """The rows that passed as often as frozen did, in every cell."""
+    frozen = {cell.group: (cell.visible, cell.sealed) for cell in cells if cell.row == FROZEN}
+    moved = {cell.row for cell in cells if (cell.visible, cell.sealed) != frozen[cell.group]}
+    return [row for row in dict.fromkeys(cell.row for cell in cells) if row not in moved | {FROZEN}]
+
+
 def _cell(row: str, group: str, outcomes: Sequence[Outcome]) -> Cell:
     own = [outcome for outcome in outcomes if outcome.row == row]
     return Cell(

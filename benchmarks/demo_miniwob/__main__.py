@@ -20,6 +20,7 @@ from agents.executors.miniwob_plan import MiniWobPlan
 from api.cli.output import bar
 from api.decide import Course
 from api.house import House
+from api.playing import Advance
 from api.settings import read_settings
 from api.sweeping import first_facts
 from benchmarks.log.server import own_server
@@ -107,9 +108,9 @@ class Quiet:
     """A reporter that says nothing: several tasks are played side by side."""
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:  # noqa: ARG002 a Reporter's
+    def phase(self, title: str, total: int) -> Iterator[Advance]:  # noqa: ARG002 a Reporter's
         """See Reporter."""
-        yield lambda: None
+        yield lambda **_: None
 
     def say(self, text: str) -> None:
         """See Reporter."""

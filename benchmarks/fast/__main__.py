@@ -17,6 +17,7 @@ from benchmarks.report import Target, at_least, at_most, report
 from eventlog.events import PairedRule
 from gate.intervals import wilson
 
+from .coin import Kind
 from .planted import Cell, Ended, ended
 from .rule import simulated
 from .writers import lost
@@ -24,6 +25,8 @@ from .writers import lost
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "fast.md"
 BASES = (100_000, 300_000, 500_000, 700_000)
 GAIN = 300_000
+HINT_BASE = 500_000
+"""Hints are planted at one base rate: they are decided as rewrites are, but come to their step in another way."""
 MOST_NULL, LEAST_TRUE, LEAST_TRUE_AT_LOW = 0.015, 0.9, 0.85
 MICRO = 1_000_000
 
@@ -66,9 +69,10 @@ def measuring(what: str) -> Status:
 
 def planted(server: Server, candidates: int, processes: int) -> dict[str, float]:
     """Shares of planted candidates that were promoted, with 95 % intervals."""
+    kinds: list[tuple[Kind, int]] = [*(("rewrite", base) for base in BASES), ("hint", HINT_BASE)]
     cells = [
-        (server, Cell(base, base + gain, candidates, seed))
-        for seed, (gain, base) in enumerate((gain, base) for base in BASES for gain in (0, GAIN))
+        (server, Cell(base, base + gain, candidates, seed, kind))
+        for seed, (gain, kind, base) in enumerate((gain, kind, base) for kind, base in kinds for gain in (0, GAIN))
     ]
     with get_context("spawn").Pool(processes) as pool:
         found = pool.starmap(ended, cells, chunksize=1)
@@ -79,18 +83,19 @@ def planted(server: Server, candidates: int, processes: int) -> dict[str, float]
 
 
 def _rates(found: Ended) -> dict[str, float]:
-    interval, name = wilson(found.promoted, found.cell.candidates), _name(found.cell.base, found.cell.cured)
+    cell = found.cell
+    interval, name = wilson(found.promoted, cell.candidates), _name(cell.base, cell.cured, cell.kind)
     return {
-        f"{name}, promoted": found.promoted / found.cell.candidates,
+        f"{name}, promoted": found.promoted / cell.candidates,
         f"{name}, interval from": interval.low / MICRO,
         f"{name}, interval to": interval.high / MICRO,
-        f"{name}, treated runs": found.treated / found.cell.candidates,
+        f"{name}, treated runs": found.treated / cell.candidates,
     }
 
 
-def _name(base: int, cured: int) -> str:
-    kind = "does nothing" if base == cured else f"+{(cured - base) / MICRO:g}"
-    return f"{kind} at {base / MICRO:g}"
+def _name(base: int, cured: int, kind: Kind = "rewrite") -> str:
+    what = "does nothing" if base == cured else f"+{(cured - base) / MICRO:g}"
+    return f"{'hint, ' if kind == 'hint' else ''}{what} at {base / MICRO:g}"
 
 
 def of_the_rule(repetitions: int) -> dict[str, float]:
@@ -111,6 +116,8 @@ def targets_of(figures: dict[str, float]) -> dict[str, Target]:
         bounds[f"{_name(base, base)}, interval from"] = at_most(MOST_NULL)
         least = LEAST_TRUE_AT_LOW if base == BASES[0] else LEAST_TRUE
         bounds[f"{_name(base, base + GAIN)}, interval to"] = at_least(least)
+    bounds[f"{_name(HINT_BASE, HINT_BASE, 'hint')}, interval from"] = at_most(MOST_NULL)
+    bounds[f"{_name(HINT_BASE, HINT_BASE + GAIN, 'hint')}, interval to"] = at_least(LEAST_TRUE)
     return {name: bound for name, bound in bounds.items() if name in figures}
 
 

@@ -6,17 +6,21 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from agents.envs.contract import Graded, Health, Instance, Mutation, State
 from agents.envs.environment import name_of
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
+from agents.learning.lessons import occasion_at
 from agents.learning.recovery.proposal import Proposal
 from agents.plans import anchor_of
 from eventlog.events import ReplaceUrl, Step, Template
 
 WHOLE = 1_000_000
+SITE = "coin"
 CURED = "/cured"
+Kind = Literal["rewrite", "hint"]
+"""What a planted candidate is: anchored to the step itself, or matched by its occasion."""
 
 
 @dataclass
@@ -42,7 +46,7 @@ class CoinSite:
 
     def health(self) -> Health:
         """It serves, and grades whatever it is asked."""
-        return Health(site="coin", instances=len(self.passed), tasks=())
+        return Health(site=SITE, instances=len(self.passed), tasks=())
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
         """A fresh instance."""
@@ -92,14 +96,15 @@ class Coin:
 
 
 def template_of(number: int) -> Template:
-    """A task with one step, that no other task has."""
-    step = Step(type="navigate", intent=f"open page {number}", url=f"/page/{number}")
+    """A task with one step, that no other task has and that shares no word with theirs: a hint for it fits none."""
+    step = Step(type="navigate", intent=f"page{number}", url=f"/page/{number}")
     return Template(
         template_id=f"t{number:04d}", cluster="c", oracle_task_id=f"t{number:04d}", instruction="go", plan_steps=(step,)
     )
 
 
-def proposal_of(template: Template) -> Proposal:
+def proposal_of(template: Template, kind: Kind = "rewrite") -> Proposal:
     """A candidate for that step: it does what the coin makes of it."""
-    change = ReplaceUrl(url=CURED)
-    return Proposal(anchor_of(template.plan_steps[0]), change, source="page_links", confidence=500_000)
+    plan, change = template.plan_steps, ReplaceUrl(url=CURED)
+    occasion = occasion_at(SITE, plan, 0) if kind == "hint" else None
+    return Proposal(anchor_of(plan[0]), change, source="page_links", confidence=500_000, occasion=occasion)

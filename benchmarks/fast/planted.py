@@ -22,34 +22,36 @@ from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPIONS
 from projections.costs import PriceBook
 from projections.groups import GROUPS
+from projections.hints import HINTS
+from projections.memories import FOLDS
 from projections.projector import Projector
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 
-from .coin import Coin, CoinSite, proposal_of, template_of
+from .coin import SITE, Coin, CoinSite, Kind, proposal_of, template_of
 
-SITE = "coin"
 ACTOR = "bench"
 RULE = PairedRule()
 _EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
-_READ = (RUNS, REWARDS, GROUPS, REWRITES, CHAMPIONS, BENCHMARKS)
+_READ = (RUNS, REWARDS, GROUPS, REWRITES, HINTS, CHAMPIONS, BENCHMARKS)
 _CHUNK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One kind of candidate: how many, and how often a run passes without one and with one, in millionths."""
+    """Candidates of a kind: how many, and how often a run passes without one and with one, in millionths."""
 
     base: int
     cured: int
     candidates: int
     seed: int
+    kind: Kind = "rewrite"
 
     @property
     def project(self) -> str:
         """A project of its own."""
-        return f"coin_{self.base}_{self.cured}"
+        return f"coin_{self.kind}_{self.base}_{self.cured}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def swept(house: House, cell: Cell) -> Ended:
     runs = treated = before = 0
     for number, look in enumerate(RULE.looks):
         views = house.views()
-        left = [names[key] for key, state in views.find(REWRITES).items() if state.status == "candidate"]
+        left = [names[key] for key, state in views.find(FOLDS[cell.kind]).items() if state.status == "candidate"]
         if not left:
             break
         generator = SeedSweep(f"coin-{number}", left, range(before, look), 1 + RULE.controls)
@@ -95,19 +97,22 @@ def swept(house: House, cell: Cell) -> Ended:
         _record(house, means, jobs_of(house, views, sweep, sweep.specs))
         credit(house, sweep)
         runs, treated, before = runs + len(sweep.specs), treated + len(left) * (look - before), look
-    statuses = Counter(state.status for state in house.views().find(REWRITES).values())
+    statuses = Counter(state.status for state in house.views().find(FOLDS[cell.kind]).values())
     return Ended(cell, dict(statuses), runs, treated)
 
 
 def _proposed(house: House, cell: Cell) -> dict[str, Template]:
     """Plant the candidates, each at a task of its own; the tasks by the candidate's name."""
     found: dict[str, Template] = {}
-    requests = []
+    requests, contents = [], []
     for number in range(cell.candidates):
         template = template_of(number)
-        event = proposal_of(template).rewrite(f"planted-{number}", RULE)
-        found[event.rewrite] = template
-        requests.append(Append(f"rewrite/{event.rewrite}", (event,), ACTOR, key=f"propose:{event.rewrite}"))
+        proposal = proposal_of(template, cell.kind)
+        event, name = proposal.event(f"planted-{number}", RULE), proposal.name
+        found[name] = template
+        requests.append(Append(f"{cell.kind}/{name}", (event,), ACTOR, key=f"propose:{name}"))
+        contents.append(proposal.content)
+    house.blobs.put(contents)
     house.store.append(requests)
     return found
 

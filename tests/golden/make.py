@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from api.cli.db import migrated
 from api.decide import Course
 from api.house import open_house
 from api.loop import Controller
+from api.playing import Advance
 from api.settings import Settings
 from api.sites import Placed
 from eventlog.events import Rules, SeedsRule, SftQuery, Trials
@@ -33,8 +34,8 @@ class Quiet:
     """A Reporter that shows nothing."""
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
-        yield lambda: None
+    def phase(self, title: str, total: int) -> Iterator[Advance]:
+        yield lambda **_: None
 
     def say(self, text: str) -> None:
         pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock
@@ -30,6 +30,7 @@ from api.benchmarks import freeze_on, site_tasks
 from api.decide import Course, champion
 from api.evaluate import BLOCK, challenge, play_and_settle
 from api.house import House
+from api.playing import Advance
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan
@@ -160,11 +161,11 @@ class Killed(Quiet):
     seen: list[str] = field(default_factory=list)
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> Iterator[Advance]:
         self.seen.append(f"{title}: {total}")
         if self.when in title:
             raise KeyboardInterrupt
-        yield lambda: None
+        yield lambda **_: None
 
 
 def test_an_early_stop_leaves_the_rest_unplayed_and_a_killed_evaluation_goes_on_where_it_was(

@@ -9,16 +9,35 @@ import pytest
 
 from agents.envs.client import EnvClient
 from agents.envs.provider import local_site
+from agents.learning.memory import reading, remember
+from agents.plans import anchor_of
 from agents.rollouts.durable import Terms
-from api.decide import Course
+from agents.rollouts.sweep import SeedSweep
+from agents.rollouts.tasks import PLANS, template
+from api.decide import Course, champion, present_benchmark
+from api.evaluate import judged
 from api.house import House
 from api.loop import Controller
+from api.sweeping import first_facts, plan
+from api.trying import tryable_now
 from api.worker import work
-from eventlog.events import CourseClosed, CourseOpened, SubstrateChosen, SubstrateCredited, SweepPlanned
+from eventlog.events import (
+    CourseClosed,
+    CourseOpened,
+    PairedRule,
+    RewriteWon,
+    SubstrateChosen,
+    SubstrateCredited,
+    SweepPlanned,
+    Trials,
+)
+from gate.promote import open_evaluation, settle
 from projections.runs import RUNS
 from projections.substrates import SUBSTRATES
+from projections.verdicts import VERDICTS
 from tests.admitted import admitted
 from tests.golden.make import Quiet
+from tests.unit.test_agent_samples import add, decide_rewrite, propose
 
 SITE = "marketplace"
 COURSE = Course(seeds_per_round=3, max_rounds=2, max_parallel=4, clusters=("navigation",))
@@ -77,3 +96,53 @@ def test_a_worker_in_the_role_of_a_controller_ends_when_its_course_does(client: 
 
     work(house, None, SITE, Terms(4), lambda _: None, follows=False, controlling=controlling)
     assert said == ["1 rounds brought nothing that the gate has not judged"]
+
+
+def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
+    client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+    stops = iter([False, True])
+    replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
+    views = house.views()
+    present, benchmark = champion(views).pointed(), present_benchmark(views, SITE)
+    no_champion = present.model_copy(update={"weights": "other"})
+    open_evaluation(house.store, "eval-1", benchmark, no_champion, present, COURSE.rules, "controller")
+    settle(house.store, "eval-1", judged(house, "eval-1"), 1, "controller")
+    assert house.views().find(VERDICTS)["eval-1"].decision == "void"
+    assert controller(house, client).run() == "eval-1 was decided: void"
+    assert house.views().find(RUNS) == {}
+    assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"
+
+
+@pytest.mark.parametrize(("task", "opened"), [("helpdesk.triage_inbox", []), ("marketplace.phone_reveal", ["eval-1"])])
+def test_what_helps_on_another_site_alone_is_not_judged_here(
+    task: str, opened: list[str], client: EnvClient, empty_house: House
+) -> None:
+    house = empty_house
+    propose(house.store, "rw-a", anchor_of(PLANS[task][0]))
+    decide_rewrite(house.store, "rw-a", True, True, True)
+    first_facts(house)
+    assert remember(house.views(), "base")[0].memory.digest != champion(house.views()).pointed().memory.digest
+    stops = iter([False, True])
+    course = replace(COURSE, max_rounds=0)
+    said = replace(controller(house, client, course), is_told_to_stop=lambda: next(stops)).run()
+    assert ("told to stop" in said) == bool(opened)
+    assert list(house.views().find(VERDICTS)) == opened
+
+
+@pytest.mark.parametrize(("task", "withheld"), [("helpdesk.triage_inbox", 0), ("marketplace.phone_reveal", 200_000)])
+def test_a_share_of_the_groups_withholds_only_where_a_promoted_piece_is_of_its_tasks(
+    task: str, withheld: int, empty_house: House
+) -> None:
+    house = empty_house
+    rule = PairedRule(controls=1, single=((1, 1),), single_trials=1, wins_in_a_row=1)
+    propose(house.store, "rw-a", anchor_of(PLANS[task][0]), rule)
+    won = RewriteWon(rewrite="rw-a", run="rw-a-0", control_runs=("c",), control_successes=0)
+    add(house.store, "rewrite/rw-a", won)
+    first_facts(house)
+    (held,) = tryable_now(house.views(), reading(house.blobs)).promoted
+    drawn = SeedSweep("s1", [template("marketplace.phone_reveal", "Show its phone number.")], range(2), 2)
+    sweep = plan(house, house.views(), SITE, drawn, rng_seed=7, trials=Trials())
+    assert sweep.trials is not None
+    assert (held.piece.piece, sweep.trials.withheld_micro) == ("rw-a", withheld)

@@ -18,6 +18,7 @@ from api.errors import OtherExecutor
 from api.evaluate import challenge, play_and_settle
 from api.house import House
 from api.loop import Controller
+from api.playing import Advance
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -61,10 +62,10 @@ class Watching:
     said: list[str] = field(default_factory=list)
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> Iterator[Advance]:
         if "both arms" in title:
             self.meanwhile()
-        yield lambda: None
+        yield lambda **_: None
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -180,6 +181,7 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
     admitted(house.store, "marketplace")
     held = site_tasks(client, tasks, 40)
     small = freeze_on(house, freeze("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
+    freeze_on(house, freeze("by-hand", "marketplace", held, [0], [1], 1), "ann")  # where sweeps would begin
     reporter = Watching(killed)
     with pytest.raises(Stopped):
         Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=min_pairs)), reporter).run()

@@ -14,7 +14,6 @@ import pytest
 from api import publishing
 from api.errors import NoBase
 from api.house import House
-from api.making import making_in
 from api.publishing import publish
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved
@@ -23,6 +22,7 @@ from projections.weights import WEIGHTS, WeightsState
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
 from trainer.bases import Base, folder_digest
+from trainer.making import making_in
 from trainer.moving import move_in
 
 
@@ -93,7 +93,7 @@ def test_an_adapter_is_not_published_without_its_base(house: House, weights: Pat
 MAKES = """
 import sys
 from pathlib import Path
-from api.making import making_in
+from trainer.making import making_in
 with making_in(Path(sys.argv[1]), sys.argv[2]) as making:
     (making / "file").write_text("half of it")
     print("made", flush=True)

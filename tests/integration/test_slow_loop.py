@@ -28,8 +28,10 @@ from api.cli.main import run_command
 from api.decide import Course, champion
 from api.errors import NoBase, OtherTasks
 from api.house import House
+from api.playing import Advance
 from api.slow import SlowController
-from api.slow_decide import SlowCourse
+from api.slow_decide import ACTOR, SlowCourse
+from api.sweeping import planned_by
 from api.withdrawing import withdraw
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
 from gate.benchmark import freeze
@@ -77,10 +79,14 @@ class Dying:
 
     left: int
     said: list[str] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
 
-    def phase(self, title: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         self.say(title)
-        return nullcontext(lambda: None)
+        return nullcontext(self.note)
+
+    def note(self, *, note: str = "") -> None:
+        self.noted.append(note)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -190,9 +196,9 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
 ) -> None:
     house = with_models(empty_house, tmp_path / "models")
     admitted(house.store, "marketplace")
-    kills, allowed, why = 0, 0, None
+    kills, allowed, why, noted = 0, 0, None, list[str]()
     while why is None:
-        head, reporter = house.store.head(), Dying(allowed)
+        head, reporter = house.store.head(), Dying(allowed, noted=noted)
         try:
             why = SlowController(house, client, "marketplace", COURSE, reporter, scripted, base=str(base.path)).run()
         except Killed:
@@ -200,6 +206,7 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
             allowed = 0 if house.store.head() > head else allowed + 1  # it says what it begins with, too
     assert why == "no round is left of 1"
     assert kills > 5
+    assert {note.split()[0] for note in noted if note} == {"loss"}
 
     events = [recorded.event for recorded in house.store.read()]
     counted = Counter(str(event.type) for event in events)
@@ -279,7 +286,9 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     """The base is a random one: it plays its rounds in this process, and nothing can be learned from them."""
     admitted(empty_house.store, "marketplace")
     fast = freeze("marketplace-1", "marketplace", without_plans([PHONE]), [9_000], range(10_000, 10_050), 1)
-    freeze_into(empty_house.store, fast, "test")  # the fast loop keeps these seeds
+    by_hand = freeze("by-hand", "marketplace", without_plans([PHONE]), [0], [1, 2], 1)
+    for benchmark in (fast, by_hand):  # the fast loop keeps its seeds, and somebody those that training would see first
+        freeze_into(empty_house.store, benchmark, "test")
     base = make_base(tmp_path / "bases", longest=4096)
     stages = tmp_path / "stages.json"
     stages.write_text('[{"algorithm": "sft", "steps": 1, "learning_rate": "0.1"}]')
@@ -294,4 +303,6 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     summary = json.loads(said.out)
     assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 2, 0)
     assert "teaches nothing" in " ".join(said.err.split())
-    assert len(empty_house.views().find(BENCHMARKS)) == 2
+    assert len(empty_house.views().find(BENCHMARKS)) == 3
+    (sweep,) = planned_by(empty_house.store, ACTOR)
+    assert {spec.env_seed for spec in sweep.specs} == {3}

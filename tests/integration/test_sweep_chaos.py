@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
 from api.decide import Course
 from api.house import House
-from api.playing import Reporter
+from api.playing import Advance, Reporter
 from api.progress import progress_of
 from api.sweeping import first_facts, plan, play_sweep
 from eventlog.events import RewardGraded, RunFinished, SweepPlanned
@@ -46,10 +46,10 @@ class Counting:
     moved: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+    def phase(self, title: str, total: int) -> Iterator[Advance]:
         yield self.advance
 
-    def advance(self) -> None:
+    def advance(self, *, note: str = "") -> None:
         with self.moved:
             self.ended += 1
             self.moved.notify_all()

@@ -116,17 +116,45 @@ def test_every_stage_trains_on_it_and_its_checkpoint_names_it(
     assert [line["step"] for line in lines if line["kind"] == "step"] == [1]
 
 
+def told(folder: Path) -> dict[str, Any]:
+    """One step of TRL on the CPU that keeps nothing."""
+    where = {"output_dir": str(folder / "out"), "use_cpu": True, "bf16": False, "dataloader_pin_memory": False}
+    quiet = {"report_to": [], "save_strategy": "no", "disable_tqdm": True}
+    return {**where, **quiet, "gradient_checkpointing": False, "max_steps": 1, "per_device_train_batch_size": 2}
+
+
 @pytest.mark.parametrize("kind", ["sft", "dpo"])
 def test_trl_as_it_comes_takes_the_columns_of_text(house: House, base: Base, tmp_path: Path, kind: Kind) -> None:
     import trl
 
     arguments, trainer = {"sft": (trl.SFTConfig, trl.SFTTrainer), "dpo": (trl.DPOConfig, trl.DPOTrainer)}[kind]
-    told = {"output_dir": str(tmp_path / "out"), "use_cpu": True, "bf16": False, "gradient_checkpointing": False}
-    quiet = {"report_to": [], "save_strategy": "no", "disable_tqdm": True, "dataloader_pin_memory": False}
     run = trainer(
         model=load_model(base, None),
-        args=arguments(**told, **quiet, max_steps=1, per_device_train_batch_size=2),
+        args=arguments(**told(tmp_path)),
         train_dataset=loaded(written(house, kind, tmp_path).path, tmp_path),
         processing_class=load_tokenizer(base),
     )
     assert run.train().training_loss > 0
+
+
+def test_trl_as_it_comes_answers_the_prompts_of_groups(house: House, base: Base, tmp_path: Path) -> None:
+    import trl
+
+    asked: list[Any] = []
+
+    def reward(prompts: list[Any], completions: list[Any], **_: Any) -> list[float]:
+        asked.extend(prompts)
+        return [float(len(completion[-1]["content"])) for completion in completions]
+
+    rows = loaded(written(house, "grpo", tmp_path).path, tmp_path)
+    run = trl.GRPOTrainer(
+        model=load_model(base, None),
+        reward_funcs=reward,
+        args=trl.GRPOConfig(**told(tmp_path), num_generations=2, max_completion_length=4),
+        train_dataset=rows,
+        processing_class=load_tokenizer(base),
+    )
+    run.train()
+    assert run.state.global_step == 1
+    assert len(asked) == 2
+    assert all(prompt in rows["prompt"] for prompt in asked)

@@ -74,12 +74,14 @@ def test_a_dataset_that_does_not_fit_is_refused_before_the_first_step(
     refused(tmp_path, request(tmp_path, base, "grpo", broken(even), GRPO), kind)
 
 
-def refused(folder: Path, asked: Request, kind: type[FlywheelError]) -> None:
+def refused(folder: Path, asked: Request, kind: type[FlywheelError]) -> list[Line]:
+    """What was said until then."""
     lines: list[Line] = []
     with pytest.raises(kind):
         train(asked, lines.append)
     assert [line for line in lines if line["kind"] == "step"] == []
     assert not (folder / "checkpoints").exists()
+    return lines
 
 
 def test_uneven_groups_are_for_the_own_backend_alone(tmp_path: Path, base: Base, even: Rows) -> None:
@@ -92,25 +94,28 @@ def test_half_a_base_is_refused(tmp_path: Path, base: Base, even: Rows, missing:
     asked = request(tmp_path, base, "grpo", even, GRPO)
     copied = Path(shutil.copytree(base.path, tmp_path / "base"))
     (copied / missing).unlink()
-    refused(tmp_path, asked.model_copy(update={"base": str(copied)}), errors.BaseMissing)
+    assert refused(tmp_path, asked.model_copy(update={"base": str(copied)}), errors.BaseMissing) == []
 
 
-def test_a_base_that_was_cut_off_is_refused(tmp_path: Path, base: Base, even: Rows) -> None:
+@pytest.mark.parametrize("left", [slice(-100), slice(100), slice(4), slice(0)])
+def test_a_base_that_was_cut_off_is_refused_before_anything_is_said(
+    tmp_path: Path, base: Base, even: Rows, left: slice
+) -> None:
     asked = request(tmp_path, base, "grpo", even, GRPO)
     copied = Path(shutil.copytree(base.path, tmp_path / "base"))
     weights = copied / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    refused(tmp_path, asked.model_copy(update={"base": str(copied)}), errors.BaseMissing)
+    weights.write_bytes(weights.read_bytes()[left])
+    assert refused(tmp_path, asked.model_copy(update={"base": str(copied)}), errors.BaseMissing) == []
 
 
 def test_another_base_than_the_one_asked_for_is_refused(tmp_path: Path, base: Base, even: Rows) -> None:
     asked = request(tmp_path, base, "grpo", even, GRPO).model_copy(update={"base_digest": "a" * 64})
-    refused(tmp_path, asked, errors.BaseDiffers)
+    assert refused(tmp_path, asked, errors.BaseDiffers) == []
 
 
 def test_a_parent_of_another_base_is_refused(tmp_path: Path, even: Rows, parent: ParentRef) -> None:
     other = make_base(tmp_path / "bases", seed=2)
-    refused(tmp_path, request(tmp_path, other, "grpo", even, GRPO, parent), errors.BaseDiffers)
+    assert refused(tmp_path, request(tmp_path, other, "grpo", even, GRPO, parent), errors.BaseDiffers) == []
 
 
 def test_an_adapter_keeps_its_shape(tmp_path: Path, base: Base, even: Rows, parent: ParentRef) -> None:

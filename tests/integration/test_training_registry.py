@@ -16,15 +16,19 @@ from fastapi.testclient import TestClient
 
 from api import datasets
 from api.cli.main import run_command
-from api.errors import NotPublished, OtherKind, TrainingEnded
+from api.errors import NotPublished, OtherKind, TrainedTwice, TrainingEnded
 from api.house import House
 from api.lineage import lineage, touched
 from api.publishing import publish
 from api.retraining import retrain
+from api.stage_process import Line
 from api.training import MOST_RECORDED, Stage, train_stage
 from api.weights import base_of, folder_of
+from eventlog.blobs import Blob
+from eventlog.chain import canonical
 from eventlog.errors import BytesRemain
 from eventlog.events import (
+    AnyEvent,
     CheckpointSaved,
     DpoConfig,
     DpoQuery,
@@ -38,7 +42,7 @@ from eventlog.events import (
 from eventlog.store import Append
 from projections.checkpoints import DatasetState
 from projections.trainings import TRAININGS
-from projections.weights import WEIGHTS
+from projections.weights import WEIGHTS, WeightsState
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import as_executor, frozen, play_sampled, with_models
@@ -205,6 +209,30 @@ def test_a_stage_that_was_killed_is_begun_again_and_gives_the_same_checkpoint(ho
     assert (steps[-1], len(steps)) == (60, MOST_RECORDED)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said", "key"),
+    [
+        ("started", sample("TrainingProgressed"), "progress:{}:1:1"),
+        ("saved", sample("CheckpointSaved"), "checkpoint:{}"),
+    ],
+)
+def test_what_another_attempt_recorded_otherwise_meanwhile_is_no_result_of_this_one(
+    house: House, base: Base, kind: str, said: AnyEvent, key: str
+) -> None:
+    """The lock of the first attempt went with its connection, and the second one was quicker."""
+    stage = Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO)
+    theirs = Append("another/attempt", (said,), "trainer", key=key.format(stage.name))
+
+    def meanwhile(line: Line) -> None:
+        if line["kind"] == kind:
+            house.store.append([theirs])
+
+    with pytest.raises(TrainedTwice, match=theirs.key):
+        train_stage(house, stage, meanwhile)
+    saved = list(house.store.read(types=["CheckpointSaved"]))
+    assert [recorded.stream for recorded in saved] == (["another/attempt"] if kind == "saved" else [])
+
+
 def test_executors_read_what_was_published_and_cannot_write_it(house: House, base: Base, store: Path) -> None:
     saved = train_stage(house, Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO), quiet)
     event = publish(house, saved, base, "peft", str(store), "test")
@@ -349,6 +377,28 @@ def test_a_stage_over_the_command_line(
     code, said = flywheel("checkpoint", "export", digest, str(out), "--base", str(base.path))
     assert (code, load_checkpoint(out).digest) == (0, digest), said
     assert flywheel("checkpoint", "export", digest, str(tmp_path / "x"))[0] == 1  # nobody said where its base is
+
+
+def _with_another_manifest(house: House, saved: WeightsState) -> str:
+    """The same checkpoint in the log once more, under a manifest that names another position of its dataset."""
+    body = canonical({**json.loads(house.blobs.get(saved.manifest).body), "upto": 0})
+    (manifest,) = house.blobs.put([Blob("application/json", body)])
+    (event,) = (recorded.event for recorded in house.store.read(types=["CheckpointSaved"]))
+    other = event.model_copy(update={"checkpoint": hashlib.sha256(body).hexdigest(), "manifest": manifest})
+    assert isinstance(other, CheckpointSaved)
+    house.store.append([Append(f"training/{saved.training}", (other,), "test")])
+    return other.checkpoint
+
+
+def test_a_checkpoint_that_training_again_does_not_give_is_different_and_says_in_what(
+    house: House, base: Base, flywheel: Callable[..., tuple[int, str]]
+) -> None:
+    saved = train_stage(house, Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO), quiet)
+    other = _with_another_manifest(house, saved)
+    code, said = flywheel("checkpoint", "verify", other, "--base", str(base.path))
+    assert (code, f"different: training again gives {saved.checkpoint}; other now: upto " in said) == (1, True), said
+    code, said = flywheel("checkpoint", "verify", saved.checkpoint[:8], "--base", str(base.path))
+    assert (code, said.strip()) == (0, f"equal: training again gives {saved.checkpoint}")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +28,39 @@ def test_the_same_texts_shape_and_seed_make_the_same_folder(tmp_path: Path) -> N
     first, again = make_base(tmp_path / "a"), make_base(tmp_path / "b")
     assert first.digest == again.digest == first.path.name
     assert make_base(tmp_path / "a") == first
-    assert len(list((tmp_path / "a").iterdir())) == 1
+    assert folders(tmp_path / "a") == [first.path]
     others = {make_base(tmp_path / "a", seed=2).digest, make_base(tmp_path / "a", "llama").digest}
     assert len(others | {first.digest}) == 3
     assert read_base(first.path, first.digest) == first
+
+
+def folders(folder: Path) -> list[Path]:
+    return [each for each in folder.iterdir() if each.is_dir()]
+
+
+MAKES = """
+import sys
+from pathlib import Path
+from trainer.tiny import Shape, make_tiny
+
+def texts():
+    print("at it", flush=True)
+    yield sys.stdin.read()
+
+make_tiny(Path(sys.argv[1]), texts(), Shape(), 1)
+"""
+
+
+def test_what_one_that_was_killed_left_is_removed_by_the_next_that_makes_there(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MAKES, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"at it\n"
+        process.kill()
+    (left,) = folders(tmp_path)
+    made = make_base(tmp_path)
+    assert left != made.path
+    assert folders(tmp_path) == [made.path]
 
 
 def configuration_of(base: Base) -> Any:
@@ -57,7 +88,7 @@ def test_the_shape_that_a_configuration_says_makes_the_same_folder(shape: Shape,
 def test_what_is_not_the_expected_folder_is_not_put_there(tmp_path: Path) -> None:
     with pytest.raises(BaseDiffers, match=f"expected {DIGEST}"):
         make_tiny(tmp_path, TEXTS, Shape(hidden=32, layers=1, heads=2, inner=48), 1, DIGEST)
-    assert list(tmp_path.iterdir()) == []
+    assert folders(tmp_path) == []
 
 
 @pytest.mark.parametrize("change", [{"model_type": "mamba"}, {"hidden_size": None}, {"vocab_size": "many"}])

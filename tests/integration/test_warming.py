@@ -17,6 +17,7 @@ from agents.executors.by_weights import ByWeights
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Request
+from api.benchmarks import without_plans
 from api.cli.main import run_command
 from api.decide import champion
 from api.errors import EmptyDataset, NoBase, StartDiffers
@@ -31,6 +32,8 @@ from api.weights import base_of
 from api.withdrawing import withdraw
 from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
 from eventlog.store import Append
+from gate.benchmark import freeze
+from gate.promote import freeze_into
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.weights import WEIGHTS, ancestry
@@ -41,6 +44,7 @@ from tests.learned import with_models
 from trainer.bases import Base, read_base
 from trainer.tiny import Shape
 
+from .test_policy_rollouts import PHONE
 from .test_slow_loop import COURSE, Dying, DyingAfter, Killed, OfABase, action, finds_the_number
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
@@ -101,15 +105,16 @@ def test_a_warm_up_killed_at_every_word_completes_and_repeats_nothing(
     empty_house: House, client: EnvClient, tmp_path: Path
 ) -> None:
     house, serving = a_house(empty_house, tmp_path), Growing()
-    kills, allowed, taken = 0, 0, None
+    kills, allowed, taken, noted = 0, 0, None, list[str]()
     while taken is None:
-        head, reporter = house.store.head(), Dying(allowed)
+        head, reporter = house.store.head(), Dying(allowed, noted=noted)
         try:
             taken = a_warm_up(house, client, reporter, serving).run()
         except Killed:
             kills += 1
             allowed = 0 if house.store.head() > head else allowed + 1
     assert kills > 5
+    assert {note.split()[0] for note in noted if note} == {"loss"}
     assert serving.bases == [*bases_of(house.views(), {"marketplace-shown-1"})]
     assert taken == serving.bases[1]
     assert reporter.said[-1].endswith("(it has 2 steps and passes 1.00; the band is 0.35 to 1)")
@@ -180,12 +185,13 @@ def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
         base_of(house, None, "1" * 64)
 
 
-def test_without_seeds_that_nobody_has_seen_nothing_is_planned(
+def test_without_seeds_that_nobody_has_seen_or_holds_nothing_is_planned(
     empty_house: House, client: EnvClient, tmp_path: Path
 ) -> None:
     house = a_house(empty_house, tmp_path)
-    many = WARMING.model_copy(update={"demonstrated": 9_001})
-    with pytest.raises(NoBase, match="9000 of 9000 training seeds are left"):
+    freeze_into(house.store, freeze("by-hand", SITE, without_plans([PHONE]), [0], [1, 2], 1), "test")
+    many = WARMING.model_copy(update={"demonstrated": 8_998})
+    with pytest.raises(NoBase, match="8997 of 9000 training seeds are left"):
         a_warm_up(house, client, Dying(99), Growing(), many).run()
     assert sweeps_of(house.store, SITE) == ()
 

@@ -6,11 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,30 +34,10 @@ from eventlog.store import Append, Committed
 from projections.runs import RUNS
 from projections.views import ReplayedViews
 from tests.conftest import Database
+from tests.integration.conftest import Start
 from tests.integration.test_rollouts import MADE
 
-COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "worker", "--json"]
 PATIENCE_S = 100
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(empty_database: Database, tmp_path: Path) -> Iterator[Start]:
-    """A function that starts a worker with a home of its own; what is left of them is killed at the end."""
-    urls = {"FLYWHEEL_DATABASE_URL": empty_database.app_url, "FLYWHEEL_OWNER_URL": empty_database.owner_url}
-    children: list[subprocess.Popen[str]] = []
-
-    def begin(*options: str, **more: str) -> subprocess.Popen[str]:
-        home = tmp_path / f"home{len(children)}"
-        told = {**os.environ, **urls, "FLYWHEEL_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2]), **more}
-        pipe = subprocess.PIPE
-        children.append(subprocess.Popen([*COMMAND, *options], env=told, stdout=pipe, stderr=pipe, text=True))
-        return children[-1]
-
-    yield begin
-    for child in children:
-        child.kill()
-        child.communicate()
 
 
 @pytest.fixture

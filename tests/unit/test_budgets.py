@@ -165,6 +165,21 @@ def test_what_the_slow_loop_judges_does_not_count(executor: str | None, counted:
     assert (found.runs, found.verdicts, found.micro_dollars > 0) == (counted, counted, counted > 0)
 
 
+@pytest.mark.parametrize(("decisions", "void"), [(("void",), "eval-1"), (("void", "hold"), None), (("hold",), None)])
+def test_the_evaluation_that_was_decided_last_is_told_where_it_is_void(
+    decisions: tuple[str, ...], void: str | None
+) -> None:
+    store = opened()
+    challenger = remember(views(store), "base")[0]
+    for number, decision in enumerate(decisions, start=1):
+        open_one(store, f"eval-{number}", challenger)
+        settle(store, f"eval-{number}", challenger, decision, by="controller")
+    assert used(store).void == void
+    close_course(store, views(store), SITE, "done")
+    open_course(store, views(store), SITE, COURSE)
+    assert used(store).void is None
+
+
 def test_minutes_go_by_since_the_course_was_opened() -> None:
     store = opened()
     (began,) = [recorded.at for recorded in store.read(types=["CourseOpened"])]

@@ -26,7 +26,7 @@ from api.decide import (
 )
 from api.errors import FactMissing
 from api.sweeping import rounds_of
-from api.trying import siblings_for_trials, tryable_now
+from api.trying import Trying, siblings_for_trials, tryable_now
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -41,6 +41,7 @@ from eventlog.events import (
     Rules,
     SeedsRule,
     Spec,
+    Step,
     SweepPlanned,
     Usage,
     VerdictReached,
@@ -55,6 +56,7 @@ from projections.rewrites import REWRITES
 from tests.unit.test_agent_samples import (
     BOOK,
     EMPTY,
+    OPEN,
     a_store,
     add,
     decide_rewrite,
@@ -64,6 +66,7 @@ from tests.unit.test_agent_samples import (
     spec,
     started,
     template,
+    tryables,
     views,
 )
 from tests.unit.test_gate_samples import an_arm
@@ -73,6 +76,7 @@ WON = (True,) * 3
 THERE, ERASED = "a" * 64, "b" * 64
 READ = {THERE: content_bytes("", PreferTarget(label="Boats"))}.get
 """Reads the content of pieces, as far as it was not erased."""
+LOOK = Step(type="click", intent="look", label="Search")
 FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
 COURSE = Course(rules=Rules.seeds())
 
@@ -143,6 +147,7 @@ def decided(
     course: Course | None = None,
     executor: Executor = PLAN,
     without: Sequence[str] = (),
+    void: str | None = None,
 ) -> Next:
     last = (rounds_of(store, SITE) or [None])[-1]
     return decide(
@@ -155,11 +160,19 @@ def decided(
         last=last,
         executor=executor,
         without=without,
+        void=void,
     )
 
 
 def test_an_empty_log_has_failures_to_look_for() -> None:
     assert decided(a_log()).what == "plan_sweep"
+
+
+def test_where_benchmarks_hold_every_training_seed_it_stops() -> None:
+    store = a_log()
+    freeze_into(store, freeze("low", SITE, without_plans([template()]), [0], [1], 1), "ann")
+    found = [decided(store, course=replace(COURSE, training_seeds=seeds)).what for seeds in (2, 3)]
+    assert found == ["stop", "plan_sweep"]
 
 
 def test_a_sweep_that_has_not_ended_is_played_before_anything_else() -> None:
@@ -225,6 +238,23 @@ def test_an_open_evaluation_on_another_sites_benchmark_is_left_alone() -> None:
     assert decided(store).what == "open_evaluation"
 
 
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_what_another_site_judges_is_judged_here_too(is_decided: bool) -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger, benchmark="shop-1")
+    if is_decided:
+        settle(store, "eval-1", challenger)
+    assert decided(store).what == "open_evaluation"
+
+
+def test_what_concerns_no_run_of_the_site_is_not_judged_there() -> None:
+    store, _ = promoted()
+    last = plan(store, "s1")
+    play(store, last.specs, False, False)
+    found = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, tryable=(), last=last, is_concerned=False)
+    assert found.what == "plan_sweep"
+
+
 def promoted() -> tuple[MemoryStore, Artifact]:
     """A log whose memory holds one promoted rewrite, and the artifact with it."""
     store = a_log()
@@ -267,11 +297,11 @@ def test_a_round_has_as_many_siblings_as_the_rules_of_what_is_on_trial_ask(
     assert siblings_for_trials(trying, 9) == 9
 
 
-def a_hint(store: MemoryStore, run: str, content: str) -> None:
-    """A candidate hint that a run proposed."""
+def a_hint(store: MemoryStore, run: str, content: str, site: str) -> None:
+    """A candidate hint that a run of a site proposed."""
     event = HintRecorded(
         hint="hint-a",
-        occasion=Occasion(environment=SITE, type="click", intent="look", page=""),
+        occasion=Occasion(environment=site, type="click", intent="look", page=""),
         content=content,
         confidence=1,
         rule=PairedRule(),
@@ -281,7 +311,7 @@ def a_hint(store: MemoryStore, run: str, content: str) -> None:
     add(store, "hint/hint-a", event)
 
 
-@pytest.mark.parametrize("why", ["tryable", "poisoned", "erased", "other kind"])
+@pytest.mark.parametrize("why", ["tryable", "poisoned", "erased", "other kind", "other site", "step gone"])
 def test_what_nobody_can_try_asks_for_no_siblings_and_keeps_nobody_from_stopping(why: str) -> None:
     store = a_log()
     sweep = plan(store, "s1")
@@ -290,15 +320,25 @@ def test_what_nobody_can_try_asks_for_no_siblings_and_keeps_nobody_from_stopping
     for each, state in zip(sweep.specs, states, strict=True):
         reset = InstanceReset(run=each.spec_id, group=each.group_id, seed=each.env_seed, fingerprint=state)
         add(store, f"run/{each.spec_id}", reset)
-    a_hint(store, sweep.specs[1].spec_id, ERASED if why == "erased" else THERE)
+    site = "helpdesk" if why == "other site" else SITE
+    a_hint(store, sweep.specs[1].spec_id, ERASED if why == "erased" else THERE, site)
     kinds: frozenset[PieceKind] = frozenset({"rewrite"}) if why == "other kind" else EVERY_KIND
-    trying = tryable_now(views(store), READ, kinds)
+    task = template() if why == "step gone" else template("look", (OPEN, LOOK))
+    trying = tryable_now(views(store), READ, kinds).among([task], SITE)
     assert sorted(trying.names) == (["hint-a"] if why == "tryable" else [])
     assert siblings_for_trials(trying, 2) == (4 if why == "tryable" else 2)
     found = decide(
         views(store), [sweep], rounds=2, course=COURSE, site=SITE, tryable=trying.names, last=rounds_of(store, SITE)[-1]
     )
     assert found.what == ("plan_sweep" if why == "tryable" else "stop")
+
+
+@pytest.mark.parametrize(("url", "is_left"), [("/elsewhere", True), ("/rw-a", False)])
+def test_a_rewrite_that_a_plan_holds_already_is_neither_tried_nor_withheld(url: str, is_left: bool) -> None:
+    step = OPEN.model_copy(update={"url": url})
+    pieces = tryables("rw-a", controls=3, step=step)
+    found = Trying(pieces, pieces).among([template("t1", (step,))], SITE)
+    assert found == (Trying(pieces, pieces) if is_left else Trying())
 
 
 @pytest.mark.parametrize("decision", ["hold", "promote"])
@@ -348,6 +388,14 @@ def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> No
     open_one(store, "eval-1", challenger)
     settle(store, "eval-1", challenger, "void")
     assert decided(store).what == "open_evaluation"
+
+
+def test_a_course_whose_last_verdict_is_void_stops() -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger)
+    settle(store, "eval-1", challenger, "void")
+    found = decided(store, plan(store, "s1"), void="eval-1")
+    assert (found.what, found.why) == ("stop", "eval-1 was decided: void")
 
 
 def test_the_champions_own_memory_is_not_judged() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.demo_fast.__main__ import page
 from benchmarks.demo_fast.picture import curve, draw
 from benchmarks.demo_fast.playing import Measured, Outcome
 from benchmarks.demo_fast.rows import ROWS, Sizes
-from benchmarks.demo_fast.table import cells_of, difference, figures_of, is_drifted
-from benchmarks.report import Target
+from benchmarks.demo_fast.table import cells_of, difference, figures_of, idle_rows, is_drifted
+from benchmarks.report import Target, held_against, shown
 
 CURED = {"hints only": {"knowledge"}, "rewrites only": {"policy"}, "allocator": {"knowledge", "policy"}}
 TASKS = {"marketplace.k": "knowledge", "marketplace.p": "policy", "helpdesk.c": "control"}
@@ -60,6 +62,27 @@ def test_the_figures_say_where_a_substrate_cures_and_what_the_allocator_comes_to
     controls = [name for name in figures if name.startswith("helpdesk c: ")]
     assert len(controls) == len(ROWS) - 1
     assert set(controls) == set(spans)
+
+
+def test_a_page_says_what_was_missed_and_which_rows_changed_nothing() -> None:
+    found = [replace(each, outcomes=_lucky(each)) if each.row == "frozen" else each for each in FOUND]
+    figures, targets, spans = figures_of(found)
+    text = page(found, Sizes(), held_against(figures, targets, spans))
+    assert "| marketplace policy: frozen, sealed | 0.25 | ≤ 0.1 | missed |" in text
+    assert "| marketplace policy: frozen, sealed, addresses drifted | 0 | ≤ 0.1 | met |" in text
+    assert "| marketplace policy: best substrate, sealed | 1 | ≥ 0.95 | met |" in text
+    low, high = map(shown, spans["helpdesk c: all less frozen, sealed"])
+    assert f"| helpdesk c: all less frozen, sealed | 0 ({low} to {high}) | 0 to 0 | met |" in text
+    assert "all tasks: frozen, sealed" not in text
+    assert idle_rows(cells_of(FOUND)) == ["exemplars only", "curriculum only", "all"]
+    assert "Rows that changed no success, in any cell: none." in text
+
+
+def _lucky(frozen: Measured) -> tuple[Outcome, ...]:
+    """Outcomes of which one task passes wherever its addresses did not drift."""
+    return tuple(
+        replace(outcome, passed=outcome.cluster == "policy" and not is_drifted(outcome)) for outcome in frozen.outcomes
+    )
 
 
 def test_one_sealed_instance_in_four_of_the_marketplace_has_its_pages_where_the_instructions_say() -> None:

@@ -87,8 +87,8 @@ def test_a_rewrite_is_written_as_a_recipe_of_its_step() -> None:
     assert read(written([entry])) == (entry,)
 
 
-def trial(won: bool, controls: str, tried: str = "treated") -> dict[str, object]:
-    return {"won": won, "controls_passed": controls, "tried": tried}
+def trial(won: bool, controls: str, tried: str = "treated", *, counts: bool = True) -> dict[str, object]:
+    return {"won": won, "controls_passed": controls, "tried": tried, "counts": counts}
 
 
 def test_uplift_is_how_much_more_often_runs_with_a_piece_passed() -> None:
@@ -110,3 +110,9 @@ def test_uplift_with_and_without_are_apart_and_a_trial_without_controls_is_none(
     assert without is not None
     assert (with_["trials"], with_["mean"], without["mean"]) == (1, 1_000_000, -1_000_000)
     assert uplift([trial(True, "")]) is None
+
+
+def test_a_trial_that_does_not_count_enters_no_uplift() -> None:
+    trials = [trial(True, "3 of 3"), trial(True, "0 of 3", counts=False)]
+    assert uplift(trials) == uplift(trials[:1])
+    assert uplift(trials[1:]) is None

@@ -107,13 +107,15 @@ def record(store: MemoryStore, hint: str, exemplar: str, rule: PromotionRule | N
     )
 
 
-def decide(store: MemoryStore, piece: str, kind: PieceKind, *outcomes: bool) -> Position:
+def decide(
+    store: MemoryStore, piece: str, kind: PieceKind, *outcomes: bool, controls: tuple[str, ...] = ()
+) -> Position:
     for number, won in enumerate(outcomes):
         event = PieceTried(
             piece=piece,
             kind=kind,
             run=f"{piece}-{number}",
-            control_runs=(),
+            control_runs=controls,
             control_successes=0,
             won=won,
             withheld=False,
@@ -226,12 +228,14 @@ def test_whoever_reads_strictly_is_told_of_what_was_erased() -> None:
 
 
 def test_losses_lower_the_rank_that_memory_keeps() -> None:
-    store, kept, marks = a_history()
-    content = remember(ReplayedViews(store, marks["exemplar"]), "base")[1].body
+    """(wins + 1) / (trials + 2) of 500,000, the hint's confidence, and of 1,000,000, the exemplar's reward."""
+    store, (kept, hint, exemplar) = a_store(), blobs()
+    record(store, hint, exemplar, PairedRule())
+    decide(store, HINT_ID, "hint", *[True] * 10, controls=("a", "b", "c"))
+    decide(store, EXEMPLAR_ID, "exemplar", *[True, True, True, False, False] * 4, controls=("a", "b", "c"))
+    content = remember(views(store), "base")[1].body
     ranks = {piece.piece: piece.rank for piece in pieces_from(content, reading(kept)) if isinstance(piece, Lesson)}
-    assert set(ranks) == {HINT_ID, EXEMPLAR_ID}
-    assert 0 < ranks[HINT_ID] <= 500_000
-    assert 0 < ranks[EXEMPLAR_ID] <= 1_000_000
+    assert ranks == {HINT_ID: 500_000 * 11 // 12, EXEMPLAR_ID: 1_000_000 * 13 // 22}
 
 
 ALL_TREATED = Trials(treated_micro=1_000_000, withheld_micro=0)

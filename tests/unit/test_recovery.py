@@ -174,9 +174,32 @@ def test_the_order_of_proposals_is_by_confidence_then_by_name_and_at_most_a_few(
     assert keys == sorted(keys)
 
 
-def test_a_site_that_goes_down_meanwhile_is_said() -> None:
-    with pytest.raises(EnvironmentDown):
-        recovered({"/": page("busy", 503)}, (OPEN, SELECT), 0)
+class Closing(Around):
+    """A site that is gone after so many looks."""
+
+    def __init__(self, site: Site, looks: int) -> None:
+        super().__init__(site)
+        self.looks = looks
+
+    def after(self, steps: Plan) -> Seen:
+        if len(self.walks) == self.looks:
+            raise EnvironmentDown(url=ROOT, operation="get", actual="gone", timeout_s=1, expected="an answer")
+        return super().after(steps)
+
+
+def test_what_was_found_before_a_site_fails_stands_and_the_failure_is_said() -> None:
+    def overlay(piece: Piece | None) -> Overlaid:
+        return apply_overlay((OPEN, SELECT), [] if piece is None else [piece])
+
+    run = failing("marketplace", (OPEN, SELECT), overlay, 0, 40)
+    whole = Around(SITE)
+    every = recover("run-1", run, whole).proposals
+    found = [recover("run-1", run, Closing(SITE, looks)) for looks in range(len(whole.walks))]
+    assert [each.decided[-1].reason for each in found] == ["site_failed"] * len(found)
+    assert all(each.proposals == every[: len(each.proposals)] for each in found)
+    assert (found[0].proposals, found[-1].proposals) == ((), every)
+    decided = found[-1].decided
+    assert [name for each in decided for name in each.proposed] == [each.name for each in every]
 
 
 # Hints: another target that is seen ---------------------------------------------------------------------------------

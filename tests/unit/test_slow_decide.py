@@ -10,7 +10,7 @@ import pytest
 from agents.executors.by_weights import ByWeights
 from agents.learning.memory import remember
 from api.benchmarks import without_plans
-from api.decide import BASE, Course, champion
+from api.decide import BASE, Course, champion, held_seeds
 from api.slow_decide import (
     ACTOR,
     MOST_ATTEMPTS,
@@ -197,6 +197,49 @@ def test_a_checkpoint_that_was_held_is_gone_on_with_only_where_it_was_better(
     assert following(store).weights == (checkpoint if goes_on else BASE)
 
 
+def held_and_better(store: MemoryStore) -> str:
+    """A first round whose checkpoint the gate held though it was better; the checkpoint."""
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, False)
+    checkpoint = train(store, sweep, SFT, STARTED, SAVED)
+    open_on(store, checkpoint)
+    assert settle(store, checkpoint, [1_000_000] * 2 + [0] * 6) == "hold"
+    return checkpoint
+
+
+THREE = replace(COURSE, max_rounds=3)
+
+
+def test_a_round_that_gives_nothing_takes_nothing_from_a_checkpoint_that_was_better() -> None:
+    store = a_log()
+    checkpoint = held_and_better(store)
+    second = plan(store, "s2", checkpoint)
+    play(store, second.specs, False, None)
+    found = following(store, "s2", course=THREE)
+    assert (found.what, found.weights) == ("plan_sweep", checkpoint)
+    train(store, second, GRPO, STARTED, FAILED, dataset="d2" * 32)
+    assert following(store, course=THREE).weights == checkpoint
+
+    other = "c9" * 32
+    add(store, f"training/{other}", SAVED.model_copy(update={"checkpoint": other, "base": BASE_DIGEST}))
+    point(store, champion(views(store)).pointed().model_copy(update={"weights": other}))
+    assert following(store, "s2", course=THREE).weights == other  # it was better than another champion
+
+
+@pytest.mark.parametrize(("passed", "is_newer"), [(0, False), (3, True)])
+def test_of_checkpoints_that_were_held_the_newest_that_was_better_is_gone_on_with(
+    passed: int, *, is_newer: bool
+) -> None:
+    store = a_log()
+    first = held_and_better(store)
+    sweep = plan(store, "s2", first)
+    play(store, sweep.specs, True, False)
+    second = train(store, sweep, GRPO, STARTED, SAVED, dataset="d2" * 32)
+    open_on(store, second, "eval-2")
+    assert settle(store, second, [1_000_000] * passed + [0] * (8 - passed), "eval-2") == "hold"
+    assert following(store, course=THREE).weights == (second if is_newer else first)
+
+
 def test_a_sweep_that_gave_no_rows_ends_its_round() -> None:
     store = a_log()
     sweep = plan(store, "s1")
@@ -276,6 +319,15 @@ def test_a_benchmark_that_cannot_promote_is_renewed_first() -> None:
 def test_seeds_run_out() -> None:
     used_up = replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=0))
     assert following(a_log(), course=used_up).what == "stop"
+
+
+def test_seeds_that_a_benchmark_of_the_site_holds_are_none_to_train_on() -> None:
+    store = a_log()
+    for each, visible, sealed in (("elsewhere", [0, 1], [2, 3]), (SITE, [0], [2, 3])):
+        freeze_into(store, freeze(f"low-{each}", each, without_plans([template()]), visible, sealed, 1), "ann")
+    assert held_seeds(views(store), SITE) == {0, 2, 3, 9_000, *range(10_000, 10_008)}
+    few = [replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=seeds)) for seeds in (1, 2)]
+    assert [following(store, course=course).what for course in few] == ["stop", "plan_sweep"]
 
 
 def test_the_last_stage_is_repeated_and_each_reads_its_own_sweep() -> None:

@@ -7,9 +7,10 @@ import pytest
 from api.standing import LISTED, TRIALS, standing, trials_of, why
 from projections.projection import replay
 from projections.rewrites import REWRITES, RewriteState
+from tests.golden.test_golden_samples import sample
 
 from .test_folds_rewrites import after
-from .test_folds_rewrites_paired import ASKED, PAIRED, under_pairs
+from .test_folds_rewrites_paired import ASKED, CLEAN, HARM, PAIRED, treated, under_pairs
 from .test_folds_samples import DAWN, told
 
 
@@ -62,3 +63,17 @@ def test_every_trial_is_listed_with_what_it_came_to() -> None:
         ("treated", True, 10, "promoted"),
     ]
     assert found[-1]["controls_passed"] == "3 of 3"
+
+
+def test_a_trial_counts_that_its_fold_counted_and_none_of_whose_runs_was_withdrawn_since() -> None:
+    own, few = treated(True, 0, run="proposer"), treated(True, 0, controls=("a",))
+    gone, beside = treated(True, 0, run="gone"), treated(True, 0, controls=("a", "b", "gone"))
+    withdrawal = sample("RunsWithdrawn", runs=["gone"])
+    recorded = told(ASKED, CLEAN, own, few, gone, beside, *[CLEAN] * 6, HARM, withdrawal, gone, *[CLEAN] * 3, HARM)
+    found = trials_of(recorded, replay(REWRITES, recorded), {"gone"})
+    counts = [True, *[False] * 4, *[True] * 6, False, False, *[True] * 4]
+    assert [item["counts"] for item in found] == counts
+    assert [item["since"] for item in found if item["status"] == "withdrawn"] == [5, 6, 15]
+    before = trials_of(recorded[:13], replay(REWRITES, recorded[:13]))
+    assert [item["counts"] for item in before] == [True, False, False, True, True, *[True] * 6, False]
+    assert "withdrawn" not in {item["status"] for item in before}

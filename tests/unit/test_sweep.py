@@ -142,6 +142,14 @@ def test_no_two_rounds_share_a_seed_however_large_each_of_them_is(sizes: list[in
     assert not set(taken) & {*Course().visible_seeds, *Course().sealed_seeds}
 
 
+def test_seeds_that_a_benchmark_holds_are_passed_over() -> None:
+    course = Course(seeds_per_round=3, training_seeds=6)
+    first = fresh_seeds([], course, held={0, 2, 9_000})
+    assert first == (1, 3, 4)
+    event = planned(SeedSweep("s", [template()], first), "shop", EMPTY, rng_seed=7)
+    assert fresh_seeds([event], course, held={0, 2}) == (5,)
+
+
 def test_training_seeds_end_before_the_benchmarks_begin_and_none_is_left_out() -> None:
     course = Course()
     event = planned(SeedSweep("s", [template()], [course.training_seeds - 5]), "shop", EMPTY, rng_seed=7)

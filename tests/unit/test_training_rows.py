@@ -8,7 +8,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from trainer.errors import BadRow, DatasetEmpty, RequestUnreadable, RowsUnreadable, TemperaturesMixed, WrongColumn
+from trainer.errors import (
+    BadRow,
+    DatasetEmpty,
+    RequestUnreadable,
+    RowsUnreadable,
+    SamplingCut,
+    TemperaturesMixed,
+    WrongColumn,
+)
 from trainer.grpo import schedule, signal_of
 from trainer.request import GrpoConfig, Lora, Request, SftConfig, WarmupRequest, read_request
 from trainer.rows import COLUMNS, Kind, read_rows
@@ -119,6 +127,17 @@ def test_no_rows_and_no_file_are_refused(tmp_path: Path) -> None:
 def test_two_temperatures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TemperaturesMixed):
         read_rows(stored(tmp_path, [ROW, {**ROW, "temperature": 0.5}]), "grpo")
+
+
+def test_sampling_that_was_cut_is_refused_for_the_ratio_alone(tmp_path: Path) -> None:
+    whole, cut = {**ROW, "top_p": 1.0}, {**ROW, "top_p": 0.99}
+    assert read_rows(stored(tmp_path, [whole], top_p=pl.Float64()), "grpo").frame.columns == list(COLUMNS["grpo"])
+    with pytest.raises(SamplingCut, match=r"top_p 0\.99: expected 1"):
+        read_rows(stored(tmp_path, [whole, cut], top_p=pl.Float64()), "grpo")
+    with pytest.raises(BadRow, match="top_p is not known"):
+        read_rows(stored(tmp_path, [{**ROW, "top_p": None}], top_p=pl.Float64()), "grpo")
+    imitated = {name: value for name, value in cut.items() if name in {*COLUMNS["sft"], "top_p"}}
+    assert len(read_rows(stored(tmp_path, [imitated], "sft", top_p=pl.Float64()), "sft").frame) == 1
 
 
 def grouped(folder: Path, advantages: dict[str, list[float]]) -> Path:

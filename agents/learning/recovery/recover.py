@@ -13,7 +13,6 @@ from typing import Final
 from eventlog.events import RecoveryDecided, RecoveryReason
 
 from ...envs.controls import offers
-from ...envs.errors import EnvironmentFailure
 from ...models.model import Exchange, Model
 from ..surroundings import Surroundings
 from .addresses import other_addresses
@@ -43,11 +42,12 @@ class Recovered:
 def recover(
     name: str, run: Failing, surroundings: Surroundings, budgets: Budgets = BUDGETS, model: Model | None = None
 ) -> Recovered:
-    """Changes of a failed run's plan that were seen to work in its instance. Raises EnvironmentFailure.
+    """Changes of a failed run's plan that were seen to work in its instance.
 
     "Works" means: the failed step can be done, and what the one after it needs is there. Where each step went well, the
     whole plan can be done again, and what it sends last changes the page at least as it did. The oracle is not asked:
-    trials decide. A `model` is asked where nothing else worked and a look is left to try what it says.
+    trials decide. A `model` is asked where nothing else worked and a look is left to try what it says. Where the site
+    fails meanwhile, what was found before stands.
     """
     sights = Sights(surroundings, budgets.looks)
     found: list[Proposal] = []
@@ -61,7 +61,7 @@ def recover(
         idea, exchange = ask(model, run, sights)
         found = [idea] if idea is not None and _holds(idea, run, sights) else []
         decided += [] if idea is None else _decided(name, idea.mode, Counter({idea.place: 1}), found)
-    if not found:
+    if not found or sights.failed:
         decided.append(_halt(name, run, sights, sum(each.tried for each in decided)))
     return Recovered(tuple(found), tuple(decided), exchange)
 
@@ -127,27 +127,14 @@ def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
 
 
 def _holds(idea: Proposal, run: Failing, sights: Sights) -> bool:
-    """Whether what a model made up changes the plan, can be done as it says, and works.
-
-    What the environment fails in takes nothing from the run, nor from what was asked.
-    """
-    if run.overlay(idea.piece).plan == run.overlay(None).plan:
-        return False
-    try:
-        return works(insisting(idea), run, sights)
-    except EnvironmentFailure:
-        return False
+    """Whether what a model made up changes the plan, can be done as it says, and works."""
+    return run.overlay(idea.piece).plan != run.overlay(None).plan and works(insisting(idea), run, sights)
 
 
 def _halt(name: str, run: Failing, sights: Sights, tried: int) -> RecoveryDecided:
     at = -1 if run.at is None else run.at
-    place = run.turns[at].origin
     reason: RecoveryReason = "nothing_worked" if tried else "nothing_to_try"
-    return RecoveryDecided(
-        run=name,
-        step=place,
-        mode="halt",
-        tried=tried,
-        proposed=(),
-        reason=reason if sights.left else "budget_used_up",
-    )
+    if sights.left == 0:
+        reason = "site_failed" if sights.failed else "budget_used_up"
+    place = run.turns[at].origin
+    return RecoveryDecided(run=name, step=place, mode="halt", tried=tried, proposed=(), reason=reason)

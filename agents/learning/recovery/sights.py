@@ -10,6 +10,7 @@ from typing import Final
 from eventlog.events import Step
 
 from ...envs.controls import Control
+from ...envs.errors import EnvironmentFailure
 from ...plans import Plan
 from ..surroundings import Seen, Surroundings
 
@@ -24,19 +25,24 @@ _FILLERS: Final = frozenset(
 
 @dataclass(slots=True)
 class Sights:
-    """A run's surroundings, to be looked at `left` more times."""
+    """A run's surroundings, to be looked at `left` more times; none where the site `failed` meanwhile."""
 
     surroundings: Surroundings
     left: int
+    failed: bool = False
     _kept: dict[Plan, Seen] = field(default_factory=dict)
 
     def after(self, steps: Plan) -> Seen | None:
-        """What is seen after these steps; None where no more looks are left. Raises EnvironmentFailure."""
+        """What is seen after these steps; None where no more looks are left. The last is the one that a site fails."""
         if steps not in self._kept:
             if self.left == 0:
                 return None
             self.left -= 1
-            self._kept[steps] = self.surroundings.after(steps)
+            try:
+                self._kept[steps] = self.surroundings.after(steps)
+            except EnvironmentFailure:
+                self.left, self.failed = 0, True
+                return None
         return self._kept[steps]
 
     def shown(self, steps: Plan) -> tuple[Control, ...]:

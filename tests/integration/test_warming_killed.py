@@ -1,0 +1,127 @@
+"""`flywheel run --loop slow` without a base, killed for real at every step of its warm-up: it ends as if undisturbed.
+
+One history beside an undisturbed one. The command, its site, its training process and the database are the real ones.
+The base model is so small and learns so little that it passes nothing: so each of its turns is made and measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from api.warming_decide import WarmingCourse
+from eventlog.events import (
+    CheckpointSaved,
+    CourseClosed,
+    CourseOpened,
+    DatasetFrozen,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    SweepPlanned,
+    TrainingFailed,
+    TrainingStarted,
+    WarmupConfig,
+)
+from tests.admitted import admitted
+from tests.coin import SITE, TASK
+from tests.conftest import Database
+from tests.killing import Kill, Project, nothing_is_left, project_on, the_log_is_whole
+from trainer.tiny import Shape
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+STEPS = WarmupConfig(steps=20, learning_rate="0.0001", rows_per_step=1)
+WARMING = WarmingCourse(
+    shape=Shape(vocabulary=300, hidden=32, layers=1, heads=2, key_heads=1, inner=48, longest=4096),
+    demonstrated=8,
+    measured=2,
+    first=STEPS,
+    further=STEPS,
+    turns=2,
+)
+
+KILLS = (
+    Kill("RunFinished", 2, f"run/{SITE}-shown-1__"),
+    Kill("DatasetFrozen"),
+    Kill("TrainingProgressed", whom="controller"),
+    Kill("TrainingStarted", 2, whom="trainer"),
+    Kill("CheckpointSaved"),
+    Kill("RunFinished", 1, f"run/{SITE}-measured-"),
+    Kill("RunFinished", 2 * WARMING.measured, f"run/{SITE}-measured-"),
+)
+"""One after the other. The last run that measures has ended before a base is taken."""
+
+
+def test_a_warm_up_killed_at_every_step_ends_as_an_undisturbed_one_does(
+    clone: Callable[[str], Database], tmp_path: Path
+) -> None:
+    warm, stages = tmp_path / "warm.json", tmp_path / "stages.json"
+    warm.write_text(WARMING.model_dump_json())
+    stages.write_text(json.dumps([{"algorithm": "sft", "steps": 1, "learning_rate": "0.1"}]))
+    words = ["run", "--loop", "slow", "--json", "--site", SITE, "--task", TASK, "--warm-up", str(warm)]
+    words += ["--stages", str(stages), "--seeds", "1", "--siblings", "2", "--max-parallel", "1"]
+    with (
+        project_on(clone("empty"), tmp_path / "undisturbed") as undisturbed,
+        project_on(clone("empty"), tmp_path / "killed") as killed,
+    ):
+        for each in (undisturbed, killed):
+            admitted(each.house.store, SITE)
+        undisturbed.completed(undisturbed.begun(words))
+        child = killed.begun(words)
+        for kill in KILLS:
+            killed.wait(kill, child)
+            if killed.strike(kill, child):
+                child = killed.begun(words)
+        killed.completed(child)
+
+        assert finished(killed) == finished(undisturbed)
+        attempts_are_told(killed)
+        for each in (undisturbed, killed):
+            nothing_is_repeated(each)
+            nothing_is_left(each, each.events(CheckpointSaved)[0].base)
+
+
+def finished(at: Project) -> list[tuple[object, ...]]:
+    """The stages that were finished, in order, with the digests of what came of them."""
+    told: list[tuple[object, ...]] = []
+    for event in at.events():
+        match event:
+            case CourseOpened():
+                told.append(("course", event.loop))
+            case SweepPlanned():
+                told.append(("sweep", event.sweep, event.model, tuple(spec.spec_id for spec in event.specs)))
+            case DatasetFrozen():
+                told.append(("dataset", event.dataset, event.upto))
+            case CheckpointSaved():
+                told.append(("checkpoint", event.checkpoint, event.base))
+            case CourseClosed():
+                told.append(("closed", event.why))
+    return told
+
+
+def nothing_is_repeated(at: Project) -> None:
+    """One beginning and one ending of each run, one result of each stage, and a log that holds together."""
+    sweeps = [event.sweep for event in at.events(SweepPlanned)]
+    saved = at.events(CheckpointSaved)
+    measured = [f"{SITE}-measured-{event.checkpoint[:12]}" for event in saved]
+    assert sweeps == [f"{SITE}-shown-1", *measured, f"{SITE}-4"]
+    assert [event.algorithm for event in saved] == ["warmup"] * WARMING.turns
+    assert len({event.training for event in saved}) == WARMING.turns
+    assert saved[1].base == saved[0].checkpoint
+    assert len(at.events(DatasetFrozen)) == 1
+    planned = Counter(spec.spec_id for event in at.events(SweepPlanned) for spec in event.specs)
+    assert Counter(event.run for event in at.events(RunStarted)) == planned
+    assert Counter(event.run for event in at.events(RunFinished, RunMissing)) == planned
+    assert set(planned.values()) == {1}
+    the_log_is_whole(at)
+
+
+def attempts_are_told(at: Project) -> None:
+    """A turn that was killed is begun again as another attempt; one whose process died has failed before that."""
+    assert [event.attempt for event in at.events(TrainingStarted)] == [1, 2, 3, 1]
+    assert [event.error for event in at.events(TrainingFailed)] == ["ProcessEnded"]
