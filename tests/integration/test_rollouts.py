@@ -31,7 +31,16 @@ from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
 from api.withdrawing import withdraw
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import ArmRun, FollowLink, RewardGraded, RunFinished, RunMissing, RunStarted, SeedsRule
+from eventlog.events import (
+    ArmRun,
+    FollowLink,
+    RecoveryDecided,
+    RewardGraded,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    SeedsRule,
+)
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from projections.rewards import REWARDS
@@ -444,7 +453,10 @@ def a_site(pages: dict[str, tuple[int, str]]) -> Iterator[EnvClient]:
 def test_a_graded_run_keeps_its_grade_where_recovery_meets_a_site_that_is_down() -> None:
     with a_site({"/": (503, "busy")}) as client:
         played = play(jobs([1])[0], Means(client, BOOK, RULE, stopwatch))
-    assert [event.type for event in played.events] == ["InstanceReset", "StepTaken", "RunFinished", "RewardGraded"]
+    *run, halt = played.events
+    assert [event.type for event in run] == ["InstanceReset", "StepTaken", "RunFinished", "RewardGraded"]
+    assert isinstance(halt, RecoveryDecided)
+    assert (halt.mode, halt.reason) == ("halt", "site_failed")
     assert played.proposals == ()
 
 
