@@ -103,6 +103,15 @@ class Project:
         every = [recorded.event for recorded in self.house.store.read()]
         return [event for event in every if isinstance(event, types or object)]
 
+    def driven(self, words: Sequence[str], kills: Sequence[Kill]) -> None:
+        """Run a command, strike it at each of these, begin it again where that ended it, and see it to its end."""
+        child = self.begun(words)
+        for kill in kills:
+            self.wait(kill, child)
+            if self.strike(kill, child):
+                child = self.begun(words)
+        self.completed(child)
+
     def wait(self, kill: Kill, child: Child) -> None:
         """Until the log holds the fact of a kill."""
         left = kill.number

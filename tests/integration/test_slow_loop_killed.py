@@ -104,12 +104,7 @@ def test_a_loop_killed_at_every_stage_ends_as_an_undisturbed_one_does(
 ) -> None:
     undisturbed, killed, asked = project("undisturbed"), project("killed"), words(base, tmp_path, STAGES, seeds=8)
     undisturbed.completed(undisturbed.begun(asked))
-    child = killed.begun(asked)
-    for kill in KILLS:
-        killed.wait(kill, child)
-        if killed.strike(kill, child):
-            child = killed.begun(asked)
-    killed.completed(child)
+    killed.driven(asked, KILLS)
 
     assert finished(killed) == finished(undisturbed)
     nothing_is_repeated(undisturbed, len(STAGES))
@@ -127,12 +122,7 @@ def test_a_loop_killed_while_it_trains_on_pairs_ends_with_what_an_undisturbed_tr
 ) -> None:
     """The base passes two draws of five, so most groups of siblings have a pair."""
     killed, asked = project("killed"), words(base, tmp_path, DPO, seeds=4)
-    child = killed.begun(asked)
-    for kill in DPO_KILLS:
-        killed.wait(kill, child)
-        if killed.strike(kill, child):
-            child = killed.begun(asked)
-    killed.completed(child)
+    killed.driven(asked, DPO_KILLS)
 
     nothing_is_repeated(killed, 1)
     nothing_is_left(killed)

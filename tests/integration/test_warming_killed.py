@@ -72,12 +72,7 @@ def test_a_warm_up_killed_at_every_step_ends_as_an_undisturbed_one_does(
         for each in (undisturbed, killed):
             admitted(each.house.store, SITE)
         undisturbed.completed(undisturbed.begun(words))
-        child = killed.begun(words)
-        for kill in KILLS:
-            killed.wait(kill, child)
-            if killed.strike(kill, child):
-                child = killed.begun(words)
-        killed.completed(child)
+        killed.driven(words, KILLS)
 
         assert finished(killed) == finished(undisturbed)
         attempts_are_told(killed)
