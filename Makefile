@@ -5,6 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
+# How many processes run the tests side by side.
+JOBS ?= 2
 
 .PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
@@ -37,7 +39,7 @@ run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once 
 	@$(BIN)/flywheel run --rule seeds --cluster navigation --verdicts 1
 
 test: .venv/.train ## every test, on a seeded PostgreSQL of its own
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## style, types, import contracts, dependencies
 	@$(BIN)/python -m ruff format --check .

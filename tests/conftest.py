@@ -16,7 +16,6 @@ import hypothesis
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, make_url, text
-from sqlalchemy.exc import OperationalError
 
 from api import embedded
 from api.embedded.record import ADMIN, read_passwords, read_setup, url
@@ -32,7 +31,11 @@ from projections.projector import Projector
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
+pytest_plugins = ["tests.costs"]
+
 GOLDEN = Path(__file__).parent / "golden" / "log.ndjson.gz"
+# What the server of a test run may lose in a power cut nobody misses. The tests that kill a server start their own.
+UNSAFE_AND_FAST = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
 LEFT_OUT: dict[str, tuple[str, Callable[[], bool]]] = {
     "browser": ("Chromium is not installed", lambda: read_settings().browser is not None),
     "gpu": ("there is no CUDA device", lambda: Path("/dev/nvidia0").exists()),
@@ -50,6 +53,11 @@ class Database:
     def named(self, name: str) -> Database:
         """Another database of the same server, with a folder for keys of its own."""
         return Database(_renamed(self.owner_url, name), _renamed(self.app_url, name), self.keys.with_name(name))
+
+    @property
+    def owner_role(self) -> str:
+        """The role that owns the schema."""
+        return make_url(self.owner_url).username or ""
 
     @property
     def app_role(self) -> str | None:
@@ -78,18 +86,35 @@ def server(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dat
         yield Database(_psycopg(owner), _psycopg(app), keys)
         return
     found = embedded.up(home)
+    _relax(home)
     try:
         yield Database(found.owner_url, found.app_url, keys)
     finally:
         embedded.down(home)
 
 
+def _relax(home: Path) -> None:
+    """Let the embedded server of a test run skip what only matters after a power cut."""
+    engine = create_engine(_superuser(home) or "", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for setting in UNSAFE_AND_FAST:
+            connection.execute(text(f"ALTER SYSTEM SET {setting}"))
+        connection.execute(text("SELECT pg_reload_conf()"))
+    engine.dispose()
+
+
+def _superuser(home: Path) -> str | None:
+    """Where the superuser of an embedded server connects, if this home has one."""
+    setup, passwords = read_setup(home), read_passwords(home)
+    return None if setup is None or passwords is None else url(ADMIN, passwords, setup.layout(home).sockets)
+
+
 @pytest.fixture(scope="session")
 def superuser_url(server: Database, home: Path) -> str:
     """Where a superuser of the server connects: that of the embedded one, or an owner that is one."""
-    setup, passwords = read_setup(home), read_passwords(home)
-    if setup is not None and passwords is not None:
-        return url(ADMIN, passwords, setup.layout(home).sockets)
+    own = _superuser(home)
+    if own is not None:
+        return own
     engine = create_engine(server.owner_url)
     with engine.connect() as connection:
         is_super = connection.execute(text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).scalar_one()
@@ -112,9 +137,12 @@ def _psycopg(address: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def run_sql(server: Database) -> Iterator[Callable[[str], None]]:
-    """Run a statement that no transaction may hold, on the server's own database."""
-    engine = create_engine(server.owner_url, isolation_level="AUTOCOMMIT")
+def run_sql(server: Database, home: Path) -> Iterator[Callable[[str], None]]:
+    """Run a statement that no transaction may hold, on the server's own database, as its superuser where one is known.
+
+    Only a superuser may drop a database from under an autovacuum worker.
+    """
+    engine = create_engine(_superuser(home) or server.owner_url, isolation_level="AUTOCOMMIT")
 
     def run(statement: str) -> None:
         with engine.connect() as connection:
@@ -124,23 +152,13 @@ def run_sql(server: Database) -> Iterator[Callable[[str], None]]:
     engine.dispose()
 
 
-def _dropped(run_sql: Callable[[str], None], name: str) -> None:
-    """Drop a database. PostgreSQL waits five seconds for sessions that are ending; a busy machine is asked again."""
-    for _ in range(5):
-        try:
-            return run_sql(f'DROP DATABASE IF EXISTS "{name}"')
-        except OperationalError:
-            continue
-    return run_sql(f'DROP DATABASE IF EXISTS "{name}"')
-
-
 @pytest.fixture(scope="session")
 def templates(server: Database, run_sql: Callable[[str], None]) -> Iterator[dict[str, str]]:
     """Template databases of this run: `empty` is migrated, `seeded` holds the golden log besides."""
     names = {kind: f"flywheel_test_{os.getpid()}_{kind}" for kind in ("empty", "seeded")}
     for kind, name in names.items():
-        run_sql(f'DROP DATABASE IF EXISTS "{name}"')
-        run_sql(f'CREATE DATABASE "{name}"')
+        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        run_sql(f'CREATE DATABASE "{name}" OWNER "{server.owner_role}"')
         database = server.named(name)
         engine = open_engine(database.owner_url)
         migrate(engine, app_role=database.app_role)
@@ -150,7 +168,7 @@ def templates(server: Database, run_sql: Callable[[str], None]) -> Iterator[dict
         engine.dispose()
     yield names
     for name in names.values():
-        run_sql(f'DROP DATABASE IF EXISTS "{name}"')
+        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 _numbers = itertools.count()
@@ -165,13 +183,14 @@ def clone(
 
     def make(kind: str) -> Database:
         name = f"flywheel_test_{os.getpid()}_{next(_numbers)}"
-        run_sql(f'CREATE DATABASE "{name}" TEMPLATE "{templates[kind]}" STRATEGY file_copy')
+        owner = server.owner_role
+        run_sql(f'CREATE DATABASE "{name}" OWNER "{owner}" TEMPLATE "{templates[kind]}" STRATEGY file_copy')
         made.append(name)
         return server.named(name)
 
     yield make
     for name in made:
-        _dropped(run_sql, name)
+        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 @pytest.fixture
@@ -232,7 +251,11 @@ def empty_house(empty_engine: Engine, empty_database: Database) -> House:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this machine lacks."""
+    """Skip what this machine lacks, and put costly files first, so that two processes end at about the same time."""
+    costly = {item.path for item in items if item.get_closest_marker("costly")}
+    order = ("integration", "browser", "contract", "golden", "unit", "gpu")
+    kinds = {kind: place for place, kind in enumerate(order)}
+    items.sort(key=lambda item: (item.path not in costly, kinds.get(item.path.parent.name, 0)))
     for marker, (reason, is_there) in LEFT_OUT.items():
         if not is_there():
             for item in items:

@@ -1,0 +1,85 @@
+"""What each test costs: processor seconds of the test and of the children that it waited for.
+
+A test may cost 10 processor seconds. One that costs more fails, unless it is marked `costly("why")`. `--costs FILE`
+writes a line of JSON for each test, and the terminal shows what each folder of tests came to.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+ALLOWED_S = 10.0
+_KEY = "cost"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--costs`."""
+    parser.addoption("--costs", type=Path, help="write what each test cost to this file, a line of JSON each")
+
+
+def _processor_seconds() -> float:
+    """Processor seconds of this process and of the children that it has waited for."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that costs more than it may."""
+    before = _processor_seconds()
+    yield
+    cost = _processor_seconds() - before
+    if cost > ALLOWED_S and item.get_closest_marker("costly") is None:
+        pytest.fail(
+            f"this test cost {cost:.1f} processor seconds; {ALLOWED_S:.0f} are allowed. Make it cheaper, or say why it "
+            'is worth it: @pytest.mark.costly("why")',
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Record what a test cost with its fixtures. What is set up for a module or a session is charged to its first."""
+    before, began = _processor_seconds(), time.monotonic()
+    item.stash[_BEGAN] = (before, began)
+    return (yield)
+
+
+_BEGAN = pytest.StashKey[tuple[float, float]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Send the cost along with the report of the last phase, across processes too."""
+    report = yield
+    if report.when == "teardown":
+        before, began = item.stash[_BEGAN]
+        report.user_properties.append((_KEY, (_processor_seconds() - before, time.monotonic() - began)))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what each folder of tests came to, and write `--costs`."""
+    costs: dict[str, tuple[float, float]] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport) and report.when == "teardown":
+                costs.update({report.nodeid: value for key, value in report.user_properties if key == _KEY})
+    file = terminalreporter.config.getoption("costs")
+    if file is not None:
+        lines = [json.dumps({"test": test, "cpu_s": cpu, "wall_s": wall}) for test, (cpu, wall) in costs.items()]
+        Path(file).write_text("\n".join([*lines, ""]))
+    folders: dict[str, list[float]] = defaultdict(list)
+    for test, (cpu, _) in costs.items():
+        folders[str(Path(test.partition("::")[0]).parent)].append(cpu)
+    for folder, each in sorted(folders.items()):
+        terminalreporter.write_line(f"{folder}: {len(each)} tests, {sum(each):.0f} processor seconds")
