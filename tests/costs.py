@@ -17,6 +17,7 @@ import pytest
 
 ALLOWED_S = 10.0
 _KEY = "cost"
+_BEGAN = pytest.StashKey[tuple[float, float]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,9 +53,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return (yield)
 
 
-_BEGAN = pytest.StashKey[tuple[float, float]]()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -73,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport) and report.when == "teardown":
-                costs.update({report.nodeid: value for key, value in report.user_properties if key == _KEY})
+                costs[report.nodeid] = dict(report.user_properties)[_KEY]
     file = terminalreporter.config.getoption("costs")
     if file is not None:
         lines = [json.dumps({"test": test, "cpu_s": cpu, "wall_s": wall}) for test, (cpu, wall) in costs.items()]

@@ -205,7 +205,7 @@ REFUSED = {
         "SELECT reserve_partitions(100000000)",
         "SELECT make_append_only('bookmarks')",
         "DROP SCHEMA flywheel_default CASCADE",
-        "SET ROLE " + ROLES["owner"],
+        "SET ROLE {owner}",
         "SET session_replication_role = replica",
     ),
     "reader": (
@@ -213,7 +213,7 @@ REFUSED = {
         "DELETE FROM fold_rows",
         "CREATE TEMPORARY TABLE mine (a integer)",
         "SELECT reserve_partitions(100000000)",
-        "SET ROLE " + ROLES["app"],
+        "SET ROLE {app}",
         "SET default_transaction_read_only = off; DELETE FROM fold_rows",
         "SET TRANSACTION READ WRITE; DELETE FROM fold_rows",
     ),
@@ -230,7 +230,7 @@ REFUSED = {
 @pytest.mark.parametrize(("role", "statement"), [(role, each) for role, all_ in REFUSED.items() for each in all_])
 def test_a_role_is_refused_what_is_not_its_own(opened: Callable[[str], Engine], role: str, statement: str) -> None:
     with pytest.raises(DBAPIError) as caught, opened(role).connect() as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(statement)
+        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(statement.format(**ROLES))
     assert isinstance(caught.value.orig, psycopg.errors.InsufficientPrivilege | psycopg.errors.ReadOnlySqlTransaction)
 
 
