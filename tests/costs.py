@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,11 +68,11 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show what each folder of tests came to, and write `--costs`."""
-    costs: dict[str, tuple[float, float]] = {}
+    costs: dict[str, Any] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport) and report.when == "teardown":
-                costs[report.nodeid] = dict(report.user_properties)[_KEY]
+                costs.update((report.nodeid, cost) for key, cost in report.user_properties if key == _KEY)
     file = terminalreporter.config.getoption("costs")
     if file is not None:
         lines = [json.dumps({"test": test, "cpu_s": cpu, "wall_s": wall}) for test, (cpu, wall) in costs.items()]
