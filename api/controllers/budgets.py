@@ -11,21 +11,22 @@ from eventlog.chain import microseconds
 from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
 from eventlog.store import Append, EventStore, Position
 from gate.figures import counted, dollars
-from projections.courses import COURSES, CourseState, course_key
+from projections.courses import CourseState
 from projections.engine.views import Views
-from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
 from projections.verdicts import VERDICTS
 
+from ..course import CONTROLLER, Course
+from ..course import SLOW_CONTROLLER as SLOW
+from ..queries.benchmarks import is_benchmark_of
+from ..queries.courses import last_course, present_course
 from ..sweeps.recovery_costs import known_sum, recovery_costs
-from .fast_next import ACTOR, Course, is_of
-from .slow_next import ACTOR as SLOW
 from .slow_next import SlowCourse
 
 _MICRO = 1_000_000
 _MINUTE = 60 * _MICRO
-_ACTORS: Final[Mapping[CourseLoop, str]] = {"fast": ACTOR, "slow": SLOW}
+_ACTORS: Final[Mapping[CourseLoop, str]] = {"fast": CONTROLLER, "slow": SLOW}
 _NAMES: Final[Mapping[CourseLoop, str]] = {"fast": "course", "slow": "slow-course"}
 
 
@@ -59,17 +60,6 @@ def budget_of(course: Course | SlowCourse) -> Budget:
     )
 
 
-def last_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
-    """The last course of a loop on a site, whether or not it has ended; None where none was opened."""
-    return views.get(COURSES, course_key(site, loop))
-
-
-def present_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
-    """The course of a loop that goes on on a site; None where none does."""
-    state = last_course(views, site, loop)
-    return state if state is not None and state.is_open else None
-
-
 def open_course(store: EventStore, views: Views, site: str, course: Course | SlowCourse) -> None:
     """Open a course, or go on with the one that was interrupted, under the budget that is asked for now."""
     loop: CourseLoop = "slow" if isinstance(course, SlowCourse) else "fast"
@@ -92,21 +82,6 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
         store.append([Append(_stream(site), (event,), _ACTORS[loop], key=f"course-closed:{site}:{state.course}")])
 
 
-def given_up(views: Views, site: str) -> frozenset[str]:
-    """The pieces that were retired within the course that goes on: until it ends no proposal brings them back.
-
-    Else what does nothing would be found and tried anew, round after round.
-    """
-    state = present_course(views, site)
-    if state is None:
-        return frozenset()
-    return frozenset(
-        key
-        for key, piece in candidacies(views).items()
-        if piece.status == "retired" and piece.last_at >= state.opened_at
-    )
-
-
 def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them.
 
@@ -118,7 +93,7 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     of_site = {
         key: each
         for key, each in views.find(VERDICTS).items()
-        if each.executor not in PLANLESS and is_of(views, each.benchmark, site)
+        if each.executor not in PLANLESS and is_benchmark_of(views, each.benchmark, site)
     }
     sweeps = _planned(store, state)
     opened = [key for key, each in of_site.items() if each.opened_since > state.since]
@@ -172,7 +147,7 @@ def _planned(store: EventStore, state: CourseState) -> list[str]:
     found = []
     for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
         event = recorded.event
-        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == ACTOR:
+        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == CONTROLLER:
             found.append(event.sweep)
     return list(dict.fromkeys(found))
 
@@ -180,7 +155,7 @@ def _planned(store: EventStore, state: CourseState) -> list[str]:
 def _reached(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
     """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
     recorded = store.read(after=Position(state.since), types=["VerdictReached"])
-    events = (each.event for each in recorded if each.actor == ACTOR)
+    events = (each.event for each in recorded if each.actor == CONTROLLER)
     return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
 
 
