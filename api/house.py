@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
 from agents.learning.embeddings import pinned, read_embeddings
-from agents.learning.likeness import Embeddings
+from agents.learning.similarity import Embeddings
 from eventlog.blobs import Inventory, PostgresBlobs
 from eventlog.blobs.objects import open_objects
 from eventlog.database import open_engine, schema_of
@@ -21,9 +21,9 @@ from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import newest
-from projections.framing import FrameViews
-from projections.projector import Projector
-from projections.views import PostgresViews, at_least
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews, at_least
+from projections.frames.framing import FrameViews
 
 from .embedded import endpoints
 from .settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlog.events import BenchmarkFrozen, SweepPlanned
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 from .runs import RunState
 
 

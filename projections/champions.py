@@ -8,7 +8,7 @@ from msgspec import field
 
 from eventlog.events import Artifact
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 from .runs import name_of
 
 CHAMPION = "champion"

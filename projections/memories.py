@@ -9,13 +9,13 @@ from eventlog.events import PieceKind
 
 from .candidacy import Candidacy
 from .curriculum import CURRICULUM
+from .engine.projection import AnyFold, Fold
+from .engine.views import Views
 from .exemplars import EXEMPLARS
 from .hints import HINTS
 from .pieces import PieceState
-from .projection import AnyFold, Fold
 from .recipes import RECIPES
 from .rewrites import REWRITES
-from .views import Views
 
 LOOSE: Final[Mapping[PieceKind, Fold[PieceState]]] = {
     "hint": HINTS,

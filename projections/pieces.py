@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from eventlog.events import PieceKind
 
 from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
-from .projection import Fold, Row
+from .engine.projection import Fold, Row
 
 
 class PieceState(Candidacy, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import field
 
 from eventlog.events import Query, query_of
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 
 class SliceState(State, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from eventlog.chain import digest
 from eventlog.events import StageConfig, stage_config_of
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 
 def training_name(dataset: str, base: str, parent: str | None, config: StageConfig) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from eventlog.events import Artifact, Rules, TaskPlan, Verdict
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 
 class VerdictState(State, frozen=True, kw_only=True):

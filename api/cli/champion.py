@@ -11,11 +11,11 @@ from gate import promote
 from gate.figures import counted
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 
-from ..artifacts import resolve
 from ..errors import Unknown
+from ..evaluations.artifacts import resolve
+from ..history.withdraw import learned_from, runs_of_champion, withdrawal
 from ..house import House
-from ..reading import read_position
-from ..withdrawing import learned_from, runs_of_champion, withdrawal
+from ..positions import read_position
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say
 from .taint import plain, show_learned
 

@@ -16,8 +16,8 @@ from rich.text import Text
 from eventlog.errors import BlobErased
 
 from ..house import House, open_house
-from ..playing import Advance
 from ..settings import read_settings
+from ..sweeps.jobs import Advance
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)

@@ -11,9 +11,7 @@ from pydantic import ValidationError
 
 from agents.models.local.host import name_of
 from api.cli.run_slow import warming_of
-from api.errors import BadConfig
-from api.warming_decide import (
-    ACTOR,
+from api.controllers.warmup_next import (
     WarmingCourse,
     WarmingNext,
     bases_of,
@@ -22,6 +20,8 @@ from api.warming_decide import (
     measured_seeds,
     newest_base,
 )
+from api.course import WARM_UP
+from api.errors import BadConfig
 from eventlog.events import (
     CheckpointSaved,
     DatasetFrozen,
@@ -63,7 +63,7 @@ def plan(store: MemoryStore, name: str, executor: str, runs: int = 2, model: str
         executor=executor,
         model=model,
     )
-    store.append([Append(f"sweep/{name}", (event,), ACTOR)])
+    store.append([Append(f"sweep/{name}", (event,), WARM_UP)])
     return event
 
 

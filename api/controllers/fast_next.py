@@ -1,0 +1,157 @@
+"""What is next: a pure reading of the log, so that a killed controller resumes where the log stands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agents.executors.executor import Executor
+from agents.learning.memory import forget_everything, remember
+from agents.rollouts.play import PLAN
+from eventlog.events import (
+    Artifact,
+    SweepPlanned,
+)
+from gate.benchmark import sealed_instances
+from gate.renewal import lacking
+from projections.alpha import ALPHA
+from projections.engine.views import Views
+from projections.memories import candidacies
+from projections.rewards import REWARDS, RewardState
+from projections.runs import PLANLESS
+from projections.verdicts import VERDICTS
+
+from ..course import BASE, Course
+from ..queries.benchmarks import (
+    benchmark_seeds,
+    is_benchmark_of,
+    present_benchmark,
+    shortage,
+)
+from ..queries.champion import present_champion
+from ..queries.facts import require
+from ..queries.runs import pending_specs
+from ..sweeps.executors import plays
+from ..sweeps.seeds import fresh_seeds
+
+FRUITLESS = 2
+"""After so many rounds of a course, one with today's memory that leaves nothing on trial is the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to do next, and why."""
+
+    what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "renew_benchmark", "stop"]
+    why: str
+    sweep: SweepPlanned | None = None
+    evaluation: str | None = None
+
+
+def decide(
+    views: Views,
+    sweeps: Sequence[SweepPlanned],
+    *,
+    rounds: int,
+    course: Course,
+    site: str,
+    tryable: Collection[str],
+    last: SweepPlanned | None = None,
+    executor: Executor = PLAN,
+    without: Collection[str] = (),
+    void: str | None = None,
+    is_concerned: bool = True,
+) -> Next:
+    """What the log says is next: first what was begun, then the gate for what was learned, then another round.
+
+    A sweep that was planned for another executor is left to that one, an evaluation of policies to the slow loop.
+    `last` is the controller's last round: only that says whether there is something to improve. What is cold
+    (`without`) enters no challenger; `tryable` are the candidates for which a round could still bring evidence.
+    A `void` evaluation, the last one that the course had decided, ends it: its arms could not be compared. Where no
+    run of the site would be another one with what was learned (`is_concerned`), it is left to other sites to judge.
+    """
+    if void is not None:
+        return Next("stop", f"{void} was decided: void")
+    begun = _begun(views, sweeps, site, executor)
+    if begun is not None:
+        return begun
+    present = present_champion(views).pointed()
+    challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
+    judged = {*_judged(views, site), present.memory.digest, _empty()}
+    if is_concerned and challenger.memory.digest not in judged:
+        return _judging(views, site, course)
+    if last is not None and _is_clean(views, last, challenger):
+        return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
+    if rounds >= course.max_rounds:
+        return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not tryable:
+        return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
+    if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
+        return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
+    return Next("plan_sweep", "there are failures to learn from")
+
+
+def _begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
+    """What was begun on the site and has not ended; None where nothing was."""
+    for sweep in sweeps:
+        if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
+            return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
+    for key, state in views.find(VERDICTS).items():
+        if state.decision is None and state.executor not in PLANLESS and is_benchmark_of(views, state.benchmark, site):
+            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
+    return None
+
+
+def _judged(views: Views, site: str) -> Iterator[str]:
+    """The memories that were judged on a site, by digest. A void verdict judged nothing: its arms do not compare."""
+    for state in views.find(VERDICTS).values():
+        if state.decision != "void" and is_benchmark_of(views, state.benchmark, site):
+            yield state.challenger["memory"]["digest"]
+
+
+def _judging(views: Views, site: str, course: Course) -> Next:
+    """To the gate, first of all with a benchmark that can promote: it has alpha left, and instances enough."""
+    benchmark = present_benchmark(views, site)
+    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
+        return Next("renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers")
+    if sealed_instances(benchmark) < course.rules.min_pairs:
+        return Next("renew_benchmark", f"{benchmark.benchmark} is too small: {shortage(benchmark, course.rules)}")
+    return Next("open_evaluation", "memory holds something that no champion was judged with")
+
+
+def covering(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
+    """What is next where the gate is: first of all a benchmark that holds the oracle tasks a course takes on.
+
+    The first course of a site froze what it took on itself, which another one may go beyond.
+    """
+    present = present_benchmark(views, site)
+    missing = lacking(present, tasks)
+    if not missing:
+        return step
+    return Next("renew_benchmark", f"{present.benchmark} does not hold {', '.join(missing)}")
+
+
+def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
+    """Whether a sweep was played with today's memory and none of its untreated runs failed."""
+    rewards = views.find(REWARDS, f"{sweep.sweep}__")
+    failed = [spec for spec in sweep.specs if spec.is_plain and not _passed(rewards.get(spec.spec_id))]
+    return is_played_with(sweep, present) and not failed
+
+
+def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
+    """Whether a sweep was played with today's memory."""
+    return sweep.artifact.memory.digest == present.memory.digest
+
+
+def _passed(reward: RewardState | None) -> bool:
+    return reward is not None and reward.passed
+
+
+def _aside(views: Views) -> str:
+    quarantined = [key for key, state in candidacies(views).items() if state.status == "quarantined"]
+    return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
+
+
+def _empty() -> str:
+    return forget_everything(BASE)[0].memory.digest
