@@ -12,14 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from eventlog.events import Artifact, PieceKind
-
 from .champions import CHAMPION, CHAMPIONS, ChampionState
 from .checkpoints import CHECKPOINTS, DatasetState
 from .projection import Fold, Row, State
 from .runs import RUNS
 from .verdicts import VERDICTS
 from .weights import WEIGHTS, descendants, learned_from
+
+if TYPE_CHECKING:
+    from eventlog.events import Artifact, PieceKind
 
 if TYPE_CHECKING:
     from .views import Views
