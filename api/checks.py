@@ -17,14 +17,14 @@ from eventlog.database import open_engine
 from eventlog.errors import FlywheelError
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
-from projections.builds import bookmarks
-from projections.views import at_least
+from projections.engine.builds import bookmarks
+from projections.engine.views import at_least
 
 from . import embedded, tokens
 from .embedded.errors import HomeNotWritable
 from .errors import NotSetUp
 from .house import application_url, check_schema, open_house
-from .listening import listening
+from .ports import listening
 from .settings import Settings
 
 OLDEST_PYTHON = (3, 11)

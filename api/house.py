@@ -18,15 +18,15 @@ from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import newest
-from projections.projector import Projector
-from projections.views import PostgresViews, at_least
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews, at_least
 
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from agents.learning.likeness import Embeddings
+    from agents.learning.similarity import Embeddings
     from eventlog.events import Memory
-    from projections.framing import FrameViews
+    from projections.frames.framing import FrameViews
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class House:
     @cached_property
     def frames(self) -> FrameViews:
         """Reads of frames; they remember what was read last."""
-        from projections.framing import FrameViews
+        from projections.frames.framing import FrameViews
 
         return FrameViews(self.engine, self.store)
 

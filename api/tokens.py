@@ -10,7 +10,7 @@ from eventlog.errors import FlywheelError
 from eventlog.events import TokenIssued, TokenRevoked
 from eventlog.store import Append, EventStore, KeyReused
 from projections.access import ACCESS
-from projections.views import Views
+from projections.engine.views import Views
 
 from .errors import Unknown
 

@@ -16,9 +16,9 @@ import httpx2
 from rich.console import Console
 from rich.table import Table
 
+from agents.envs.clients.session import Session
 from agents.envs.contract import INSTANCE_HEADER
 from agents.envs.provider import known_sites
-from agents.envs.session import Session
 from agents.executors.executor import Execution
 from agents.executors.plan import execute
 from agents.plans import Plan

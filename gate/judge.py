@@ -17,7 +17,7 @@ from eventlog.events.event import EXACT
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
 from .checks import Check, affordable, at_least, decided, significant, unregressed
-from .confirming import confirmations_of
+from .confirmation import confirmations_of
 from .counts import pico
 from .eprocess import Evidence, evidence, order
 from .errors import UnknownTest

@@ -24,9 +24,9 @@ from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, P
 from projections.alpha import ALPHA, AlphaState
 from projections.candidacy import Candidacy
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.engine.projection import AnyFold, replay
+from projections.engine.views import Views
 from projections.memories import FOLDS, candidacies, kind_of
-from projections.projection import AnyFold, replay
-from projections.views import Views
 
 from .alpha import next_alpha
 from .errors import (

@@ -7,17 +7,18 @@ from .advice import ADVICE
 from .alpha import ALPHA
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
-from .checkpoints import CHECKPOINTS
+from .checkpoints import WEIGHTS
 from .costs import COSTS
 from .courses import COURSES
 from .curriculum import CURRICULUM
+from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
 from .exemplars import EXEMPLARS
 from .failures import FAILURES
+from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
 from .hints import HINTS
 from .judges import JUDGES
-from .projection import AnyFold
 from .recipes import RECIPES
 from .rewards import REWARDS
 from .rewrites import REWRITES
@@ -27,7 +28,6 @@ from .substrates import SUBSTRATES
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
-from .weights import WEIGHTS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 
 class AdviceState(State, frozen=True, kw_only=True):

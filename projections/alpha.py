@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 
 class Spending(State, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventlog import events
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 from .runs import RunState
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from eventlog.chain import microseconds
 
+from .engine.projection import Row, State
 from .evidence import Evidence, Paired, Rule, Seeds, Trial, adopted, is_better, is_spent, is_trial, rule_of, tried
-from .projection import Row, State
 
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _WHOLE = 1_000_000

@@ -8,7 +8,7 @@ from msgspec import field
 
 from eventlog import events
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 from .runs import name_of
 
 if TYPE_CHECKING:

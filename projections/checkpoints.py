@@ -1,52 +1,125 @@
-"""Datasets as they were frozen: what every checkpoint is learned from."""
+"""Weights: every checkpoint that was saved, what it came from, and where it was published.
+
+Lineage is walked over them: a checkpoint names its parent and its base, and a base that a warm-up made is one of them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
 
-from msgspec import field
+from msgspec.structs import replace
 
-from eventlog import events
+from .engine.projection import Fold, Row, State
 
-from .projection import Fold, Row, State
-
-if TYPE_CHECKING:
-    from eventlog.events import Query
+WARMUP = "warmup"
 
 
-class DatasetState(State, frozen=True, kw_only=True):
-    """A frozen dataset: digest, query, position, size."""
+class FileState(State, frozen=True, kw_only=True):
+    """A file of a checkpoint and the address of its bytes."""
 
+    name: str = ""
+    blob: str = ""
+
+
+class PlaceState(State, frozen=True, kw_only=True):
+    """Where a checkpoint was published, as what, and the digest of what lies there."""
+
+    place: str = ""
+    form: str = ""
+    digest: str = ""
+    since: int = 0
+
+
+class WeightsState(State, frozen=True, kw_only=True):
+    """A checkpoint. `base` is what it is an adapter on; of a warm-up, what it was trained from."""
+
+    checkpoint: str = ""
+    training: str = ""
+    algorithm: str = ""
+    base: str = ""
+    parent: str | None = None
     dataset: str = ""
-    query: dict[str, Any] = field(default_factory=dict)
     upto: int = 0
-    rows: int = 0
-    groups: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    frozen_since: int = 0
+    manifest: str = ""
+    files: tuple[FileState, ...] = ()
+    published: tuple[PlaceState, ...] = ()
+    since: int = 0
 
-    def queried(self) -> Query:
-        """The query it was frozen from."""
-        return events.query_of(self.query)
+    @property
+    def is_base(self) -> bool:
+        """Whether it is a base model, which a warm-up made, and not an adapter on one."""
+        return self.algorithm == WARMUP
 
 
-def _fold(_state: DatasetState, row: Row) -> DatasetState:
-    return DatasetState(
+def _fold(state: WeightsState, row: Row) -> WeightsState:
+    if row.type == "CheckpointPublished":
+        place = PlaceState(
+            place=row.text("place"), form=row.text("form"), digest=row.text("digest"), since=row.position
+        )
+        others = tuple(each for each in state.published if each.place != place.place)
+        return replace(state, published=(*others, place))
+    return WeightsState(
+        checkpoint=row.text("checkpoint"),
+        training=row.text("training"),
+        algorithm=row.text("algorithm"),
+        base=row.text("base"),
+        parent=row.maybe_text("parent"),
         dataset=row.text("dataset"),
-        query=row.record("query"),
         upto=row.number("upto"),
-        rows=row.number("rows"),
-        groups=row.number("groups"),
-        refused={item["reason"]: item["runs"] for item in row.records("refused")},
-        frozen_since=row.position,
+        manifest=row.text("manifest"),
+        files=tuple(_file(item) for item in row.records("files")),
+        since=row.position,
     )
 
 
-CHECKPOINTS = Fold(
-    name="checkpoints",
+def _file(item: dict[str, Any]) -> FileState:
+    return FileState(name=item["name"], blob=item["blob"])
+
+
+def ancestry(known: Mapping[str, WeightsState], digest: str) -> tuple[WeightsState, ...]:
+    """A checkpoint, then what it goes on from, as far as the log knows it: its parents, and their bases, once each."""
+    found: dict[str, WeightsState] = {}
+    waiting: list[str | None] = [digest]
+    while waiting:
+        name = waiting.pop(0)
+        if name is not None and name in known and name not in found:
+            found[name] = known[name]
+            waiting += [known[name].parent, known[name].base]
+    return tuple(found.values())
+
+
+def descendants(known: Mapping[str, WeightsState], digests: Set[str]) -> tuple[str, ...]:
+    """The checkpoints that go on from one of these, as a parent or a base, at any distance; in order of digest."""
+    found: set[str] = set()
+    while more := {key for key, state in known.items() if {state.parent, state.base} & (digests | found)} - found:
+        found |= more
+    return tuple(sorted(found - digests))
+
+
+def learned_from(known: Iterable[WeightsState], datasets: Set[str]) -> frozenset[str]:
+    """The checkpoints that were trained on one of these datasets."""
+    return frozenset(state.checkpoint for state in known if state.dataset in datasets)
+
+
+WEIGHTS = Fold(
+    name="weights",
     version=1,
-    reads={"DatasetFrozen": ("dataset", "query", "upto", "rows", "groups", "refused")},
-    initial=DatasetState(),
-    key=lambda row: f"dataset/{row.text('dataset')}",
+    reads={
+        "CheckpointSaved": (
+            "checkpoint",
+            "training",
+            "algorithm",
+            "base",
+            "parent",
+            "dataset",
+            "upto",
+            "manifest",
+            "files",
+        ),
+        "CheckpointPublished": ("checkpoint", "place", "form", "digest"),
+    },
+    initial=WeightsState(),
+    key=lambda row: row.text("checkpoint"),
     fold=_fold,
 )

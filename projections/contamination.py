@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .engine.views import Views
 from .groups import GROUPS, contaminated
 from .runs import RUNS, RunState
-from .views import Views
 
 
 def contaminated_runs(views: Views, prefix: str = "") -> frozenset[str]:

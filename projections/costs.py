@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 PRICES = "prices"
 SPENT = "spent"

@@ -15,8 +15,8 @@ import msgspec
 from eventlog.events import PieceTried, PromotionRule, RewardGraded, RewriteLost, RewriteProposed, RewriteWon
 from eventlog.store import START, EventStore, Position, Recorded
 
-from .projection import Change, Fold
-from .views import ReplayedViews, Views
+from .engine.projection import Change, Fold
+from .engine.views import ReplayedViews, Views
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from .access import ACCESS
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPION, CHAMPIONS
-from .checkpoints import CHECKPOINTS
 from .contamination import contaminated_runs
 from .costs import COSTS, PRICES, SPENT, CostState
+from .engine.projection import Change
+from .engine.views import Views
 from .errors import BackwardDifference
 from .failures import FAILURES, clusters
+from .frozen_datasets import CHECKPOINTS
 from .moves import (
     ChampionMoved,
     ClusterMoved,
@@ -30,12 +32,10 @@ from .moves import (
     Turn,
     VerdictMoved,
 )
-from .projection import Change
 from .rewards import REWARDS, RewardState
 from .rewrites import REWRITES, RewriteState
 from .runs import RUNS, RunState
 from .verdicts import VERDICTS
-from .views import Views
 
 MICRO = 1_000_000
 

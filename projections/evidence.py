@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from .projection import State
+from .engine.projection import State
 
 Judgement = Literal["adopt", "give_up"]
 

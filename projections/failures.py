@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 FailureClass = Literal["bad_url", "page_error", "missing_control", "refused_input", "out_of_budget", "wrong_outcome"]
 """bad_url: a planned address led nowhere. page_error: the site answered with an error. missing_control: a link, field

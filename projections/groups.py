@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 from .runs import name_of
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 MICRO = 1_000_000
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from .candidacy import Candidacy
 from .curriculum import CURRICULUM
+from .engine.projection import AnyFold, Fold
+from .engine.views import Views
 from .exemplars import EXEMPLARS
 from .hints import HINTS
 from .pieces import PieceState
-from .projection import AnyFold, Fold
 from .recipes import RECIPES
 from .rewrites import REWRITES
-from .views import Views
 
 if TYPE_CHECKING:
     from eventlog.events import PieceKind

@@ -10,7 +10,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
-from .projection import Fold, Row
+from .engine.projection import Fold, Row
 
 if TYPE_CHECKING:
     from eventlog.events import PieceKind

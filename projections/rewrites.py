@@ -8,7 +8,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
-from .projection import Fold, Row
+from .engine.projection import Fold, Row
 
 
 class RewriteState(Candidacy, frozen=True, kw_only=True):

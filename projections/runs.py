@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from eventlog import events
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 OUTSIDE: Final = "ext-"
 """What the name of a run from outside begins with, and its group's and sweep's; none of ours does."""

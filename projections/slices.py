@@ -8,7 +8,7 @@ from msgspec import field
 
 from eventlog import events
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 if TYPE_CHECKING:
     from eventlog.events import Query

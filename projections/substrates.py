@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from eventlog import events
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 
 class Standing(State, frozen=True, kw_only=True):

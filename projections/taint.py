@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .champions import CHAMPION, CHAMPIONS, ChampionState
-from .checkpoints import CHECKPOINTS, DatasetState
-from .projection import Fold, Row, State
+from .checkpoints import WEIGHTS, descendants, learned_from
+from .engine.projection import Fold, Row, State
+from .frozen_datasets import CHECKPOINTS, DatasetState
 from .runs import RUNS
 from .verdicts import VERDICTS
-from .weights import WEIGHTS, descendants, learned_from
 
 if TYPE_CHECKING:
     from eventlog.events import Artifact, PieceKind
 
 if TYPE_CHECKING:
-    from .views import Views
+    from .engine.views import Views
 
 WITHDRAWN = "withdrawn/"
 ERASED = "erased/"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from eventlog import events
 from eventlog.chain import digest
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 if TYPE_CHECKING:
     from eventlog.events import StageConfig

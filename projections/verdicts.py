@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from eventlog import events
 
-from .projection import Fold, Row, State
+from .engine.projection import Fold, Row, State
 
 if TYPE_CHECKING:
     from eventlog.events import Artifact, Rules, TaskPlan, Verdict

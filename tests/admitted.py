@@ -7,8 +7,8 @@ from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import known_sites
 from eventlog.events import EnvironmentProbed, ProbeResult
 from eventlog.store import EventStore, Position
+from projections.engine.views import ReplayedViews
 from projections.environments import ENVIRONMENTS
-from projections.views import ReplayedViews
 
 
 def report(site: str, outcome: str = "passed", url: str | None = None) -> EnvironmentProbed:

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.executors.demonstration import Demonstrator
 from agents.learning.memory import forget_everything
 from agents.rollouts.play import Job, Means
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep
-from api import datasets
-from api.benchmarks import without_plans
-from api.demonstrations import keep_tokens
-from api.slow_decide import benchmark_name
-from api.sweeping import site_templates
+from api.controllers.slow_next import benchmark_name
+from api.datasets import freeze as datasets
+from api.datasets.demonstrations import keep_tokens
+from api.evaluations.benchmarks import without_plans
+from api.sweeps.plan import site_templates
 from eventlog.blobs import BlobStore, MemoryBlobs
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import BenchmarkFrozen, ModelCalled, Rules, SeedsRule, SftQuery, Step, Template

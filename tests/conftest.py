@@ -25,7 +25,7 @@ from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
 from migrations.migrate import migrate
-from projections.projector import Projector
+from projections.engine.projector import Projector
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("unhurried", deadline=None)

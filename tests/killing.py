@@ -20,7 +20,7 @@ from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
 from eventlog.events import CheckpointSaved
 from eventlog.store import START, Recorded
-from projections.compare import compare
+from projections.engine.compare import compare
 from tests.conftest import Database, house_on
 
 FLYWHEEL = (sys.executable, "-c", "from api.cli.main import main; main()")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from api import datasets
+from api.datasets import freeze
 from api.house import House
 from eventlog.events import Query
-from projections.checkpoints import DatasetState
+from projections.frozen_datasets import DatasetState
 from tests.tiny import Row, sampled
 from tests.unit.test_policy_samples import PolicyCall, PolicyRun, play
 from trainer.bases import Base
@@ -49,8 +49,8 @@ def _run(row: Row, index: int, calls: tuple[PolicyCall, ...]) -> PolicyRun:
 
 def frozen(house: House, query: Query) -> DatasetState:
     """A dataset of the log as it is now."""
-    digest = datasets.freeze(house.store, datasets.build(house.store, house.blobs, house.views(), query), "test")
-    return datasets.find(house.views(), digest)
+    digest = freeze.freeze(house.store, freeze.build(house.store, house.blobs, house.views(), query), "test")
+    return freeze.find(house.views(), digest)
 
 
 def with_models(house: House, folder: Path) -> House:

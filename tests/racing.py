@@ -17,7 +17,7 @@ Racer = Callable[[PostgresStore, Barrier, int], T]
 
 _WAIT_S = 100
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["gate.promote", "projections.views", "eventlog.postgres", "tests.racing"])
+_CONTEXT.set_forkserver_preload(["gate.promote", "projections.engine.views", "eventlog.postgres", "tests.racing"])
 
 _barriers: list[Barrier] = []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from api.evaluations.verify import recomputed_all
 from api.house import House
-from api.recomputing import recomputed_all
 
 
 def every_verdict_recomputes(house: House) -> int:

@@ -7,8 +7,8 @@ from typing import Final
 
 from eventlog.events import EnvironmentAdmitted, EnvironmentProbed
 from eventlog.store import Append, Conflict, EventStore, KeyReused, Position
+from projections.engine.views import Views
 from projections.environments import ENVIRONMENTS, EnvironmentState
-from projections.views import Views
 
 from .contract import TaskText
 from .errors import AdmittedOtherwise, NotAdmitted

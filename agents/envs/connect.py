@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .client import EnvClient
+from .clients.client import EnvClient
 from .foreign.client import ForeignClient
 from .foreign.dialect import Dialect
 from .provider import Site

@@ -1,7 +1,7 @@
 """Leases: who acts on a site of one instance, from its reset to its grade, is alone on it.
 
 A lease is taken by key. Here are its protocol, the one for the threads of a process, and an Environment that holds
-one while an instance is open; `api/leases.py` has the one for processes on many machines.
+one while an instance is open; `api/environments/leases.py` has the one for processes on many machines.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.profiles import EMPTY, Profile
-from ..envs.session import Session
 from ..plans import Plan
 from .executor import Assignment, Execution, Watch, unwatched
 from .surface import HttpSurface

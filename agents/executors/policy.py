@@ -16,8 +16,8 @@ from typing import Final
 
 from eventlog.events import RunStatus, Sampling, Step
 
+from ..envs.clients.session import Session
 from ..envs.contract import Instance
-from ..envs.session import Session
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import Image, Message, Model, Request
 from ..models.structured import schema_of

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from eventlog.events import Step, StepOutcome
 
-from ..envs.compact import compact
-from ..envs.pages import Absent, Page, Problem
-from ..envs.session import Session
+from ..envs.clients.compact import compact
+from ..envs.clients.pages import Absent, Page, Problem
+from ..envs.clients.session import Session
 from .executor import outcome_of
 
 

@@ -26,8 +26,8 @@ from eventlog.events import (
 )
 
 from ..plans import Plan, changed
-from .content import MEDIA_TYPE, content_bytes
-from .lessons import LEAST_SHARE, does, lesson_id, occasion_at
+from .occasions import LEAST_SHARE, does, lesson_id, occasion_at
+from .piece_content import MEDIA_TYPE, content_bytes
 from .ranking import share
 
 LEAST_RUNS: Final = 3

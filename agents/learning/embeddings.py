@@ -16,7 +16,7 @@ from eventlog.events import Memory
 
 from ..models.errors import LibrariesMissing
 from .errors import EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit
-from .likeness import Embeddings
+from .similarity import Embeddings
 
 TOKENIZER: Final = "tokenizer.json"
 MATRIX: Final = "model.safetensors"

@@ -14,14 +14,14 @@ from eventlog.chain import canonical
 from eventlog.errors import BlobErased
 from eventlog.events import Anchor, Artifact, Memory, Occasion, PieceKind
 from projections.candidacy import Candidacy, worth
+from projections.engine.views import Views
 from projections.memories import FOLDS, LOOSE, kind_of
 from projections.pieces import PieceState
 from projections.rewrites import REWRITES, RewriteState
-from projections.views import Views
 
 from ..plans import Piece
-from .lessons import CHANGE, Held, Lesson, Read, text_and_change
-from .likeness import Embeddings
+from .occasions import CHANGE, Held, Lesson, Read, text_and_change
+from .similarity import Embeddings
 
 _WHOLE: Final = 1_000_000
 _RANKED: Final = frozenset({"hint", "exemplar"})

@@ -8,9 +8,9 @@ from typing import Final
 from eventlog.events import PieceKind, Step
 
 from ..plans import Overlaid, Piece, Plan, apply_overlay
-from .lessons import Held, Lesson, fits
-from .likeness import Embeddings, blended
+from .occasions import Held, Lesson, fits
 from .ranking import ranked
+from .similarity import Embeddings, blended
 
 _KINDS: Final[tuple[PieceKind, ...]] = ("hint", "exemplar", "snippet", "recipe")
 _INSTRUCTION_SHARE: Final = 4

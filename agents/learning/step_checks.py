@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 from eventlog.events import CheckName, FrozenModel, Said, Sampling
 
-from ..envs.mutations import last_mutation_id
+from ..envs.clients.mutations import last_mutation_id
 from ..models.errors import ModelFailure
 from ..models.model import Exchange, Image, Message, Model, Request
 from ..models.structured import read_as, schema_of

@@ -36,20 +36,20 @@ from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
+from ..executors.inspection import HttpSurroundings
 from ..executors.plan import PlanExecutor
-from ..executors.surroundings import HttpSurroundings
-from ..learning.lessons import Held, Lesson
+from ..learning.advice import applied_of, lines_of
+from ..learning.inspection import Surroundings
+from ..learning.occasions import Held, Lesson
 from ..learning.recovery.budgets import BUDGETS, Budgets
 from ..learning.recovery.failing import failing
 from ..learning.retrieval import overlaid
-from ..learning.surroundings import Surroundings
-from ..learning.telling import applied_of, lines_of
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import conduct_of, graded, steps_planned
 from .facts import JSON_TYPE, facts_of, usage_of
-from .recovering import NOTHING, Looking, Recovery, recovered
+from .recovery_facts import NOTHING, Looking, Recovery, recovered
 
 
 @dataclass(frozen=True, slots=True)

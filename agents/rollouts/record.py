@@ -15,7 +15,7 @@ from eventlog.blobs import BlobStore
 from eventlog.events import HintRecorded, RewriteProposed, RunMissing
 from eventlog.store import Append, EventStore, KeyReused, Position
 
-from .dispatch import beside
+from .dispatching.dispatch import beside
 from .errors import KeyTaken, StartedOtherwise
 from .play import Job, Means, Played, play, started
 

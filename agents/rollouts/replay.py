@@ -16,7 +16,7 @@ from projections.costs import PriceBook
 from ..envs.sites.known import KNOWN
 from ..envs.sites.site import Kind, Simulation
 from ..executors.executor import Taken
-from ..executors.recorded import RecordedStep, Walked, asked_for, walk
+from ..executors.recorded_pages import RecordedStep, Walked, asked_for, walk
 from ..plans import Overlaid, Plan
 from ..rewards import SHAPING_VERSION, graded
 from .errors import CannotGrade, UnknownVerifier

@@ -10,7 +10,7 @@ from typing import Final
 
 from eventlog.events import PieceKind, Spec, Template, Trials
 
-from ..learning.lessons import Held
+from ..learning.occasions import Held
 from ..learning.retrieval import overlaid, retrieved
 from ..plans import Piece, changed, place_of
 

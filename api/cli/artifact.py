@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..artifacts import content, resolve
+from ..evaluations.artifacts import content, resolve
 from .output import AsJson, emit_json, erased_as_json, opened, say, table
 
 app = typer.Typer(help="Artifacts: show.", no_args_is_help=True)

@@ -14,17 +14,17 @@ from gate.renewal import Amounts, draw, is_saturated, standing
 from projections.alpha import ALPHA as LEDGER
 from projections.benchmarks import BENCHMARKS, BenchmarkState
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.engine.views import Views
 from projections.verdicts import VERDICTS
-from projections.views import Views
 
-from ..admitting import see_admission
-from ..benchmarks import candidates, find_benchmark, freeze_on, renew, site_tasks, size_in_words, taken
-from ..decide import too_small
+from ..controllers.fast_next import too_small
+from ..environments.admission import see_admission
+from ..environments.connect import Where, placed_at
 from ..errors import Unknown
-from ..exclusive import only_controller
+from ..evaluations.benchmarks import candidates, find_benchmark, freeze_on, renew, site_tasks, size_in_words, taken
 from ..house import House
-from ..reading import read_position
-from ..sites import Where, placed_at
+from ..locks import only_controller
+from ..positions import read_position
 from .output import ERR, AsJson, AsOf, emit_json, listing, opened, say
 from .sites import AdminUrl, Url
 from .sweep_options import micro, read_seeds

@@ -11,7 +11,7 @@ from gate.figures import counted
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 
 from ..errors import Unknown
-from ..reading import read_position
+from ..positions import read_position
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def point(
     """Make an artifact champion without the gate; the reason and who did it are recorded."""
     from gate.promote import point as point_champion
 
-    from ..artifacts import resolve
+    from ..evaluations.artifacts import resolve
 
     with opened() as house:
         chosen, memory = resolve(house, artifact)
@@ -108,7 +108,7 @@ def back(
 def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -> None:
     from gate.promote import back as go_back
 
-    from ..withdrawing import learned_from, runs_of_champion, withdrawal
+    from ..history.withdraw import learned_from, runs_of_champion, withdrawal
     from .taint import plain, show_learned
 
     views = house.views()

@@ -11,11 +11,11 @@ import typer
 
 from projections.trainings import TRAININGS
 
-from ..lineage import Trained, lineage, named, touched
-from ..publishing import export_to, publish
-from ..reading import read_position
-from ..retraining import retrain
-from ..weights import base_of, find_weights
+from ..positions import read_position
+from ..training.lineage import Trained, lineage, named, touched
+from ..training.publish import export_to, publish
+from ..training.verify import retrain
+from ..training.weights import base_of, find_weights
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
 from .train import BaseOf, shown, training_bar
 

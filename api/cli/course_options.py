@@ -11,8 +11,8 @@ import typer
 
 from eventlog.events import PairedRule, PromotionRule, SeedsRule
 
-from ..decide import Course
-from ..executing import Way
+from ..controllers.fast_next import Course
+from ..sweeps.executors import Way
 from .sweep_options import finite
 
 _MICRO = 1_000_000

@@ -10,16 +10,16 @@ import msgspec
 import typer
 
 from eventlog.events import Query
-from projections.checkpoints import CHECKPOINTS, DatasetState
+from projections.engine.views import Views
+from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.slices import SLICES
-from projections.views import Views
 
-from .. import datasets
-from ..dataset_card import card_of
-from ..datasets import Frozen, Made
-from ..demonstrations import keep_tokens, tokens_of
+from ..datasets import freeze
+from ..datasets.card import card_of
+from ..datasets.demonstrations import keep_tokens, tokens_of
+from ..datasets.freeze import Frozen, Made
 from ..house import House
-from ..reading import read_position
+from ..positions import read_position
 from . import dataset_options as options
 from .dataset_options import Kind, asked_for
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
@@ -71,8 +71,8 @@ def build(
     )
     with opened() as house:
         made = _made(house, house.views(read_position(house.store, as_of)), query, file, base)
-        digest = datasets.freeze(house.store, made, "operator")
-        row = _row(datasets.find(house.views(), digest))
+        digest = freeze.freeze(house.store, made, "operator")
+        row = _row(freeze.find(house.views(), digest))
     _show(row, as_json=as_json)
 
 
@@ -109,9 +109,9 @@ def slice_(
     )
     with opened() as house:
         views = house.views(read_position(house.store, as_of))
-        datasets.refuse_unknown_group(views, group)
-        datasets.register(house.store, _made(house, views, query, file, base), "operator")
-        row = _row(datasets.find_slice(house.views(), group))
+        freeze.refuse_unknown_group(views, group)
+        freeze.register(house.store, _made(house, views, query, file, base), "operator")
+        row = _row(freeze.find_slice(house.views(), group))
     _show(row, as_json=as_json)
 
 
@@ -130,7 +130,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
     with opened() as house:
-        row = _row(datasets.find_any(house.views(read_position(house.store, as_of)), dataset))
+        row = _row(freeze.find_any(house.views(read_position(house.store, as_of)), dataset))
     _show(row, as_json=as_json)
 
 
@@ -142,8 +142,8 @@ def export(
     """Write a dataset's rows to a file."""
     _refuse_file(file, (*_WRITTEN, ".arrow"))
     with opened() as house, bar("making the rows", None):
-        frozen = datasets.find_any(house.views(), dataset)
-        made = _written(file, lambda partial: datasets.again(frozen, lambda: _rows_into(house, frozen, partial)))
+        frozen = freeze.find_any(house.views(), dataset)
+        made = _written(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
     say(f"{made.height} rows are in {file}")
 
 
@@ -154,9 +154,9 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
     Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
     """
     with opened() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
-        frozen = datasets.find_any(house.views(), dataset)
+        frozen = freeze.find_any(house.views(), dataset)
         views = house.views(read_position(house.store, str(frozen.upto)))
-        made = datasets.again(frozen, lambda: datasets.make(house.store, house.blobs, views, frozen.queried()))
+        made = freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, views, frozen.queried()))
     if as_json:
         same = {"dataset": made.digest, "outcome": "equal", "equal": True}
         emit_json({**same, "rows": made.height, "upto": made.upto})
@@ -168,7 +168,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write it there instead.")] = None) -> None:
     """Print a dataset's card in Markdown: what it is of, what was refused, its columns, where it comes from."""
     with opened() as house, bar("making the rows", None):
-        text = card_of(house.store, house.blobs, house.views, datasets.find_any(house.views(), dataset))
+        text = card_of(house.store, house.blobs, house.views, freeze.find_any(house.views(), dataset))
     if file is None:
         typer.echo(text, nl=False)
     else:
@@ -187,18 +187,18 @@ def _made(house: House, views: Views, query: Query, file: Path | None, base: Pat
         keep_tokens(house.blobs, base)
     with bar("making the rows", None):
         if file is None:
-            return datasets.refuse_empty(datasets.make(house.store, house.blobs, views, query))
+            return freeze.refuse_empty(freeze.make(house.store, house.blobs, views, query))
         return _written(
             file,
-            lambda partial: datasets.refuse_empty(datasets.write(house.store, house.blobs, views, query, partial)),
+            lambda partial: freeze.refuse_empty(freeze.write(house.store, house.blobs, views, query, partial)),
         )
 
 
 def _rows_into(house: House, frozen: Frozen, file: Path) -> Made:
     views, query = house.views(read_position(house.store, str(frozen.upto))), frozen.queried()
     if file.suffix != ".arrow":
-        return datasets.write(house.store, house.blobs, views, query, file)
-    built = datasets.build(house.store, house.blobs, views, query)
+        return freeze.write(house.store, house.blobs, views, query, file)
+    built = freeze.build(house.store, house.blobs, views, query)
     built.rows.write_ipc_stream(file)
     return built
 

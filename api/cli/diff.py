@@ -21,8 +21,8 @@ from projections.moves import (
     VerdictMoved,
 )
 
-from ..decide import describe
-from ..reading import read_position
+from ..controllers.fast_next import describe
+from ..positions import read_position
 from .output import AsJson, emit_json, opened, say
 
 SHORT = 12

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.contract import TaskText
 from agents.envs.miniwob.served import is_installed
 from agents.envs.miniwob.tasks import TASKS
@@ -18,8 +18,8 @@ from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
 from projections.environments import ENVIRONMENTS, EnvironmentState
 
-from ..reading import read_position
-from ..sites import Where
+from ..environments.connect import Where
+from ..positions import read_position
 from .output import ERR, AsJson, AsOf, emit_json, facts, listing, opened
 from .probing import probe, reset
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere

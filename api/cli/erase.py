@@ -8,8 +8,8 @@ import typer
 
 from gate.figures import counted
 
-from .. import erasing
 from ..errors import UnknownSubject
+from ..history import erase as erasing
 from ..house import owned_blobs
 from .output import ERR, AsJson, confirmed, emit_json, opened, say
 from .taint import plain, show_learned

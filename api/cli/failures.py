@@ -9,7 +9,7 @@ import typer
 from projections.contamination import contaminated_runs
 from projections.failures import FAILURES, clusters
 
-from ..reading import read_position
+from ..positions import read_position
 from .output import AsJson, AsOf, listing, opened
 
 app = typer.Typer(help="Failures: list the clusters.", no_args_is_help=True)

@@ -18,21 +18,21 @@ from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS, VerdictState
 
-from .. import artifacts
-from ..admitting import admitting, see_admission
-from ..asking import local_folder
-from ..decide import Course, benchmark_name, known, too_small
+from ..controllers.fast_next import Course, benchmark_name, known, too_small
+from ..environments.admission import admitting, see_admission
+from ..environments.connect import Where, placed_at
 from ..errors import NotChampion, OtherBenchmark, Unknown, VerdictDiffers, VerdictsDiffer
-from ..evaluate import challenge, play_and_settle
-from ..exclusive import only_controller
-from ..executing import Way, executor_of
+from ..evaluations import artifacts
+from ..evaluations.evaluate import challenge, play_and_settle
+from ..evaluations.ledger import Ledger, ledger, ledgers
+from ..evaluations.picture import picture
+from ..evaluations.verify import Recomputed, recomputed, recomputed_all
 from ..house import House
-from ..ledger import Ledger, ledger, ledgers
-from ..picturing import picture
-from ..reading import read_position
-from ..recomputing import Recomputed, recomputed, recomputed_all
-from ..sites import Where, placed_at
-from ..weights import folders_of
+from ..locks import only_controller
+from ..positions import read_position
+from ..sweeps.executors import Way, executor_of
+from ..sweeps.models import local_folder
+from ..training.weights import folders_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
 from .sites import AdminUrl, Url

@@ -10,9 +10,9 @@ import typer
 from gate.figures import decimal
 from projections.judges import JUDGES, Calibration, calibrations
 
-from ..grading import Graded, grade_runs, judge_from
-from ..reading import read_position
-from ..regrading import ended
+from ..history.grade import Graded, grade_runs, judge_from
+from ..history.regrade import ended
+from ..positions import read_position
 from .output import AsJson, AsOf, bar, emit_json, listing, opened, say
 
 

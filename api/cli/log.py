@@ -17,12 +17,12 @@ from eventlog.store import Position, Recorded
 from eventlog.transfer import events_in, export_log, import_log, refuse_unwritable
 from eventlog.verification import verify_log
 
+from ..controllers.summary import head_chain
 from ..errors import BeyondHead
+from ..history.sign import PUBLIC, check_signed, opening, sign_head, text_of, to_sign, write_signed
 from ..house import House, blobs_of, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
-from ..signing import PUBLIC, check_signed, opening, sign_head, text_of, to_sign, write_signed
-from ..summary import head_chain
 from .archive import archive_command
 from .db import migrated
 from .output import ERR, AsJson, bar, emit_json, listing, opened, say

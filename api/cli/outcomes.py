@@ -8,9 +8,9 @@ import typer
 
 from gate.figures import decimal, dollars
 from projections.errors import NotThereYet
-from projections.outcomes import OUTCOMES, selected
+from projections.frames.outcomes import OUTCOMES, selected
 
-from ..reading import read_position
+from ..positions import read_position
 from .output import AsJson, AsOf, emit_json, opened, table
 
 _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")

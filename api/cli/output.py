@@ -16,7 +16,7 @@ from eventlog.errors import BlobErased
 
 if TYPE_CHECKING:
     from ..house import House
-    from ..playing import Advance
+    from ..sweeps.jobs import Advance
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)

@@ -7,19 +7,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from agents.learning.lessons import text_and_change
 from agents.learning.memory import reading
+from agents.learning.occasions import text_and_change
 from eventlog.events import PieceKind
+from projections.engine.projection import Change, Fold
 from projections.memories import LOOSE
 from projections.pieces import PieceState
-from projections.projection import Change, Fold
 from projections.taint import withdrawals
 
-from ..decide import describe
+from ..controllers.fast_next import describe
 from ..errors import Unknown
+from ..history.piece_report import TRIALS, standing, trials_of, uplift
 from ..house import House
-from ..reading import read_position, time_of
-from ..standing import TRIALS, standing, trials_of, uplift
+from ..positions import read_position, time_of
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
 
-from ..admitting import Probed, probe_and_record, target_at
+from ..environments.admission import Probed, probe_and_record, target_at
+from ..environments.connect import Placed, Where, placed_at
 from ..house import House
 from ..settings import read_settings
-from ..sites import Placed, Where, placed_at
 from .output import ERR, AsJson, TerminalReporter, emit_json, facts, opened, say, table
 from .sites import DialectFile
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from agents.learning.editable import BadMemoryFile
+from agents.learning.memory_file import BadMemoryFile
 
-from ..reading import read_position
-from ..recipes import export_memory, import_memory
+from ..history.memory_file import export_memory, import_memory
+from ..positions import read_position
 from .course_options import Evidence
 from .output import AsJson, AsOf, emit_json, opened, say
 from .pieces import group_of

@@ -9,7 +9,7 @@ import typer
 from agents.rewards import REWARD_VERSION
 from gate.figures import decimal
 
-from ..regrading import Regrade, ended, regrade_runs
+from ..history.regrade import Regrade, ended, regrade_runs
 from .output import AsJson, bar, emit_json, listing, opened, say
 
 _SHOWN = 50

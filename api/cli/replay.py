@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from projections import ALL
-from projections.builds import Bookmark
-from projections.compare import Compared, compare
-from projections.engines import MapOver, here, on_processes, on_ray
+from projections.engine.builds import Bookmark
+from projections.engine.compare import Compared, compare
+from projections.engine.projection import AnyFold
+from projections.engine.rebuild import prune as pruned_builds
+from projections.engine.views import PostgresViews
 from projections.errors import UnknownProjection
-from projections.frame import Frame
-from projections.framing import compare_frames
-from projections.outcomes import FRAMES
-from projections.projection import AnyFold
-from projections.rebuild import prune as pruned_builds
-from projections.views import PostgresViews
+from projections.frames.engines import MapOver, here, on_processes, on_ray
+from projections.frames.frame import Frame
+from projections.frames.framing import compare_frames
+from projections.frames.outcomes import FRAMES
 
 from ..house import House
-from ..reading import read_position
+from ..positions import read_position
 from ..settings import keep_ray_quiet
 from .output import ERR, AsJson, bar, emit_json, gauge, opened, say, table
 

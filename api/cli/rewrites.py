@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from projections.projection import Change
+from projections.engine.projection import Change
 from projections.rewrites import REWRITES, RewriteState
 from projections.taint import withdrawals
 
 from ..errors import Unknown
-from ..reading import read_position, time_of
-from ..standing import LISTED, TRIALS, standing, trials_of
+from ..history.piece_report import LISTED, TRIALS, standing, trials_of
+from ..positions import read_position, time_of
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)

@@ -12,16 +12,16 @@ from agents.envs.sandbox import PORT
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
-from projections.variance import classes
+from projections.datasets.variance import classes
 
-from ..decide import Course
+from ..controllers.fast_next import Course
+from ..controllers.variance_seek import Limits, Sought, seek
+from ..environments.connect import Where
 from ..errors import Unknown
-from ..executing import Way
-from ..progress import progress_of
-from ..reading import read_position
-from ..seeking import Limits, Sought, seek
-from ..sites import Where
-from ..sweeping import Draw, biased, play_sweep, sweeps_of
+from ..positions import read_position
+from ..sweeps.executors import Way
+from ..sweeps.plan import Draw, biased, play_sweep, sweeps_of
+from ..sweeps.progress import progress_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_begun import OPERATOR, Ready, made_ready, planned_now

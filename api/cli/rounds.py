@@ -13,8 +13,8 @@ from rich.text import Text
 
 from gate.figures import dollars
 
-from ..playing import Advance
-from ..rounds import Round, Standing
+from ..controllers.rounds import Round, Standing
+from ..sweeps.jobs import Advance
 from .output import ERR, TerminalReporter
 
 _COLUMNS = ("round", "memory", "runs", "passed untreated", "found", "cost", "failed most")

@@ -14,18 +14,18 @@ from typing import Annotated
 import typer
 
 from eventlog.events import SftQuery
-from projections.checkpoints import CHECKPOINTS
+from projections.frozen_datasets import CHECKPOINTS
 
-from .. import datasets
-from ..admitting import admitting
-from ..both import begin_both
-from ..decide import Course
-from ..executing import Way, executor_of
+from ..controllers.both import begin_both
+from ..controllers.fast import Controller
+from ..controllers.fast_next import Course
+from ..controllers.slow_next import SlowCourse
+from ..controllers.summary import Summary, summarise
+from ..datasets import freeze
+from ..environments.admission import admitting
+from ..environments.connect import Placed, Where, placed_at
 from ..house import House
-from ..loop import Controller
-from ..sites import Placed, Where, placed_at
-from ..slow_decide import SlowCourse
-from ..summary import Summary, summarise
+from ..sweeps.executors import Way, executor_of
 from .course_options import (
     BudgetDollars,
     BudgetMinutes,
@@ -147,9 +147,9 @@ def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
 
 def _keep_what_passed(house: House, site: str) -> None:
     """Freeze what the site's plans passed as a dataset, where it is not frozen yet."""
-    made = datasets.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
+    made = freeze.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
-        datasets.freeze(house.store, made, "controller")
+        freeze.freeze(house.store, made, "controller")
 
 
 def _show(summary: Summary) -> None:

@@ -15,18 +15,18 @@ from agents.executors.executor import Executor
 from eventlog.events import DpoConfig, GrpoConfig, SftConfig
 from trainer.bases import Base
 
-from ..admitting import admitting
-from ..decide import Course
+from ..controllers.fast_next import Course
+from ..controllers.slow import SlowController
+from ..controllers.slow_next import SlowCourse, StageOf
+from ..controllers.warmup import Warming, is_told_briefly
+from ..controllers.warmup_next import WarmingCourse
+from ..environments.admission import admitting
+from ..environments.connect import Placed
 from ..errors import BadConfig
-from ..executing import Way, executor_of
 from ..house import House
-from ..playing import Reporter
-from ..sites import Placed
-from ..slow import SlowController
-from ..slow_decide import SlowCourse, StageOf
-from ..warming import Warming, is_told_briefly
-from ..warming_decide import WarmingCourse
-from ..weights import folders_of
+from ..sweeps.executors import Way, executor_of
+from ..sweeps.jobs import Reporter
+from ..training.weights import folders_of
 
 SFT: Final = SftConfig(steps=24, learning_rate="0.001", rows_per_step=8)
 DPO: Final = DpoConfig(steps=12, learning_rate="0.0001", pairs_per_step=4)

@@ -19,10 +19,10 @@ from projections.runs import RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
-from ..reading import read_position
-from ..replaying import replayed
-from ..withdrawing import learned_from, withdrawable, withdrawal
-from ..withdrawing import withdraw as withdrawn
+from ..history.replay import replayed
+from ..history.withdraw import learned_from, withdrawable, withdrawal
+from ..history.withdraw import withdraw as withdrawn
+from ..positions import read_position
 from . import judging, regrading
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
 from .taint import plain, show_learned

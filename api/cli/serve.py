@@ -8,7 +8,7 @@ import typer
 import uvicorn
 
 from ..app import create_app
-from ..listening import listening
+from ..ports import listening
 from ..settings import read_settings
 from .db import first_token
 from .output import opened, say

@@ -13,8 +13,8 @@ from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.envs.foreign.observe import observe
 from agents.envs.sandbox import PORT
 
+from ..environments.connect import Where, site_elsewhere
 from ..settings import read_settings
-from ..sites import Where, site_elsewhere
 from .output import emit_json
 
 Url = Annotated[str | None, typer.Option(help="A site that already runs: its page address.")]

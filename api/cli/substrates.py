@@ -10,7 +10,7 @@ from agents.learning.allocator import greedy, value_of
 from projections.substrates import SUBSTRATES, SubstrateState
 
 from ..errors import Unknown
-from ..reading import read_position
+from ..positions import read_position
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor, refuse_without_logprobs
-from agents.rollouts.queue import RolloutQueue
+from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
 from projections.runs import PLANLESS
 
-from ..admitting import admitting, see_admission
-from ..decide import held_seeds
-from ..exclusive import only_controller
-from ..executing import Way, executor_of, options_of, refuse_other
+from ..controllers.fast_next import held_seeds
+from ..environments.admission import admitting, see_admission
+from ..environments.connect import Where, placed_at
 from ..house import House
-from ..playing import refuse_session_not_kept
-from ..sites import Where, placed_at
-from ..sweeping import first_facts, next_name, plan, sweeps_of
-from ..verifying import refuse_unchecked
-from ..weights import folders_of
+from ..locks import only_controller
+from ..sweeps.executors import Way, executor_of, options_of, refuse_other
+from ..sweeps.jobs import refuse_session_not_kept
+from ..sweeps.plan import first_facts, next_name, plan, sweeps_of
+from ..sweeps.step_checks import refuse_unchecked
+from ..training.weights import folders_of
 from .output import TerminalReporter, opened
 from .sweep_options import spoken
 

@@ -15,12 +15,12 @@ from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.rollouts.decompose import decomposed
 from eventlog.events import SweepPlanned, Template
 
-from ..asking import agent_model
-from ..decide import Course, fresh_seeds
-from ..executing import Way
+from ..controllers.fast_next import Course, fresh_seeds
+from ..controllers.variance_seek import Limits
 from ..house import House
-from ..seeking import Limits
-from ..sweeping import site_templates
+from ..sweeps.executors import Way
+from ..sweeps.models import agent_model
+from ..sweeps.plan import site_templates
 
 _FILE = TypeAdapter(tuple[Template, ...])
 _MICRO = 1_000_000

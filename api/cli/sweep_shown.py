@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from eventlog.events import SweepPlanned
 from gate.figures import decimal, dollars
-from projections.variance import GroupClass
+from projections.datasets.variance import GroupClass
 
-from ..executing import worker_of
+from ..controllers.variance_seek import Sought
 from ..house import House
-from ..progress import SweepProgress, progress_of
-from ..seeking import Sought
+from ..sweeps.executors import worker_of
+from ..sweeps.progress import SweepProgress, progress_of
 from .output import emit_json, facts, listing, say
 
 

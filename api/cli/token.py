@@ -9,7 +9,7 @@ import typer
 from projections.access import ACCESS
 
 from .. import tokens
-from ..reading import read_position
+from ..positions import read_position
 from .output import AsJson, AsOf, emit_json, listing, opened, say
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)

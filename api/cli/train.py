@@ -14,12 +14,12 @@ import typer
 from pydantic import ValidationError
 
 from eventlog.events import StageConfig, stage_config_of
-from projections.weights import WeightsState
+from projections.checkpoints import WeightsState
 
-from .. import datasets
+from ..datasets import freeze
 from ..errors import BadConfig
-from ..training import Stage, Watch, telling, train_stage
-from ..weights import base_of, find_adapter
+from ..training.stages import Stage, Watch, telling, train_stage
+from ..training.weights import base_of, find_adapter
 from .output import AsJson, TerminalReporter, emit_json, facts, opened
 
 
@@ -57,7 +57,7 @@ def train(
         views = house.views()
         goes_on = None if parent is None else find_adapter(views, parent)
         found = base_of(house, base, None if goes_on is None else goes_on.base)
-        stage = Stage(datasets.find(views, dataset), found, goes_on, asked)
+        stage = Stage(freeze.find(views, dataset), found, goes_on, asked)
         with training_bar(stage.name, asked.steps) as watch:
             saved = train_stage(house, stage, watch)
     row = shown(saved)

@@ -13,11 +13,11 @@ from eventlog.store import Position
 from gate.figures import counted, decimal, dollars
 from projections.moves import Turn
 
+from ..history.whatif.compose import if_reward, if_rule
+from ..history.whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
+from ..history.whatif.report import DatasetWouldBe, RewardWouldBe, RewriteWouldBe, Unplayed, VerdictWouldBe, WhatIf
 from ..house import House
-from ..reading import read_position
-from ..whatif.compose import if_reward, if_rule
-from ..whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
-from ..whatif.report import DatasetWouldBe, RewardWouldBe, RewriteWouldBe, Unplayed, VerdictWouldBe, WhatIf
+from ..positions import read_position
 from .output import AsJson, emit_json, opened, say, waiting
 
 MOST_NAMED = 5

@@ -14,18 +14,18 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.executors.executor import Executor
 from agents.models.model import Model
-from agents.rollouts.durable import SHORTEST_RESCUE_S, Notice, Terms
+from agents.rollouts.dispatching.durable import SHORTEST_RESCUE_S, Notice, Terms
+from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
-from agents.rollouts.queue import RolloutQueue
 
-from ..advising import advisor_of
-from ..decide import Course
-from ..executing import Way, executor_of
-from ..loop import Controller
-from ..sites import Where, placed_at
-from ..verifying import Watching, nobody, watching_of
-from ..weights import folders_of
-from ..worker import ROLES, Role, see_site, work
+from ..controllers.fast import Controller
+from ..controllers.fast_next import Course
+from ..environments.connect import Where, placed_at
+from ..sweeps.advisor import advisor_of
+from ..sweeps.executors import Way, executor_of
+from ..sweeps.step_checks import Watching, nobody, watching_of
+from ..sweeps.worker import ROLES, Role, see_site, work
+from ..training.weights import folders_of
 from .course_options import (
     BudgetDollars,
     BudgetMinutes,

@@ -8,10 +8,10 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from projections.access import ACCESS
-from projections.builds import bookmarks
+from projections.engine.builds import bookmarks
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews
 from projections.errors import ProjectionParked
-from projections.projector import Projector
-from projections.views import PostgresViews
 
 from ..house import House
 from ..tokens import has_any, holder

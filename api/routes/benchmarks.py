@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from projections.benchmarks import BENCHMARKS
 
 from ..errors import Unknown
-from ..ledger import ledger
+from ..evaluations.ledger import ledger
 from .problems import Problem
 from .reading import Id, Reading, reply
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Response
 
 from projections.trainings import TRAININGS
 
-from ..lineage import lineage, named
-from ..weights import find_weights
+from ..training.lineage import lineage, named
+from ..training.weights import find_weights
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from projections.checkpoints import CHECKPOINTS
+from projections.frozen_datasets import CHECKPOINTS
 
-from ..dataset_card import card_of
-from ..datasets import find, load
+from ..datasets.card import card_of
+from ..datasets.freeze import find, load
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 from .rows import ARROW, NDJSON, OFFERED, Accept, IfNoneMatch, sent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from projections.builds import Bookmark, bookmarks
+from projections.engine.builds import Bookmark, bookmarks
 
 from .problems import Problem
 from .reading import HouseOf, mark, reply

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from eventlog.grouping import Counts
-from projections.builds import lags
+from projections.engine.builds import lags
 
 from ..house import House
 from .access import caller

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from projections.outcomes import OUTCOMES, Cell, selected
+from projections.frames.outcomes import OUTCOMES, Cell, selected
 
 from .errors import Unprocessable
 from .reading import LIMIT, Bound, HouseOf, Limit, Wanted, reply

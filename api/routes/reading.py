@@ -16,12 +16,12 @@ from eventlog.errors import FlywheelError
 from eventlog.events.event import EXACT
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
+from projections.engine.views import PostgresViews
 from projections.errors import NotThereYet
-from projections.views import PostgresViews
 
 from ..errors import BadPosition
 from ..house import House
-from ..reading import read_position
+from ..positions import read_position
 
 POSITION_HEADER = "X-Log-Position"
 AT_LEAST_HEADER = "X-Log-At-Least"

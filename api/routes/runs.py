@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from projections.contamination import contaminated_runs, is_contaminated
-from projections.projection import plain as plain_state
+from projections.engine.projection import plain as plain_state
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from eventlog.store import Position
 from projections.slices import SLICES
 
-from ..datasets import again, build, find_slice
+from ..datasets.freeze import again, build, find_slice
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 from .rows import OFFERED, Accept, IfNoneMatch, sent

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from projections.projection import plain
+from projections.engine.projection import plain
 from projections.substrates import SUBSTRATES, Standing, SubstrateState, key_of
 
 from ..errors import Unknown

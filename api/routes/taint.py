@@ -11,7 +11,7 @@ from projections.runs import RUNS
 from projections.taint import ERASED, TAINT, WITHDRAWN, runs_of_subject
 
 from ..errors import Unknown
-from ..withdrawing import learned_from
+from ..history.withdraw import learned_from
 from .errors import Unprocessable
 from .problems import Problem
 from .reading import HouseOf, Reading, Wanted, reply

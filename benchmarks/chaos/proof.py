@@ -19,10 +19,10 @@ from eventlog.errors import BrokenChain
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Stored
 from projections import ALL
-from projections.builds import bookmarks
-from projections.compare import compare
-from projections.projector import Projector
-from projections.views import at_least
+from projections.engine.builds import bookmarks
+from projections.engine.compare import compare
+from projections.engine.projector import Projector
+from projections.engine.views import at_least
 
 from .intentions import Settled, settled, unsettled
 

@@ -20,7 +20,7 @@ from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position, Recorded
 from projections import ALL
-from projections.projector import Projector
+from projections.engine.projector import Projector
 
 from .intentions import Journal, call
 

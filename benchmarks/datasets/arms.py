@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from api import datasets
+from api.datasets import freeze
 from benchmarks.memory import peak_mib
 from eventlog.blobs import PostgresBlobs
 from eventlog.blobs.conversations import get_messages
@@ -22,10 +22,10 @@ from eventlog.events import GrpoQuery, ModelCalled, RunFinished
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from projections.benchmarks import BENCHMARKS
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews, at_least
 from projections.groups import GROUPS, GroupState
-from projections.projector import Projector
 from projections.taint import TAINT
-from projections.views import PostgresViews, at_least
 
 QUERY = GrpoQuery(reward="shaped")
 _FOLDS = (BENCHMARKS, GROUPS, TAINT)
@@ -63,7 +63,7 @@ def ours(url: str, project: str, upto: Position, file: str) -> Timed:
     """The rows at a position into a Parquet file, as `flywheel dataset build grpo --file` makes them."""
     store, blobs, views = views_on(url, project, upto)
     before = time.perf_counter(), time.process_time()
-    made = datasets.write(store, blobs, views, QUERY, Path(file))
+    made = freeze.write(store, blobs, views, QUERY, Path(file))
     return _timed(before, made.height)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.learning.memory import held_of, reading
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.trials import belongs
-from api.decide import Course, fresh_seeds, held_seeds
+from api.controllers.fast_next import Course, fresh_seeds, held_seeds
 from api.house import House
-from api.playing import Reporter
-from api.sweeping import plan, play_sweep, site_templates, sweeps_of
+from api.sweeps.jobs import Reporter
+from api.sweeps.plan import plan, play_sweep, site_templates, sweeps_of
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, kind_of
 from projections.rewards import REWARDS

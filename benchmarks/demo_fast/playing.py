@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.allocator import KINDS, greedy, value_of
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.sweep import SeedSweep, planned
-from api.decide import BASE, Course, champion
+from api.controllers.fast_next import BASE, Course, champion
 from api.house import House
-from api.playing import Reporter, jobs_of, play_jobs
 from api.settings import Settings
-from api.sweeping import first_facts, site_templates
+from api.sweeps.jobs import Reporter, jobs_of, play_jobs
+from api.sweeps.plan import first_facts, site_templates
 from benchmarks.log.server import Server
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.events import Artifact, Substrate, Template
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append
 from projections.costs import COSTS, SPENT
-from projections.projector import Projector
+from projections.engine.projector import Projector
 from projections.rewards import REWARDS
 from projections.substrates import SUBSTRATES, standings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from api.playing import Advance
+from api.sweeps.jobs import Advance
 
 
 class Silent:

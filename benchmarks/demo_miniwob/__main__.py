@@ -16,13 +16,13 @@ import typer
 from agents.envs.miniwob.environment import MiniWob
 from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tabs import Tabs, open_tabs
-from agents.executors.miniwob_plan import MiniWobPlan
+from agents.executors.miniwob.plan import MiniWobPlan
 from api.cli.output import bar
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.house import House
-from api.playing import Advance
 from api.settings import read_settings
-from api.sweeping import first_facts
+from api.sweeps.jobs import Advance
+from api.sweeps.plan import first_facts
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, report
 from eventlog.blobs import PostgresBlobs
@@ -31,7 +31,7 @@ from eventlog.postgres import PostgresStore
 from gate.intervals import resampled
 from gate.stats import MICRO, averaged, bootstrap
 from gate.strata import stratified
-from projections.projector import Projector
+from projections.engine.projector import Projector
 
 from .held_out import LEARNED, Played, arms, play_held_out
 from .learning import Learner

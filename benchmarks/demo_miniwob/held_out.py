@@ -9,10 +9,10 @@ from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.sweep import SeedSweep, planned
-from api.decide import BASE, Course
-from api.executing import recorded_as
+from api.controllers.fast_next import BASE, Course
 from api.house import House
-from api.playing import Reporter, jobs_of, play_jobs
+from api.sweeps.executors import recorded_as
+from api.sweeps.jobs import Reporter, jobs_of, play_jobs
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
 from eventlog.store import Append

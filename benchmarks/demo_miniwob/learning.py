@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.house import House
-from api.playing import Reporter
-from api.sweeping import next_name, plan, play_sweep
+from api.sweeps.jobs import Reporter
+from api.sweeps.plan import next_name, plan, play_sweep
 from eventlog.events import SweepPlanned, Template, Trials
 from projections.memories import candidacies
 from projections.rewards import REWARDS

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from agents.envs.contract import Graded, Health, Instance, Mutation, State
 from agents.envs.environment import name_of
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
-from agents.learning.lessons import occasion_at
+from agents.learning.occasions import occasion_at
 from agents.learning.recovery.proposal import Proposal
 from agents.plans import anchor_of
 from eventlog.events import ReplaceUrl, Step, Template

@@ -10,9 +10,9 @@ from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.play import PLAN, Job, Means, play, started
 from agents.rollouts.sweep import SeedSweep
 from api.house import House
-from api.playing import jobs_of
 from api.settings import Settings
-from api.sweeping import credit, first_facts, plan
+from api.sweeps.jobs import jobs_of
+from api.sweeps.plan import credit, first_facts, plan
 from benchmarks.log.server import Server
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.events import PairedRule, Template, Trials
@@ -21,10 +21,10 @@ from eventlog.store import Append
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPIONS
 from projections.costs import PriceBook
+from projections.engine.projector import Projector
 from projections.groups import GROUPS
 from projections.hints import HINTS
 from projections.memories import FOLDS
-from projections.projector import Projector
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS

@@ -8,9 +8,9 @@ from benchmarks.log.server import Server
 from eventlog.events import RewriteLost, RewriteWon
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Committed
-from projections.projector import Projector
+from projections.engine.projector import Projector
+from projections.engine.views import at_least
 from projections.rewrites import REWRITES
-from projections.views import at_least
 
 from .coin import proposal_of, template_of
 from .planted import ACTOR, RULE

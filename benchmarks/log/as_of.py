@@ -13,10 +13,10 @@ from benchmarks.report import Target, at_most
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Position
 from projections import ALL
-from projections.projection import AnyFold, advance, keyed
-from projections.reader import columns
-from projections.rebuild import read_ahead
-from projections.views import PostgresViews
+from projections.engine.projection import AnyFold, advance, keyed
+from projections.engine.reader import columns
+from projections.engine.rebuild import read_ahead
+from projections.engine.views import PostgresViews
 
 from .rebuilding import caught_up
 from .server import Server

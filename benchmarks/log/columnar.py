@@ -9,9 +9,9 @@ from pathlib import Path
 from benchmarks.report import Target, at_least, at_most, medians
 from eventlog.archive.write import archive
 from eventlog.postgres import PostgresStore
-from projections.frame import digest_part
-from projections.framing import make_parts, parts_by_row
-from projections.outcomes import FRAMES
+from projections.frames.frame import digest_part
+from projections.frames.framing import make_parts, parts_by_row
+from projections.frames.outcomes import FRAMES
 
 from .server import Server
 

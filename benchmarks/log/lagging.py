@@ -13,8 +13,8 @@ from benchmarks.made import batches
 from benchmarks.report import Target, at_least, at_most, percentile
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
-from projections import builds
-from projections.projector import Projector
+from projections.engine import builds
+from projections.engine.projector import Projector
 
 from .appending import prepared, put
 from .rebuilding import caught_up

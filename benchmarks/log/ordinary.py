@@ -12,9 +12,9 @@ from benchmarks.log.server import Server
 from eventlog.chain import microseconds
 from eventlog.store import Position
 from projections import ALL
-from projections.projection import AnyFold, Change, apply, digest_of, latest, plain
-from projections.reader import columns
-from projections.rows import Row, at_path, row_class
+from projections.engine.projection import AnyFold, Change, apply, digest_of, latest, plain
+from projections.engine.reader import columns
+from projections.engine.rows import Row, at_path, row_class
 
 _PAGE = 2000
 _EVENTS = """SELECT position, stream, version, at, actor, cause, type, schema_version, payload

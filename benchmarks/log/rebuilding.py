@@ -15,12 +15,12 @@ from benchmarks.report import Target, at_least, at_most, medians
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Position
 from projections import ALL
-from projections.builds import lags
-from projections.projection import digest_changes
-from projections.projector import Projector
-from projections.reader import columns
-from projections.rebuild import read_ahead
-from projections.views import PostgresViews
+from projections.engine.builds import lags
+from projections.engine.projection import digest_changes
+from projections.engine.projector import Projector
+from projections.engine.reader import columns
+from projections.engine.rebuild import read_ahead
+from projections.engine.views import PostgresViews
 
 from . import ordinary
 from .peer import MISSING, peer, plain

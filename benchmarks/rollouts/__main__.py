@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.errors import BrowserMissing
 from agents.envs.provider import known_sites, local_site
 from agents.executors.browser import BrowserExecutor, Chromium

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played, play
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned

@@ -14,9 +14,9 @@ from typing import Final
 
 from agents.models.local.host import Host
 from api.house import House
-from api.training import Stage
+from api.training.stages import Stage
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
-from projections.checkpoints import DatasetState
+from projections.frozen_datasets import DatasetState
 from trainer.request import Config
 
 from .effort import TASKS, Effort, by_address

@@ -7,8 +7,8 @@ from dataclasses import replace
 from agents.executors.by_weights import ByWeights
 from agents.learning.memory import remember
 from api.cli.output import TerminalReporter
-from api.decide import champion, known
-from api.evaluate import challenge, play_and_settle
+from api.controllers.fast_next import champion, known
+from api.evaluations.evaluate import challenge, play_and_settle
 from eventlog.events import BenchmarkTemplate, Verdict
 from gate.benchmark import freeze
 from gate.promote import freeze_into

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site, local_site
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
-from api.admitting import admitting, see_admission
 from api.cli.output import TerminalReporter
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.environments.admission import admitting, see_admission
+from api.environments.connect import Placed
 from api.house import House, open_house
 from api.settings import Settings
-from api.sites import Placed
-from api.sweeping import first_facts, plan, play_sweep
+from api.sweeps.plan import first_facts, plan, play_sweep
 from benchmarks.log.server import Server
 from eventlog.events import Template
 from projections.rewards import REWARDS

@@ -8,18 +8,18 @@ from pathlib import Path
 import polars as pl
 
 from agents.executors.policy import NAME
-from api import datasets
 from api.cli.output import TerminalReporter
+from api.datasets import freeze
 from api.house import House
-from api.lineage import lineage
-from api.stage_process import Line
-from api.training import Stage, train_stage
-from api.weights import folder_of
+from api.training.lineage import lineage
+from api.training.stage_process import Line
+from api.training.stages import Stage, train_stage
+from api.training.weights import folder_of
 from eventlog.events import Query
 from eventlog.store import Position
-from projections.checkpoints import DatasetState
+from projections.checkpoints import WeightsState
+from projections.frozen_datasets import DatasetState
 from projections.runs import RUNS
-from projections.weights import WeightsState
 
 ACTOR = "demo"
 _RUN_COLUMNS = frozenset({"run", "chosen_run", "rejected_run"})
@@ -40,11 +40,11 @@ class Saved:
 
 def frozen(house: House, query: Query, name: str) -> DatasetState:
     """Freeze the dataset of a query at the head of a log, and say what it holds. Raises EmptyDataset."""
-    made = datasets.refuse_empty(datasets.make(house.store, house.blobs, house.views(), query))
+    made = freeze.refuse_empty(freeze.make(house.store, house.blobs, house.views(), query))
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused) or "none"
     TerminalReporter().say(f"{name}: {made.height} rows of {made.groups} groups; refused: {refused}")
-    digest = datasets.freeze(house.store, made, ACTOR)
-    return datasets.find(house.views(), digest)
+    digest = freeze.freeze(house.store, made, ACTOR)
+    return freeze.find(house.views(), digest)
 
 
 def trained(house: House, stage: Stage) -> Saved:
@@ -72,7 +72,7 @@ def foreign_runs(house: House, dataset: DatasetState) -> int:
         for column in _RUN_COLUMNS & set(rows.columns):
             found.update(rows[column])
 
-    datasets.again(dataset, lambda: datasets.make(house.store, house.blobs, at, dataset.queried(), note))
+    freeze.again(dataset, lambda: freeze.make(house.store, house.blobs, at, dataset.queried(), note))
     runs = at.find(RUNS)
     return sum(runs[run].executor != NAME for run in found)
 

@@ -14,16 +14,16 @@ import polars as pl
 
 from agents.executors.demonstration import Demonstrator
 from agents.models.local.host import Host
-from api import datasets
 from api.cli.output import TerminalReporter
-from api.demonstrations import keep_tokens
-from api.first_bases import words_of
+from api.datasets import freeze
+from api.datasets.demonstrations import keep_tokens
 from api.house import House
-from api.training import Stage
+from api.training.first_bases import words_of
+from api.training.stages import Stage
 from eventlog.chain import digest
 from eventlog.events import SftQuery, WarmupConfig
 from eventlog.store import Position
-from projections.checkpoints import DatasetState
+from projections.frozen_datasets import DatasetState
 from projections.runs import DEMONSTRATION, RUNS
 from trainer.bases import Base, read_base
 from trainer.rows import rows_digest
@@ -114,7 +114,7 @@ def _rows(house: House, dataset: DatasetState) -> str:
     frames: list[pl.DataFrame] = []
     views = house.views(Position(dataset.upto))
     note = lambda rows: frames.append(rows.select("prompt_ids", "completion_ids", "mask"))  # noqa: E731
-    datasets.again(dataset, lambda: datasets.make(house.store, house.blobs, views, dataset.queried(), note))
+    freeze.again(dataset, lambda: freeze.make(house.store, house.blobs, views, dataset.queried(), note))
     return rows_digest(pl.concat(frames))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from api import datasets
+from api.datasets import freeze as datasets
 from benchmarks.datasets.arms import QUERY, fold, views_on
 from benchmarks.datasets.workload import PROMPT, SEEN, SIBLINGS, Tokens, Turn, run_of
 from eventlog.blobs import Blob, PostgresBlobs

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.browser import Chromium
 from api.settings import read_settings

@@ -26,16 +26,16 @@ from agents.envs.miniwob.served import pages_folder
 from agents.envs.miniwob.tabs import HEIGHT, WIDTH, Tabs, open_tabs
 from agents.envs.miniwob.tasks import TASKS
 from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
-from agents.executors.miniwob import MiniWobScript, MiniWobSurface, on_miniwob
-from agents.executors.miniwob_plan import MiniWobPlan
-from agents.executors.miniwob_scripts import SCRIPTS
-from agents.executors.miniwob_surroundings import around_miniwob
+from agents.executors.miniwob.executor import MiniWobScript, MiniWobSurface, on_miniwob
+from agents.executors.miniwob.inspection import around_miniwob
+from agents.executors.miniwob.plan import MiniWobPlan
+from agents.executors.miniwob.scripts import SCRIPTS
 from agents.executors.policy import PolicyExecutor
 from agents.learning.recovery.failing import failing
 from agents.learning.recovery.recover import recover
 from agents.models.scripted import Scripted
 from agents.plans import apply_overlay
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, play
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned

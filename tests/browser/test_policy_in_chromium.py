@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.session import Session
 from agents.envs.contract import Instance
-from agents.envs.session import Session
 from agents.executors.browser import Chromium
 from agents.executors.executor import Assignment
 from agents.executors.policy import Opening, PolicyExecutor, over_http

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.rollouts.play import Means
 from agents.rollouts.record import rollout, stopwatch

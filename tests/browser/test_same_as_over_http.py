@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.session import Session
 from agents.envs.contract import Graded
-from agents.envs.session import Session
 from agents.envs.sites.known import KNOWN
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Assignment, Execution, Executor

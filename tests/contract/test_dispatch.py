@@ -12,11 +12,11 @@ from typing import Protocol
 import pytest
 from sqlalchemy import Engine, text
 
-from agents.rollouts.dispatch import Call, Dispatch
-from agents.rollouts.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.dispatching.queue import RolloutQueue, Ticket
+from agents.rollouts.dispatching.state_keys import State
 from agents.rollouts.errors import SessionWithoutKey
-from agents.rollouts.queue import RolloutQueue, Ticket
-from agents.rollouts.state_keys import State
 
 PATIENCE_S = 60.0
 Named = tuple[str, str | None]

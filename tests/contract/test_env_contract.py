@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
 from agents.envs.provider import Site, known_sites, local_site
 

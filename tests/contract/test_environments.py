@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.session import Session
 from agents.envs.command import command_site
 from agents.envs.environment import Environment
 from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
@@ -17,7 +18,6 @@ from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
 from agents.envs.provider import Site, known_sites, local_site
-from agents.envs.session import Session
 from tests.foreign_site import TASK, TOKEN, Speech
 
 SPEECHES = {

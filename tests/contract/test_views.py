@@ -14,13 +14,13 @@ from eventlog.database import open_engine
 from eventlog.store import START, Position, Recorded
 from projections import ALL
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.compare import compare
 from projections.costs import COSTS, SPENT
+from projections.engine.compare import compare
+from projections.engine.projection import AnyFold, Change, apply, digest_changes, latest, replay, row_of
+from projections.engine.views import PostgresViews, ReplayedViews
 from projections.groups import GROUPS
-from projections.projection import AnyFold, Change, apply, digest_changes, latest, replay, row_of
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
-from projections.views import PostgresViews, ReplayedViews
 from tests.conftest import Database, house_on
 from tests.golden.test_golden_samples import golden_log
 

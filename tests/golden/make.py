@@ -12,17 +12,18 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
-from api import datasets, embedded
-from api.admitting import admit_at_first_use
+from api import embedded
 from api.cli.db import migrated
-from api.decide import Course
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course
+from api.datasets import freeze
+from api.environments.admission import admit_at_first_use
+from api.environments.connect import Placed
 from api.house import open_house
-from api.loop import Controller
-from api.playing import Advance
 from api.settings import Settings
-from api.sites import Placed
+from api.sweeps.jobs import Advance
 from eventlog.events import Rules, SeedsRule, SftQuery, Trials
 from eventlog.transfer import export_log
 from gate import promote
@@ -66,7 +67,7 @@ def make(file: Path) -> int:
                 controller = Controller(house, client, site.name, course, Quiet(), admit=admit)
                 sys.stderr.write(controller.run() + "\n")
                 first = house.views()
-                datasets.freeze(house.store, datasets.build(house.store, house.blobs, first, SftQuery()), "golden")
+                freeze.freeze(house.store, freeze.build(house.store, house.blobs, first, SftQuery()), "golden")
                 promote.back(house.store, house.views(), "to have a rollback in the golden log", "golden")
             return export_log(house.engine, file)
         finally:

@@ -26,7 +26,7 @@ from eventlog.store import Append, Committed
 from eventlog.transfer import export_log, import_log
 from migrations.migrate import newest
 from projections import ALL
-from projections.projection import digest_changes, replay
+from projections.engine.projection import digest_changes, replay
 
 GOLDEN = Path(__file__).parent
 RELEASES = GOLDEN / "releases"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from projections import ALL
-from projections.projection import AnyFold, digest_changes, replay
+from projections.engine.projection import AnyFold, digest_changes, replay
 from tests.golden.test_golden_samples import golden_log, golden_rows
 
 DIGESTS: dict[str, str] = json.loads((Path(__file__).parent / "digests.json").read_text())

@@ -18,7 +18,7 @@ from eventlog.events import EVENT_TYPES
 from eventlog.store import START, Append, Stored
 from eventlog.transfer import FORMAT, PLAIN_BLOBS
 from projections import ALL
-from projections.projection import digest_changes, replay
+from projections.engine.projection import digest_changes, replay
 from tests.golden.release import MIGRATIONS, RELEASES
 from tests.golden.test_golden_samples import SAMPLES, rows_of
 

@@ -13,7 +13,7 @@ from gate.arms import arm
 from gate.judge import judge
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
-from projections.projection import living, replay
+from projections.engine.projection import living, replay
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS

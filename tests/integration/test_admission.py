@@ -10,15 +10,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from agents.envs.admission import record
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.errors import NotAdmitted, OtherSite
 from agents.envs.provider import local_site
-from api.admitting import admit_at_first_use
 from api.app import create_app
-from api.decide import Course
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course
+from api.environments.admission import admit_at_first_use
+from api.environments.connect import Placed
 from api.house import House
-from api.loop import Controller
-from api.sites import Placed
 from api.tokens import issue
 from eventlog.events import BenchmarkFrozen, EnvironmentAdmitted, EnvironmentProbed, SweepPlanned
 from projections.environments import ENVIRONMENTS

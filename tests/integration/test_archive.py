@@ -22,9 +22,9 @@ from eventlog.store import START, Append, Committed, Conflict, KeyReused, Positi
 from eventlog.transfer import export_log, import_log
 from migrations.migrate import migrate
 from projections import ALL
-from projections.compare import compare
-from projections.projection import digest_changes, replay
-from projections.views import PostgresViews, ReplayedViews
+from projections.engine.compare import compare
+from projections.engine.projection import digest_changes, replay
+from projections.engine.views import PostgresViews, ReplayedViews
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, golden_rows, sample
 

@@ -11,7 +11,7 @@ from threading import enumerate as enumerate_threads
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
@@ -25,12 +25,12 @@ from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
 from agents.rollouts.tasks import PLANS
 from agents.suites import build_micro_suite
-from api.arms import jobs_of_arms
-from api.benchmarks import freeze_on, site_tasks
-from api.decide import Course, champion
-from api.evaluate import BLOCK, challenge, play_and_settle
+from api.controllers.fast_next import Course, champion
+from api.evaluations.arms import jobs_of_arms
+from api.evaluations.benchmarks import freeze_on, site_tasks
+from api.evaluations.evaluate import BLOCK, challenge, play_and_settle
 from api.house import House
-from api.playing import Advance
+from api.sweeps.jobs import Advance
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan

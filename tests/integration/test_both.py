@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from api.both import begin_both
-from api.budgets import close_course, present_course
 from api.cli.run import go_first
-from api.decide import Course
+from api.controllers.both import begin_both
+from api.controllers.budgets import close_course, present_course
+from api.controllers.fast_next import Course
+from api.controllers.slow_next import SlowCourse
 from api.errors import ControllerBusy
-from api.exclusive import only_controller
 from api.house import House
-from api.slow_decide import SlowCourse
+from api.locks import only_controller
 
 SITE, SLOW = "marketplace", SlowCourse(stages=(), max_rounds=2)
 

@@ -18,17 +18,18 @@ from sqlalchemy import Engine, text
 from eventlog.codec import decode
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Position, Recorded, Stored
-from projections import ALL, reader, rebuild
-from projections.builds import Lag, bookmarks, lags
+from projections import ALL
 from projections.costs import COSTS, SPENT
+from projections.engine import reader, rebuild
+from projections.engine.builds import Lag, bookmarks, lags
+from projections.engine.projection import AnyFold, Fold, Row, digest_changes, replay
+from projections.engine.projector import Projector
+from projections.engine.rebuild import prune
+from projections.engine.views import PostgresViews, at_least
 from projections.failures import FAILURES
-from projections.framing import FrameViews, compare_frames
-from projections.outcomes import FRAMES, OUTCOMES
-from projections.projection import AnyFold, Fold, Row, digest_changes, replay
-from projections.projector import Projector
-from projections.rebuild import prune
+from projections.frames.framing import FrameViews, compare_frames
+from projections.frames.outcomes import FRAMES, OUTCOMES
 from projections.runs import RUNS
-from projections.views import PostgresViews, at_least
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, sample
 
@@ -161,7 +162,7 @@ PROGRAM = """
 import sys
 from eventlog.database import open_engine
 from projections import ALL
-from projections.projector import Projector
+from projections.engine.projector import Projector
 engine = open_engine(sys.argv[1])
 projector = Projector(engine)
 print("ready", flush=True)

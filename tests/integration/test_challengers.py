@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.executors.by_weights import ByWeights
@@ -21,10 +21,10 @@ from agents.executors.errors import NotServed
 from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything, remember
 from agents.rewards import DEFAULT_PRICES
-from api.artifacts import resolve
-from api.decide import Course, champion
+from api.controllers.fast_next import Course, champion
 from api.errors import BadArtifactName, Unknown
-from api.evaluate import challenge, play_and_settle
+from api.evaluations.artifacts import resolve
+from api.evaluations.evaluate import challenge, play_and_settle
 from api.house import House
 from eventlog.events import (
     Anchor,

@@ -14,7 +14,7 @@ from eventlog.store import Append, EventStore, Position, Recorded
 from gate.errors import ChampionMoved
 from gate.promote import STREAM, back, point, settle
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.racing import raced

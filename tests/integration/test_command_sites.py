@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.command import Command, command_site
 from agents.envs.errors import SiteDied, SiteUnhealthy
 from tests.foreign_site import ROOT, TOKEN, Speech

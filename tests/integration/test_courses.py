@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import reading, remember
 from agents.plans import anchor_of
-from agents.rollouts.durable import Terms
+from agents.rollouts.dispatching.durable import Terms
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import PLANS, template
-from api.decide import Course, champion, present_benchmark
-from api.evaluate import judged
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course, champion, present_benchmark
+from api.evaluations.evaluate import judged
 from api.house import House
-from api.loop import Controller
-from api.sweeping import first_facts, plan
-from api.trying import tryable_now
-from api.worker import work
+from api.sweeps.candidates import tryable_now
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.worker import work
 from eventlog.events import (
     CourseClosed,
     CourseOpened,

@@ -16,8 +16,8 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position
 from migrations.migrate import migrate
 from projections.costs import COSTS, PRICES
-from projections.projector import Projector
-from projections.views import at_least
+from projections.engine.projector import Projector
+from projections.engine.views import at_least
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 

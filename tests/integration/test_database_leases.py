@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy import Engine, text
 
 from agents.envs.errors import LeaseLost, LeaseTaken
-from api.leases import DatabaseLeases
+from api.environments.leases import DatabaseLeases
 from tests.conftest import Database
 
 ROOT = Path(__file__).parents[2]
 HOLDING = """
 import sys
-from api.leases import DatabaseLeases
+from api.environments.leases import DatabaseLeases
 from eventlog.database import open_engine
 with DatabaseLeases(open_engine(sys.argv[1]), "another process")("site x"):
     print("held", flush=True)

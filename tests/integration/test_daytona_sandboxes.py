@@ -11,13 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.session import Session
 from agents.envs.connect import connect
 from agents.envs.errors import LoginPage, SandboxFailed
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.provider import Site, local_site
 from agents.envs.sandbox import Account, Sandbox, daytona_site
-from agents.envs.session import Session
 from tests.preview_host import RECORDINGS, preview_of, recorded_api
 
 NEW = Sandbox(snapshot="harbour-site:3", port=8080, admin_port=8081, variables={"ENV_ADMIN_TOKEN": "masked"})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
@@ -22,10 +22,10 @@ from agents.rollouts.decompose import decomposed
 from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import PLANS
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.history.replay import replayed
 from api.house import House
-from api.playing import play_jobs
-from api.replaying import replayed
+from api.sweeps.jobs import play_jobs
 from eventlog.events import SweepPlanned, Template
 from eventlog.store import Append
 from projections.rewards import REWARDS

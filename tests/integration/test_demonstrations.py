@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.demonstration import LONGEST_ANSWER, Demonstrator
 from agents.executors.executor import Assignment, Executor
@@ -18,14 +18,14 @@ from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import PLANS
-from api import datasets
 from api.cli.main import run_command
-from api.decide import Course
-from api.demonstrations import keep_tokens
+from api.controllers.fast_next import Course
+from api.datasets import freeze
+from api.datasets.demonstrations import keep_tokens
 from api.errors import SessionNotKept
 from api.house import House
-from api.playing import refuse_session_not_kept
-from api.sweeping import first_facts, plan, play_sweep, site_templates
+from api.sweeps.jobs import refuse_session_not_kept
+from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import BlobMissing
 from eventlog.events import GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens
@@ -109,7 +109,7 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
     house = empty_house
     played(house, client, Demonstrator(wording="brief"))
     query = query_of(keep_tokens(house.blobs, base.path))
-    made = datasets.refuse_empty(datasets.write(house.store, house.blobs, house.views(), query, tmp_path / "r.parquet"))
+    made = freeze.refuse_empty(freeze.write(house.store, house.blobs, house.views(), query, tmp_path / "r.parquet"))
     assert {item.reason: item.runs for item in made.refused} == {"below_score": len(SEEDS) - made.height}
     tokenizer = load_tokenizer(base)
     calls = [e.event for e in house.store.read(types=("ModelCalled",)) if isinstance(e.event, ModelCalled)]
@@ -132,8 +132,8 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
         assert said.endswith(tokenizer.eos_token)
         assert sum(row["mask"]) + row["mask"].count(0) == len(row["completion_ids"])
     check_rows(read_rows(tmp_path / "r.parquet", "sft"), read_base(base.path))
-    digest = datasets.freeze(house.store, made, "test")
-    assert datasets.load(house.store, house.blobs, house.views, digest).height == made.height
+    digest = freeze.freeze(house.store, made, "test")
+    assert freeze.load(house.store, house.blobs, house.views, digest).height == made.height
 
 
 def test_the_command_builds_them_with_a_base_and_refuses_one_without_the_other(
@@ -191,9 +191,7 @@ def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
     tokens = keep_tokens(house.blobs, base.path)
 
     def refused(query: SftQuery | GrpoQuery) -> dict[str, int]:
-        return {
-            item.reason: item.runs for item in datasets.make(house.store, house.blobs, house.views(), query).refused
-        }
+        return {item.reason: item.runs for item in freeze.make(house.store, house.blobs, house.views(), query).refused}
 
     assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", min_score=0)) == {"sampled": len(SEEDS)}
     assert refused(SftQuery(runs="policy", sweep="shown", min_score=0)) == {"no_token_ids": len(SEEDS)}

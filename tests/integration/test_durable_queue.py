@@ -14,15 +14,15 @@ from sqlalchemy import Engine, text
 from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything
 from agents.models.scripted import Scripted
-from agents.rollouts.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.dispatching.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tickets
+from agents.rollouts.dispatching.state_keys import State
 from agents.rollouts.errors import WorkerLost
-from agents.rollouts.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tickets
-from agents.rollouts.state_keys import State
 from agents.rollouts.sweep import SeedSweep, planned
-from api.backlog import Backlog
-from api.exclusive import is_controlled, only_controller
-from api.executing import recorded_as
 from api.house import House
+from api.locks import is_controlled, only_controller
+from api.sweeps.backlog import Backlog
+from api.sweeps.executors import recorded_as
 from eventlog.errors import LogUnavailable
 from eventlog.events import RunMissing, SweepPlanned
 from eventlog.store import Append, Committed, Conflict, Repeated

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.arms import suite_of
-from api.benchmarks import freeze_on, site_tasks, without_plans
-from api.decide import Course, benchmark_name, champion, decide
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course, benchmark_name, champion, decide
 from api.errors import OtherExecutor
-from api.evaluate import challenge, play_and_settle
+from api.evaluations.benchmarks import freeze_on, site_tasks, without_plans
+from api.evaluations.evaluate import challenge, play_and_settle
 from api.house import House
-from api.loop import Controller
-from api.playing import Advance
+from api.sweeps.jobs import Advance
 from eventlog.events import (
     Artifact,
     ChampionPointed,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from api.erasing import STREAM
-from api.first_bases import first_base
+from api.history.erase import STREAM
+from api.history.withdraw import withdraw
 from api.house import House
-from api.withdrawing import withdraw
+from api.training.first_bases import first_base
 from eventlog.errors import BytesRemain
 from eventlog.events import Spec, SubjectErased, SweepPlanned
 from eventlog.store import Append

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import httpx2
 import pytest
 
+from agents.envs.clients.session import Session
 from agents.envs.command import command_site
 from agents.envs.errors import EnvironmentDown, InstanceClosed, NotSeedable, SeedLost
 from agents.envs.foreign.client import ForeignClient
@@ -17,7 +18,6 @@ from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
 from agents.envs.leases import ThreadLeases, leased
 from agents.envs.provider import Site
-from agents.envs.session import Session
 from tests.foreign_site import BOOT_SEED, TASK, TOKEN, Speech
 
 

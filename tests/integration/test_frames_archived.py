@@ -21,12 +21,12 @@ from eventlog.events import EVENT_TYPES, StepTaken
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from eventlog.upcast import UPCASTERS
-from projections.engines import here, on_processes
 from projections.errors import EngineUnusable, FrameDiffers
-from projections.frame import ENVELOPE, Frame, digest_part, events_of, part_of
-from projections.framing import FrameViews, Made, compare_frames, make_parts, parts_by_row, planned
-from projections.outcomes import FRAMES, OUTCOMES
-from projections.partitions import archived_events, cut, parts_of
+from projections.frames.engines import here, on_processes
+from projections.frames.frame import ENVELOPE, Frame, digest_part, events_of, part_of
+from projections.frames.framing import FrameViews, Made, compare_frames, make_parts, parts_by_row, planned
+from projections.frames.outcomes import FRAMES, OUTCOMES
+from projections.frames.partitions import archived_events, cut, parts_of
 from tests.golden.test_golden_samples import golden_rows
 
 END = len(golden_rows())

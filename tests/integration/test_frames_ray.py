@@ -15,11 +15,11 @@ from eventlog.archive.errors import SegmentDamaged
 from eventlog.archive.write import archive
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
-from projections.engines import on_ray
 from projections.errors import EngineUnusable
-from projections.frame import digest_part
-from projections.framing import make_parts, parts_by_row
-from projections.outcomes import FRAMES
+from projections.frames.engines import on_ray
+from projections.frames.frame import digest_part
+from projections.frames.framing import make_parts, parts_by_row
+from projections.frames.outcomes import FRAMES
 from tests.golden.test_golden_samples import golden_rows
 
 pytestmark = [

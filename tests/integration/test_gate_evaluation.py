@@ -30,10 +30,10 @@ from gate.judge import judge
 from gate.promote import open_evaluation, settle
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.engine.views import ReplayedViews
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
-from projections.views import ReplayedViews
 from tests.unit.test_gate_samples import EVALUATION, ZERO, artifact, benchmark
 
 OLD, NEW = artifact(0), artifact(9)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
-from api.admitting import admit_at_first_use
-from api.decide import Course
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course
+from api.environments.admission import admit_at_first_use
+from api.environments.connect import Placed
 from api.house import House
-from api.loop import Controller
-from api.sites import Placed
 from eventlog.events import Rules, SeedsRule, SweepPlanned
 from projections.rewrites import REWRITES
 from tests.golden.make import Quiet

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.models.errors import ModelRefused
@@ -24,13 +24,13 @@ from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
 from api.cli.main import run_command
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.errors import NoJudge, Unknown
-from api.grading import Graded, grade_runs, judge_from
+from api.history.grade import Graded, grade_runs, judge_from
+from api.history.regrade import ended as ended_runs
 from api.house import House
-from api.playing import play_jobs
-from api.regrading import ended as ended_runs
 from api.settings import Settings
+from api.sweeps.jobs import play_jobs
 from eventlog.events import AnyEvent, JudgeOpined
 from eventlog.store import Append
 from projections.judges import JUDGES, Calibration, calibrations, judge_name

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from agents.rollouts.biased import FailureBiased
+from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.errors import BenchmarkInstance
-from agents.rollouts.queue import RolloutQueue
 from agents.rollouts.sweep import Generator, SeedSweep, extended, planned
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.house import House
-from api.sweeping import extend, first_facts, plan
+from api.sweeps.plan import extend, first_facts, plan
 from tests.integration.test_rollouts import MADE
 from tests.unit.test_agent_samples import EMPTY
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import remember
 from agents.rollouts.sweep import SeedSweep
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.history.memory_file import export_memory, import_memory
+from api.history.replay import replayed
 from api.house import House
-from api.playing import jobs_of
-from api.recipes import export_memory, import_memory
-from api.replaying import replayed
-from api.sweeping import credit, first_facts, plan, play_sweep, site_templates, sweeps_of
+from api.sweeps.jobs import jobs_of
+from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates, sweeps_of
 from eventlog.events import PieceKind, RunStarted, SeedsRule, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Position
 from projections.hints import HINTS

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
-from agents.learning.lessons import text_and_change
+from agents.learning.occasions import text_and_change
 from agents.plans import Plan
 from agents.rollouts.sweep import SeedSweep
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.history.replay import replayed
 from api.house import House
-from api.replaying import replayed
-from api.sweeping import first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
 from eventlog.events import (
     Applied,
     InsertSteps,

@@ -7,13 +7,13 @@ import pytest
 from agents.plans import Plan, plan_bytes
 from agents.rewards import graded
 from agents.rollouts.sweep import SeedSweep
-from api.capturing import capture_from
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.errors import SweepExists
+from api.history.memory_file import export_memory, import_memory
+from api.history.withdraw import withdraw
 from api.house import House
-from api.recipes import export_memory, import_memory
-from api.sweeping import first_facts, make_up, plan
-from api.withdrawing import withdraw
+from api.sweeps.capture import capture_from
+from api.sweeps.plan import first_facts, make_up, plan
 from eventlog.blobs import Blob
 from eventlog.events import (
     AnyEvent,

@@ -12,7 +12,7 @@ from eventlog.postgres import PostgresStore
 from gate.errors import BenchmarkExhausted
 from gate.promote import freeze_into, open_evaluation
 from projections.alpha import ALPHA
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 from tests.conftest import Database
 from tests.racing import raced
 from tests.unit.test_gate_samples import artifact, benchmark

@@ -10,7 +10,7 @@ import pytest
 from agents.envs.provider import Site, local_site
 from api.cli.main import USAGE, run_command
 from api.house import House
-from api.sweeping import first_facts, sweeps_of
+from api.sweeps.plan import first_facts, sweeps_of
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.tiny import make_base

@@ -22,7 +22,7 @@ from agents.models.local.host import Host
 from agents.models.model import Completion, Message, Model, Request
 from agents.rollouts.facts import called
 from eventlog.events import ModelCalled, Sampling
-from projections.sampled import CallFact, Drawn, drawn, stretches, unfit_for_ratio
+from projections.datasets.sampled import CallFact, Drawn, drawn, stretches, unfit_for_ratio
 from tests.tiny import make_base, planted_checkpoint
 from trainer.adapters import restored
 from trainer.bases import Base, load_model, load_tokenizer

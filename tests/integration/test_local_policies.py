@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.errors import NotServed
@@ -19,13 +19,13 @@ from agents.executors.local import LocalPolicies
 from agents.learning.memory import forget_everything
 from agents.models.errors import AdapterAltered, BaseUnfit
 from agents.models.local.host import Host
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep
-from api import datasets
-from api.executing import Way, executor_of, in_words, options_of, recorded_as
+from api.datasets import freeze
 from api.settings import Settings
+from api.sweeps.executors import Way, executor_of, in_words, options_of, recorded_as
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import RunFinished, SeedsRule, SftQuery, SweepPlanned
 from tests.tiny import make_base, planted_checkpoint
@@ -97,7 +97,7 @@ def test_runs_of_several_weights_play_side_by_side_and_become_rows_that_training
     for job in todo:
         asked = {event.model for event in events if event.type == "ModelCalled" and event.run == job.run}
         assert asked == {name if job.artifact.weights == "base" else f"{name}+{saved.digest[:12]}"}
-    built = datasets.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0))
+    built = freeze.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0))
     cut = runs_with_a_cut_answer(events, blobs)
     whole = [job for job in todo if job.run not in cut]
     assert whole

@@ -18,7 +18,7 @@ from eventlog.database import open_engine
 from eventlog.errors import LogFull
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position, Stored
-from projections.projector import Projector
+from projections.engine.projector import Projector
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 

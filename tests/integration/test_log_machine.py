@@ -16,9 +16,10 @@ from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
 from eventlog.store import START
 from migrations.migrate import migrate
-from projections import ALL, projector, reader, rebuild, withdrawal
-from projections.projection import digest_changes, replay
-from projections.views import PostgresViews
+from projections import ALL
+from projections.engine import projector, reader, rebuild, withdrawal
+from projections.engine.projection import digest_changes, replay
+from projections.engine.views import PostgresViews
 from tests.conftest import Database
 
 from .log_machine.appending import Appending

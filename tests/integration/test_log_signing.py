@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from api.signing import LAST, PRIVATE, PUBLIC, private_key
+from api.history.sign import LAST, PRIVATE, PUBLIC, private_key
 from eventlog.chain import GENESIS, event_digest, link, verified
 from eventlog.postgres import PostgresStore
 from eventlog.signature import Signed, fingerprint

@@ -18,10 +18,10 @@ import pytest
 from lxml import html
 
 from agents.envs import provider
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.mutations import fetch_mutations, last_mutation_id
 from agents.envs.contract import Graded, Instance
 from agents.envs.errors import EnvironmentDown, PortInUse, SiteDied, SiteNotReady, UnknownSite
-from agents.envs.mutations import fetch_mutations, last_mutation_id
 from agents.envs.provider import Site, local_site
 
 ROOT = Path(__file__).resolve().parents[2]

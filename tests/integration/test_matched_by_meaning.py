@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
-from agents.learning.content import MEDIA_TYPE, content_bytes
 from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther
-from agents.learning.lessons import lesson_id
+from agents.learning.occasions import lesson_id
+from agents.learning.piece_content import MEDIA_TYPE, content_bytes
 from agents.rollouts.sweep import SeedSweep
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.history.replay import replayed
+from api.history.whatif.compose import if_rule
 from api.house import House
-from api.playing import jobs_of
-from api.replaying import replayed
-from api.sweeping import first_facts, plan, play_sweep, site_templates
-from api.whatif.compose import if_rule
+from api.sweeps.jobs import jobs_of
+from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
 from eventlog.blobs import Blob
 from eventlog.events import (
     HintRecorded,

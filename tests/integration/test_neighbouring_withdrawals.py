@@ -10,10 +10,11 @@ from sqlalchemy import Engine
 
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Position
-from projections import ALL, folding, reader, withdrawal
+from projections import ALL
+from projections.engine import folding, reader, withdrawal
+from projections.engine.projection import digest_changes, replay
+from projections.engine.projector import Projector
 from projections.failures import FAILURES
-from projections.projection import digest_changes, replay
-from projections.projector import Projector
 from tests.golden.test_golden_samples import golden_log, sample
 
 from .test_builds import END, NAMES, digest, failed_runs

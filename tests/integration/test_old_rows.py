@@ -12,10 +12,10 @@ from eventlog.events import EVENT_TYPES, AnyEvent, Event
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
 from eventlog.upcast import UPCASTERS
-from projections.builds import bookmarks
-from projections.projection import Fold, Row, State, replay
-from projections.projector import Projector
-from projections.views import PostgresViews
+from projections.engine.builds import bookmarks
+from projections.engine.projection import Fold, Row, State, replay
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews
 
 
 class LampV1(Event):

@@ -11,26 +11,26 @@ from threading import enumerate as enumerate_threads
 import pytest
 from sqlalchemy import text
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import local_site
 from agents.executors.actions import Wording
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
 from agents.executors.policy import PolicyExecutor
-from agents.learning.lessons import Held, Lesson
+from agents.learning.occasions import Held, Lesson
 from agents.models.scripted import Scripted
+from agents.rollouts.dispatching.state_keys import independent, session
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
-from agents.rollouts.state_keys import independent, session
 from agents.rollouts.sweep import SeedSweep
 from api.cli.sweep_begun import Ready, planned_now
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.errors import SessionNotKept
 from api.house import House
-from api.playing import give_up, play_jobs, play_one
-from api.sweeping import first_facts, site_templates
+from api.sweeps.jobs import give_up, play_jobs, play_one
+from api.sweeps.plan import first_facts, site_templates
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import Applied, ModelCalled, Occasion, PreferTarget, RunMissing, RunStarted, SeedsRule
 from eventlog.store import Append

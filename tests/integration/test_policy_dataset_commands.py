@@ -13,13 +13,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.cli.main import run_command
+from api.datasets.row_batches import batches
 from api.house import House
 from api.routes.datasets import NDJSON
-from api.row_batches import batches
 from eventlog.events import GrpoQuery, RunsWithdrawn
 from eventlog.store import Append
+from projections.engine.views import paged
 from projections.groups import GROUPS
-from projections.views import paged
 from tests.conftest import Database
 from tests.unit.test_policy_samples import MICRO, PolicyLog, play, siblings
 

@@ -14,33 +14,33 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse
 
-from agents.envs.client import EnvClient
-from agents.envs.mutations import read_mutations
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.mutations import read_mutations
 from agents.envs.provider import Site, local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.executor import Executor
+from agents.executors.observers import watching
 from agents.executors.plan import PlanExecutor
 from agents.executors.policy import PolicyExecutor
-from agents.executors.watching import watching
 from agents.learning.step_checks import ModelVerifier
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
 from agents.plans import Piece, anchor_of, rewrite_id
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, drawing_seed
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.regrade import conduct_recorded
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import template
-from api import datasets
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.datasets import freeze
 from api.errors import NoModel
-from api.executing import Way, executor_of
 from api.house import House
-from api.playing import play_jobs
 from api.settings import Settings
+from api.sweeps.executors import Way, executor_of
+from api.sweeps.jobs import play_jobs
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
 from eventlog.events import (
@@ -352,9 +352,7 @@ def test_a_house_plays_a_policy_by_its_name_and_memory_has_no_part_in_it(
     assert {asked.body["model"] for asked in host.asked} == {"m2"}
     found = events(empty_house.store, todo[0].run)
     assert {event.by for event in found if event.type == "StepVerified"} == {"oracle"}
-    built = datasets.build(
-        empty_house.store, empty_house.blobs, empty_house.views(), SftQuery(environment="marketplace")
-    )
+    built = freeze.build(empty_house.store, empty_house.blobs, empty_house.views(), SftQuery(environment="marketplace"))
     assert (built.rows.height, [(each.reason, each.runs) for each in built.refused]) == (0, [("no_plan", 2)])
     call = calls(empty_house.store, todo[0].run)[-1]
     assert len(get_messages(empty_house.blobs, call.messages)) == 2 * len(
@@ -386,7 +384,7 @@ def test_what_a_policy_drew_becomes_rows_of_tokens_with_what_it_saw_masked(
         means = Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked))
         for job in jobs([CANONICAL_SEED], siblings=4, temperature_micro=700_000):
             rollout(job, store, blobs, means)
-    built = datasets.build(store, blobs, views(store), GrpoQuery(reward="shaped"))
+    built = freeze.build(store, blobs, views(store), GrpoQuery(reward="shaped"))
     assert (built.refused, built.groups) == ((), 1)
     asked_last = {str(row["run"]): row for row in built.rows.to_dicts()}
     assert len(asked_last) == built.height == 4
@@ -404,8 +402,8 @@ def test_what_a_policy_drew_becomes_rows_of_tokens_with_what_it_saw_masked(
         assert set(seen) <= {0.0}
         assert (row["temperature"], row["tokenizer"]) == (0.7, "a" * 64)
     assert abs(sum(row["advantage"] for row in asked_last.values())) < 1e-8
-    assert datasets.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0)).height == 4
-    assert datasets.build(store, blobs, views(store), DpoQuery(reward="shaped", margin=1)).height > 0
+    assert freeze.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0)).height == 4
+    assert freeze.build(store, blobs, views(store), DpoQuery(reward="shaped", margin=1)).height > 0
 
 
 def test_an_endpoint_that_does_not_say_what_it_serves_gives_no_rows(client: EnvClient, host: ModelServer) -> None:
@@ -420,7 +418,7 @@ def test_an_endpoint_that_does_not_say_what_it_serves_gives_no_rows(client: EnvC
             ]
             for job in todo:
                 rollout(job, store, blobs, means)
-        built = datasets.build(store, blobs, views(store), GrpoQuery(reward="shaped", group=reason))
+        built = freeze.build(store, blobs, views(store), GrpoQuery(reward="shaped", group=reason))
         assert [(item.reason, item.runs) for item in built.refused] == [(reason, 4)]
 
 

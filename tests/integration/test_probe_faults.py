@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Graded, Instance
 from agents.envs.errors import EnvironmentDown
 from agents.envs.probing.local import started, target_of

@@ -11,11 +11,11 @@ from threading import Thread
 import pytest
 from sqlalchemy import Engine
 
+from agents.envs.clients.session import Session
 from agents.envs.profiles import EMPTY, Kept, Profile, cookies_in
-from agents.envs.session import Session
-from agents.rollouts.dispatch import Call, Dispatch
-from agents.rollouts.profiles import Keeper, MemoryKeeper, Place, TableKeeper, held
-from agents.rollouts.state_keys import State, session
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.profiles import Keeper, MemoryKeeper, Place, TableKeeper, held
+from agents.rollouts.dispatching.state_keys import State, session
 
 HERE = Place("counting", "s1", "plan")
 

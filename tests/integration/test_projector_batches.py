@@ -16,12 +16,13 @@ from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Position
 from eventlog.transfer import import_log
-from projections import ALL, projector
-from projections.builds import bookmarks
+from projections import ALL
 from projections.costs import COSTS
-from projections.projection import AnyFold, Fold, Row, digest_changes, replay
-from projections.projector import Projector
-from projections.views import PostgresViews
+from projections.engine import projector
+from projections.engine.builds import bookmarks
+from projections.engine.projection import AnyFold, Fold, Row, digest_changes, replay
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews
 from tests.conftest import GOLDEN, Database
 from tests.golden.test_golden_samples import golden_log, sample
 

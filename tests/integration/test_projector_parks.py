@@ -19,15 +19,16 @@ from eventlog.events import EVENT_TYPES, PriceBookSet
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Position
 from eventlog.upcast import UPCASTERS
-from projections import ALL, projector
-from projections.builds import Bookmark, bookmarks
+from projections import ALL
 from projections.costs import COSTS, PRICES
+from projections.engine import projector
+from projections.engine.builds import Bookmark, bookmarks
+from projections.engine.projection import AnyFold, Fold, Row, digest_changes, replay
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews, at_least
 from projections.errors import NotThereYet, ProjectionParked
-from projections.projection import AnyFold, Fold, Row, digest_changes, replay
-from projections.projector import Projector
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
-from projections.views import PostgresViews, at_least
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, sample
 
@@ -251,8 +252,9 @@ def test_a_projector_that_is_killed_leaves_nothing_half_done(database: Database,
 import sys
 from sqlalchemy import text
 from eventlog.database import open_engine
-from projections import ALL, projector
-from projections.projector import Projector
+from projections import ALL
+from projections.engine import projector
+from projections.engine.projector import Projector
 projector._BATCH = 5
 engine = open_engine(sys.argv[1])
 names = [fold.name for fold in ALL]

@@ -11,14 +11,14 @@ from stat import S_IMODE
 
 import pytest
 
-from api import publishing
 from api.errors import NoBase
 from api.house import House
-from api.publishing import publish
+from api.training import publish as publishing
+from api.training.publish import publish
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved
 from eventlog.store import Append
-from projections.weights import WEIGHTS, WeightsState
+from projections.checkpoints import WEIGHTS, WeightsState
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
 from trainer.bases import Base, folder_digest

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from projections import ALL, builds, reader, rebuild
+from projections import ALL
 from projections.costs import COSTS
+from projections.engine import builds, reader, rebuild
+from projections.engine.projection import AnyFold, digest_changes, replay
+from projections.engine.projector import Projector
+from projections.engine.rebuild import prune
 from projections.errors import RebuildLost
-from projections.projection import AnyFold, digest_changes, replay
-from projections.projector import Projector
-from projections.rebuild import prune
 from tests.golden.test_golden_samples import golden_log
 
 from .test_builds import digest, tables

@@ -14,11 +14,11 @@ from agents.envs.provider import Site, local_site
 from agents.models.errors import ModelUnreachable
 from agents.models.model import Message, Request
 from agents.rollouts.tasks import template
-from api.advising import PATIENCE, advisor_of, patience_within
 from api.cli.main import run_command
 from api.errors import NoModel
 from api.house import House
 from api.settings import Settings
+from api.sweeps.advisor import PATIENCE, advisor_of, patience_within
 from eventlog.events import (
     InsertSteps,
     ModelCalled,

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 from pydantic import TypeAdapter
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
-from agents.learning.content import MEDIA_TYPE
+from agents.learning.piece_content import MEDIA_TYPE
 from agents.learning.recovery.budgets import BUDGETS
 from agents.plans import Piece, anchor_of
 from agents.rollouts.play import Job, Means, Played, play

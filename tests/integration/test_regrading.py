@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import local_site
 from agents.envs.sites.site import Grade, Simulation
 from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS
-from api import datasets
 from api.cli.main import run_command
-from api.decide import Course
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course
+from api.datasets import freeze
 from api.errors import Unknown
+from api.history.regrade import ended, regrade_runs
 from api.house import House
-from api.loop import Controller
-from api.regrading import ended, regrade_runs
 from eventlog.blobs import Blob
 from eventlog.events import AnyEvent, RewardGraded, SeedsRule, SftQuery
 from eventlog.keys import FolderKeys
@@ -201,7 +201,7 @@ def test_a_sibling_that_began_from_another_state_counts_for_nothing(contaminated
     failed = clusters(views.find(FAILURES).values(), contaminated_runs(views))
     assert failed
     assert astray.isdisjoint(run for cluster in failed for run in cluster.runs)
-    built = datasets.build(house.store, house.blobs, views, SftQuery(min_score=0))
+    built = freeze.build(house.store, house.blobs, views, SftQuery(min_score=0))
     assert astray.isdisjoint(built.rows["run"])
     assert {refused.reason: refused.runs for refused in built.refused} == {"contaminated": len(astray)}
     found = regrade_runs(house, "outcome-1", sorted(astray))

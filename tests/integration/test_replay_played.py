@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
-from agents.executors import recorded
-from api.decide import Course
+from agents.executors import recorded_pages
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course
+from api.history.replay import replayed
+from api.history.whatif.compose import if_reward, if_rule
+from api.history.whatif.definitions import reward_in_force, rule_in_force
 from api.house import House
-from api.loop import Controller
-from api.replaying import replayed
-from api.whatif.compose import if_reward, if_rule
-from api.whatif.definitions import reward_in_force, rule_in_force
 from eventlog.events import PromotionRule, Rules, SeedsRule
 from projections.difference import difference
 from projections.runs import RUNS
@@ -51,7 +51,7 @@ def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_
 
     runs = views.find(RUNS)
     assert {run.status for run in runs.values()} == {"completed", "halted"}
-    assert recorded.ROOT.startswith("http://recorded.invalid/")
+    assert recorded_pages.ROOT.startswith("http://recorded.invalid/")
     found = [replayed(house.store, house.blobs, house.views, run) for run in runs]
     assert {(each.outcome, each.not_compared) for each in found} == {("identical", ())}
     assert house.store.head() == head

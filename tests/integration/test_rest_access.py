@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from api.app import create_app
-from api.datasets import DatasetDiffers
+from api.datasets.freeze import DatasetDiffers
 from api.house import House
 from api.routes.problems import STATUS, status_of
 from api.tokens import issue, revoke
@@ -17,7 +17,7 @@ from eventlog.database import open_engine
 from eventlog.errors import BlobDamaged, BrokenChain, CorruptRow
 from eventlog.events import RewriteWon
 from eventlog.postgres import PostgresStore
-from projections.projector import Projector
+from projections.engine.projector import Projector
 from tests import strange
 from tests.conftest import Database
 

@@ -10,14 +10,14 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
-from api.datasets import build, freeze
+from api.datasets.freeze import build, freeze
 from api.house import House
 from api.routes.datasets import ARROW, NDJSON
 from api.routes.negotiation import preferred
 from eventlog.blobs import PostgresBlobs
 from eventlog.events import DatasetFrozen, SftQuery
-from projections.checkpoints import CHECKPOINTS
-from projections.datasets import SCHEMA
+from projections.datasets.plan_rows import SCHEMA
+from projections.frozen_datasets import CHECKPOINTS
 from tests.conftest import Database, house_on
 
 from .test_rest_samples import SampleRun, append, client_of, planned, record, template

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.house import House
-from projections.compare import compare
+from projections.engine.compare import compare
 from projections.groups import GROUPS
 
 from .test_rest_samples import SampleRun, client_of, record, started_json

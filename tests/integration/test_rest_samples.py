@@ -8,7 +8,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from api.app import create_app
-from api.benchmarks import without_plans
+from api.evaluations.benchmarks import without_plans
 from api.house import House
 from api.tokens import issue
 from eventlog.blobs import Blob, BlobStore

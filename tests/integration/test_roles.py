@@ -21,9 +21,9 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
 from eventlog.verification import chain_at, reading, verify_log
 from migrations.migrate import migrate
-from projections.compare import compare
-from projections.projector import Projector
-from projections.views import PostgresViews
+from projections.engine.compare import compare
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, sample
 

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site, local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
-from agents.rollouts.queue import RolloutQueue
 from agents.rollouts.sweep import SeedSweep, extended, planned
 from api.cli.main import USAGE, run_command
-from api.decide import Course
+from api.controllers.fast import Controller
+from api.controllers.fast_next import Course
+from api.controllers.variance_seek import Limits, seek
 from api.errors import NotExtended
 from api.house import House
-from api.loop import Controller
-from api.seeking import Limits, seek
-from api.sweeping import extend, sweeps_of
+from api.sweeps.plan import extend, sweeps_of
 from eventlog.events import Rules
 from eventlog.store import Append
+from projections.datasets.variance import classes
 from projections.failures import FAILURES
-from projections.variance import classes
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet

@@ -17,19 +17,19 @@ from typing import Any
 import httpx2
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site, local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
-from agents.rollouts.dispatch import Call, Dispatch, Outcome
+from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.play import TRIES, Job, Means, Played, play, started
 from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
-from api.withdrawing import withdraw
+from api.history.withdraw import withdraw
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import (
     ArmRun,

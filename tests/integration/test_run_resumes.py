@@ -21,7 +21,7 @@ from eventlog.events import RewriteLost, RewriteWon, RunFinished, RunStarted
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.compare import compare
+from projections.engine.compare import compare
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS

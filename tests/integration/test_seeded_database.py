@@ -6,7 +6,7 @@ from api.house import House
 from eventlog.chain import GENESIS, verified
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.compare import compare
+from projections.engine.compare import compare
 
 
 def test_the_golden_log_verifies_and_every_projection_of_it_is_identical(house: House) -> None:

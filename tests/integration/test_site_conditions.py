@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.session import Session
 from agents.envs.errors import ContractBroken, EnvironmentDown
 from agents.envs.provider import Site, known_sites, local_site
-from agents.envs.session import Session
 from agents.envs.sites.conditions import Conditions
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.by_weights import ByWeights
 from agents.executors.errors import NotServed
@@ -23,24 +23,24 @@ from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Completion, Offers, Request, Served
 from agents.models.scripted import Scripted
-from api.benchmarks import without_plans
 from api.cli.main import run_command
-from api.decide import Course, champion
+from api.controllers.fast_next import Course, champion
+from api.controllers.slow import SlowController
+from api.controllers.slow_next import ACTOR, SlowCourse
 from api.errors import NoBase, OtherTasks
+from api.evaluations.benchmarks import without_plans
+from api.history.withdraw import withdraw
 from api.house import House
-from api.playing import Advance
-from api.slow import SlowController
-from api.slow_decide import ACTOR, SlowCourse
-from api.sweeping import planned_by
-from api.withdrawing import withdraw
+from api.sweeps.jobs import Advance
+from api.sweeps.plan import planned_by
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
 from gate.benchmark import freeze
 from gate.promote import freeze_into
 from projections.benchmarks import BENCHMARKS
-from projections.compare import compare
+from projections.checkpoints import WEIGHTS
+from projections.engine.compare import compare
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
-from projections.weights import WEIGHTS
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.learned import with_models

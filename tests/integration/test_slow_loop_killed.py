@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from eventlog.events import (
     BenchmarkFrozen,

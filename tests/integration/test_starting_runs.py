@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import Site, local_site
 from agents.executors.executor import Assignment, Execution, Watch, unwatched

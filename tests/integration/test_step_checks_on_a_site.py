@@ -7,12 +7,12 @@ from typing import cast
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.mutations import fetch_mutations, grade_run
+from agents.envs.clients.pages import Page
+from agents.envs.clients.session import Session
 from agents.envs.contract import Instance
-from agents.envs.mutations import fetch_mutations, grade_run
-from agents.envs.pages import Page
 from agents.envs.provider import Site, local_site
-from agents.envs.session import Session
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.learning.step_checks import Checked, ModelVerifier, OracleVerifier, Seen, StepVerifier, check, verifier_for
 from agents.models.scripted import Scripted

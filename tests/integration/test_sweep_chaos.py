@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.app import ALL_TASKS
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.house import House
-from api.playing import Advance, Reporter
-from api.progress import progress_of
-from api.sweeping import first_facts, plan, play_sweep
+from api.sweeps.jobs import Advance, Reporter
+from api.sweeps.plan import first_facts, plan, play_sweep
+from api.sweeps.progress import progress_of
 from eventlog.events import RewardGraded, RunFinished, SweepPlanned
 
 TOKEN = "a token that outlives the site"

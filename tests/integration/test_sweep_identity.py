@@ -6,10 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import known_sites, local_site
 from agents.learning.memory import forget_everything
-from agents.rollouts.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, planned

@@ -11,15 +11,15 @@ from agents.executors.by_weights import ByWeights
 from agents.executors.errors import NotServed
 from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
-from agents.rollouts.durable import Terms
-from agents.rollouts.queue import Ticket
-from agents.rollouts.state_keys import independent
+from agents.rollouts.dispatching.durable import Terms
+from agents.rollouts.dispatching.queue import Ticket
+from agents.rollouts.dispatching.state_keys import independent
 from agents.rollouts.sweep import SeedSweep
 from api.cli.output import TerminalReporter
-from api.decide import Course
+from api.controllers.fast_next import Course
 from api.house import House
-from api.sweeping import first_facts, plan, play_sweep
-from api.worker import SiteRunner
+from api.sweeps.plan import first_facts, plan, play_sweep
+from api.sweeps.worker import SiteRunner
 from eventlog.errors import FlywheelError
 from tests.integration.test_rollouts import MADE
 

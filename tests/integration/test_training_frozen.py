@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from api import datasets as frozen
+from api.datasets import freeze as frozen
 from api.house import House
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
 from tests.tiny import Row, make_base, sampled

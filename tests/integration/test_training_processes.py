@@ -18,9 +18,9 @@ from api.cli.train import Kind as Stages
 from api.cli.train import config_of
 from api.errors import BadConfig
 from api.house import House
-from api.retraining import retrain
-from api.stage_process import PROCESS_ENDED, lines_of
-from api.training import Stage, train_stage
+from api.training.stage_process import PROCESS_ENDED, lines_of
+from api.training.stages import Stage, train_stage
+from api.training.verify import retrain
 from eventlog.events import SftQuery
 from tests.learned import frozen, play_sampled, with_models
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows, write_rows

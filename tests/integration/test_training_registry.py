@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from api import datasets
 from api.cli.main import run_command
+from api.datasets import freeze
 from api.errors import NotPublished, OtherKind, TrainedTwice, TrainingEnded
 from api.house import House
-from api.lineage import lineage, touched
-from api.publishing import publish
-from api.retraining import retrain
-from api.stage_process import Line
-from api.training import MOST_RECORDED, Stage, train_stage
-from api.weights import base_of, folder_of
+from api.training.lineage import lineage, touched
+from api.training.publish import publish
+from api.training.stage_process import Line
+from api.training.stages import MOST_RECORDED, Stage, train_stage
+from api.training.verify import retrain
+from api.training.weights import base_of, folder_of
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.errors import BytesRemain
@@ -40,9 +40,9 @@ from eventlog.events import (
     WarmupConfig,
 )
 from eventlog.store import Append
-from projections.checkpoints import DatasetState
+from projections.checkpoints import WEIGHTS, WeightsState
+from projections.frozen_datasets import DatasetState
 from projections.trainings import TRAININGS
-from projections.weights import WEIGHTS, WeightsState
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import as_executor, frozen, play_sampled, with_models
@@ -312,7 +312,7 @@ def test_a_run_that_gave_no_row_is_behind_no_checkpoint(empty_house: House) -> N
     queries = (GrpoQuery(reward="score"), DpoQuery(max_pairs=1), SftQuery(runs="policy"))
     rows: dict[str, DatasetState] = {query.kind: frozen(house, query) for query in queries}
     saved = {name: _trained_on(house, each, name) for name, each in rows.items()}
-    holds = datasets.holding(house.store, house.views)
+    holds = freeze.holding(house.store, house.views)
 
     def behind(run: str) -> set[str]:
         found = touched(house, house.views(), run)

@@ -22,9 +22,9 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position, Repeated
 from eventlog.transfer import FORMAT, PLAIN_BLOBS, events_in, export_log, import_log
 from projections import ALL
-from projections.projection import digest_changes
-from projections.projector import Projector
-from projections.views import PostgresViews
+from projections.engine.projection import digest_changes
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews
 from tests.conftest import GOLDEN, Database
 from tests.golden.test_golden_releases import log_of
 from tests.golden.test_golden_samples import golden_rows, sample

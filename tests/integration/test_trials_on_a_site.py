@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.sweep import SeedSweep
-from api.decide import Course
+from api.controllers.fast_next import Course
+from api.history.replay import replayed
 from api.house import House
-from api.replaying import replayed
-from api.sweeping import credit, first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates
 from eventlog.events import (
     Change,
     FollowLink,
@@ -29,11 +29,11 @@ from eventlog.events import (
     Trials,
 )
 from eventlog.store import Append
+from projections.datasets.variance import classify_group
 from projections.evidence import Paired
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES, RewriteState
-from projections.variance import classify_group
 from tests.golden.make import Quiet
 
 CURE, WRONG = FollowLink(page="/", label="Boats for sale"), ReplaceUrl(url="/no-such-page")

@@ -28,10 +28,10 @@ from eventlog.transfer import export_log, import_log
 from eventlog.verification import chain_at, reading, verify_log
 from migrations.migrate import migrate
 from projections import ALL
-from projections.compare import compare
-from projections.projection import AnyFold, digest_changes, plain, replay
-from projections.projector import Projector
-from projections.views import PostgresViews
+from projections.engine.compare import compare
+from projections.engine.projection import AnyFold, digest_changes, plain, replay
+from projections.engine.projector import Projector
+from projections.engine.views import PostgresViews
 from tests.conftest import Database
 from tests.golden.test_golden_releases import NAMES, facts, log_of, released_rows
 from tests.golden.test_golden_samples import sample

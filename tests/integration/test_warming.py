@@ -11,32 +11,32 @@ from pathlib import Path
 
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.by_weights import ByWeights
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Request
-from api.benchmarks import without_plans
 from api.cli.main import run_command
-from api.decide import champion
+from api.controllers.fast_next import champion
+from api.controllers.slow import SlowController
+from api.controllers.warmup import Warming, is_told_briefly
+from api.controllers.warmup_next import ACTOR, WarmingCourse, bases_of
 from api.errors import EmptyDataset, NoBase, StartDiffers
+from api.evaluations.benchmarks import without_plans
+from api.history.withdraw import withdraw
 from api.house import House
-from api.playing import Reporter
-from api.retraining import retrain
-from api.slow import SlowController
-from api.sweeping import first_facts, planned_by, sweeps_of
-from api.warming import Warming, is_told_briefly
-from api.warming_decide import ACTOR, WarmingCourse, bases_of
-from api.weights import base_of
-from api.withdrawing import withdraw
+from api.sweeps.jobs import Reporter
+from api.sweeps.plan import first_facts, planned_by, sweeps_of
+from api.training.verify import retrain
+from api.training.weights import base_of
 from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
 from eventlog.store import Append
 from gate.benchmark import freeze
 from gate.promote import freeze_into
+from projections.checkpoints import WEIGHTS, ancestry
 from projections.rewards import REWARDS
 from projections.runs import RUNS
-from projections.weights import WEIGHTS, ancestry
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample

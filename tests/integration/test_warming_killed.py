@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from api.warming_decide import WarmingCourse
+from api.controllers.warmup_next import WarmingCourse
 from eventlog.events import (
     CheckpointSaved,
     CourseClosed,

@@ -9,15 +9,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.cli.main import run_command
-from api.datasets import holding, load
+from api.datasets.freeze import holding, load
 from api.errors import AlreadyWithdrawn, NoReason, Unknown
+from api.history.withdraw import MOST_IN_ONE, STREAM, runs_of_champion, withdraw, withdrawable, withdrawal
 from api.house import House
-from api.withdrawing import MOST_IN_ONE, STREAM, runs_of_champion, withdraw, withdrawable, withdrawal
 from eventlog.events import Artifact, RunStarted, RunsWithdrawn
 from gate import promote
 from gate.errors import ChampionMoved
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.checkpoints import CHECKPOINTS
+from projections.frozen_datasets import CHECKPOINTS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.taint import withdrawals

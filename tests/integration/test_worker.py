@@ -13,26 +13,26 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything
 from agents.models.scripted import Scripted
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.durable import Terms
+from agents.rollouts.dispatching.durable import Terms
+from agents.rollouts.dispatching.queue import RolloutQueue, Ticket, tickets
+from agents.rollouts.dispatching.state_keys import independent
 from agents.rollouts.play import PLAN
-from agents.rollouts.queue import RolloutQueue, Ticket, tickets
-from agents.rollouts.state_keys import independent
 from agents.rollouts.sweep import SeedSweep, planned
 from api.errors import PlayedInVain
-from api.executing import recorded_as
 from api.house import House
-from api.worker import SiteRunner
+from api.sweeps.executors import recorded_as
+from api.sweeps.worker import SiteRunner
 from eventlog.errors import FlywheelError
 from eventlog.events import RunFinished, RunMissing, RunStarted, SweepPlanned
 from eventlog.store import Append, Committed
+from projections.engine.views import ReplayedViews
 from projections.runs import RUNS
-from projections.views import ReplayedViews
 from tests.conftest import Database
 from tests.integration.conftest import Start
 from tests.integration.test_rollouts import MADE

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from agents.envs.sites.marketplace.app import ALL_TASKS
 from agents.plans import anchor_of, rewrite_id
-from agents.rollouts.queue import RolloutQueue
+from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
-from api.backlog import Backlog
-from api.decide import Course
-from api.exclusive import only_controller
+from api.controllers.fast_next import Course
 from api.house import House
-from api.sweeping import first_facts, make_up, plan
+from api.locks import only_controller
+from api.sweeps.backlog import Backlog
+from api.sweeps.plan import first_facts, make_up, plan
 from eventlog.blobs.memory import MemoryBlobs
 from eventlog.events import (
     Anchor,

@@ -11,11 +11,11 @@ from eventlog.chain import GENESIS, verified
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
 from projections import ALL
-from projections.compare import compare
+from projections.engine.compare import compare
+from projections.engine.projector import Projector
+from projections.engine.views import at_least
 from projections.failures import FAILURES
-from projections.projector import Projector
 from projections.rewrites import REWRITES
-from projections.views import at_least
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 

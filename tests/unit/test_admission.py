@@ -15,8 +15,8 @@ from agents.envs.probing.probes import PROBES, Probe, asked, tasks_digest
 from agents.envs.probing.target import Failed, Skipped, Target
 from agents.envs.provider import known_sites
 from eventlog.memory import MemoryStore
+from projections.engine.views import ReplayedViews
 from projections.environments import ENVIRONMENTS, EnvironmentState
-from projections.views import ReplayedViews
 from tests.admitted import admitted, report
 
 SITE = "marketplace"

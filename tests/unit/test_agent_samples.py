@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import httpx2
 
-from agents.envs.session import Session
+from agents.envs.clients.session import Session
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, rewrite_id
 from agents.rollouts.trials import Tryable
@@ -34,7 +34,7 @@ from eventlog.events import (
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, EventStore, Position
 from projections.costs import PriceBook
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 
 ZERO = "0" * 64
 ROOT = "http://site.test/i/abc/"

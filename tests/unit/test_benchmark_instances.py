@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.credit import Outcomes, credits_of
+from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.errors import BenchmarkInstance
 from agents.rollouts.sweep import SeedSweep, planned
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SftQuery, SweepPlanned, Template
 from gate.benchmark import freeze, refuse_unfit
 from gate.errors import NotFresh
 from projections.benchmarks import BenchmarkState, Instance, benchmark_instances, instances_of, seen_instances
-from projections.datasets import select_sft
+from projections.datasets.plan_rows import select_sft
 from projections.environments import EnvironmentState, Probe
 from projections.rewards import RewardState
 from projections.rewrites import RewriteState

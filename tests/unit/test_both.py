@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 
-from api.both import fast_part_ended
-from api.budgets import close_course, open_course
-from api.decide import Course
-from api.slow_decide import SlowCourse
+from api.controllers.both import fast_part_ended
+from api.controllers.budgets import close_course, open_course
+from api.controllers.fast_next import Course
+from api.controllers.slow_next import SlowCourse
 from tests.unit.test_agent_samples import a_store, views
 
 SITE = "marketplace"

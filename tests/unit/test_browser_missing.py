@@ -8,8 +8,8 @@ import pytest
 from agents.envs.errors import BrowserMissing
 from agents.executors.browser import Chromium
 from agents.executors.browser.errors import BrowserNotStarted
-from api.executing import Way, executor_of
 from api.settings import Settings, read_settings
+from api.sweeps.executors import Way, executor_of
 
 
 def test_without_a_chromium_the_way_out_is_said() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agents.learning.memory import remember
-from api.budgets import (
+from api.controllers.budgets import (
     Spent,
     budget_of,
     close_course,
@@ -19,8 +19,8 @@ from api.budgets import (
     spent,
     used_up,
 )
-from api.decide import Course
-from api.slow_decide import SlowCourse
+from api.controllers.fast_next import Course
+from api.controllers.slow_next import SlowCourse
 from eventlog.events import AnyEvent, PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES

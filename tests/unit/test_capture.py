@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
-from agents.learning.lessons import Lesson
+from agents.learning.occasions import Lesson
 from agents.learning.retrieval import overlaid
 from agents.plans import Plan
 from agents.rollouts.tasks import PLANS

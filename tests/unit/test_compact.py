@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.envs.compact import LONGEST_VIEW, compact
-from agents.envs.pages import Page
+from agents.envs.clients.compact import LONGEST_VIEW, compact
+from agents.envs.clients.pages import Page
 from tests.unit.test_agent_samples import session
 
 

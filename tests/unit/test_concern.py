@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.learning.concern import is_same_for
-from agents.learning.lessons import Held
+from agents.learning.memory_effect import is_same_for
+from agents.learning.occasions import Held
 from eventlog.events import Step
 from tests.unit.test_agent_samples import OPEN, piece, template
 from tests.unit.test_retrieval import SITE, lesson

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from agents.learning.credit import Outcomes, credits_of
+from agents.learning.trial_results import Outcomes, credits_of
 from eventlog.events import Applied, PairedRule, PieceTried, PromotionRule, RewriteLost, RewriteWon, Spec
 from eventlog.store import Append, Committed, Repeated
 from projections.rewards import RewardState

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from api.datasets import Built, DatasetDiffers, build, find, freeze, load
+from api.datasets.freeze import Built, DatasetDiffers, build, find, freeze, load
 from api.errors import Unknown
 from eventlog.blobs import MemoryBlobs
 from eventlog.errors import BlobMissing
 from eventlog.events import DatasetFrozen, Refused, SftQuery, Step
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
-from projections.datasets import (
+from projections.datasets.plan_rows import (
     SCHEMA,
     BrokenRun,
     Message,
@@ -28,10 +28,10 @@ from projections.datasets import (
     step_digest,
     to_frame,
 )
+from projections.engine.views import ReplayedViews
 from projections.groups import GroupState, Sibling
 from projections.rewards import RewardState
 from projections.runs import RunState
-from projections.views import ReplayedViews
 from tests.integration.test_rest_samples import ENVIRONMENT, SampleRun, append, frozen, planned, record, template
 
 QUERY = SftQuery()

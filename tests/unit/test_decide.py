@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from agents.executors.executor import Executor
-from agents.learning.content import content_bytes
 from agents.learning.memory import EVERY_KIND, forget_everything, remember
+from agents.learning.piece_content import content_bytes
 from agents.rewards import graded
 from agents.rollouts.play import PLAN
-from api.benchmarks import without_plans
-from api.decide import (
+from api.controllers.fast_next import (
     Course,
     Next,
     benchmark_name,
@@ -25,8 +24,9 @@ from api.decide import (
     unended,
 )
 from api.errors import FactMissing
-from api.sweeping import rounds_of
-from api.trying import Trying, siblings_for_trials, tryable_now
+from api.evaluations.benchmarks import without_plans
+from api.sweeps.candidates import Trying, siblings_for_trials, tryable_now
+from api.sweeps.plan import rounds_of
 from eventlog.events import (
     Artifact,
     ChampionPointed,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.rollouts.dispatch import Call, Dispatch
-from agents.rollouts.state_keys import State
+from agents.rollouts.dispatching.dispatch import Call, Dispatch
+from agents.rollouts.dispatching.state_keys import State
 
 PATIENCE_S = 60.0
 CALLS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), max_size=16)

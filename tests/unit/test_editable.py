@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from agents.learning.editable import BadMemoryFile, Entry, entry_of_rewrite, read, written
-from agents.learning.lessons import text_and_change
+from agents.learning.memory_file import BadMemoryFile, Entry, entry_of_rewrite, read, written
+from agents.learning.occasions import text_and_change
 from agents.plans import Piece, anchor_of
-from api.standing import uplift
+from api.history.piece_report import uplift
 from eventlog.events import (
     ExemplarCaptured,
     FollowLink,

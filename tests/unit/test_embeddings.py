@@ -16,7 +16,7 @@ from agents.learning.memory import forget_everything, remember
 from agents.models.errors import LibrariesMissing
 from eventlog.chain import canonical
 from eventlog.events import Memory
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 from tests.embedded import MEANINGS, make_model
 from tests.unit.test_memory_kinds import a_history
 

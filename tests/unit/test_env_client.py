@@ -7,7 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from agents.envs.client import EnvClient
+from agents.envs.clients.client import EnvClient
+from agents.envs.clients.mutations import fetch_mutations, last_mutation_id
 from agents.envs.contract import micro_units
 from agents.envs.errors import (
     BadSiteUrl,
@@ -18,7 +19,6 @@ from agents.envs.errors import (
     InstanceClosed,
     UnknownTask,
 )
-from agents.envs.mutations import fetch_mutations, last_mutation_id
 from agents.envs.provider import Site, site_at
 
 Answering = Callable[[httpx2.Request], httpx2.Response]

@@ -3,8 +3,8 @@ from __future__ import annotations
 from eventlog.events import BenchmarkFrozen, DatasetFrozen
 from projections.access import ACCESS
 from projections.benchmarks import BENCHMARKS, benchmark_instances
-from projections.checkpoints import CHECKPOINTS
 from projections.costs import COSTS, PRICES, SPENT
+from projections.frozen_datasets import CHECKPOINTS
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import graded, only, states

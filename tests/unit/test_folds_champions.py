@@ -4,7 +4,7 @@ from typing import Any
 
 from eventlog.events import AnyEvent, ChampionPointed, EvaluationOpened, VerdictReached
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
-from projections.projection import replay
+from projections.engine.projection import replay
 from projections.verdicts import VERDICTS
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_gate_samples import artifact

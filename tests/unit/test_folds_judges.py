@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent
 from projections import ALL
+from projections.engine.projection import row_of
 from projections.judges import JUDGES, Calibration, calibrations, judge_name
-from projections.projection import row_of
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_runs import finished

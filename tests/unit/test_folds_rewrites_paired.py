@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from eventlog.events import AnyEvent, PairedRule
 from eventlog.store import Position
 from projections.candidacy import cold_ones, may_return, status_of
+from projections.engine.projection import advance, keyed, replay, row_of
 from projections.evidence import Evidence
-from projections.projection import advance, keyed, replay, row_of
 from projections.rewrites import REWRITES, RewriteState
 from tests.golden.test_golden_samples import sample
 

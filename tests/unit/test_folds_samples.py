@@ -11,7 +11,7 @@ import msgspec
 from eventlog.codec import encode
 from eventlog.events import AnyEvent
 from eventlog.store import Append, Position, Recorded
-from projections.projection import Fold, living, replay
+from projections.engine.projection import Fold, living, replay
 from tests.golden.test_golden_samples import sample
 
 S = TypeVar("S", bound=msgspec.Struct)

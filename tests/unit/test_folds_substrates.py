@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from eventlog.events import AnyEvent
-from projections.projection import replay
+from projections.engine.projection import replay
 from projections.substrates import SUBSTRATES, Standing, key_of, standings
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_folds_samples import only, states, told

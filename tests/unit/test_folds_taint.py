@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from eventlog.events import AnyEvent, Artifact, Memory
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
-from projections.projection import Change, apply, digest_changes, plain, replay, row_of
+from projections.engine.projection import Change, apply, digest_changes, plain, replay, row_of
+from projections.engine.views import ReplayedViews
 from projections.taint import (
     TAINT,
     TaintState,
@@ -26,7 +27,6 @@ from projections.taint import (
     tainted,
     withdrawals,
 )
-from projections.views import ReplayedViews
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import changed, started, states, stream_of, told

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from eventlog.events import AnyEvent, CheckpointSaved, GrpoConfig, TrainingStarted, stage_config_of
+from projections.checkpoints import WEIGHTS, WeightsState, ancestry, descendants, learned_from
 from projections.trainings import TRAININGS, TrainingState, training_name
-from projections.weights import WEIGHTS, WeightsState, ancestry, descendants, learned_from
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import states

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from eventlog.events import RewardGraded, RunMissing, RunStarted, StepTaken
 from eventlog.store import Recorded
-from projections.frame import Frame, digest_part, events_of, merged, part_of
-from projections.outcomes import FRAMES, OUTCOMES, STEP_OUTCOMES
-from projections.rows import row_of
+from projections.engine.rows import row_of
+from projections.frames.frame import Frame, digest_part, events_of, merged, part_of
+from projections.frames.outcomes import FRAMES, OUTCOMES, STEP_OUTCOMES
 from tests.golden.test_golden_samples import golden_log, sample
 
 from .test_folds_samples import told

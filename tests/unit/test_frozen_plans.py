@@ -9,8 +9,8 @@ import pytest
 from lxml import html
 from starlette.testclient import TestClient
 
+from agents.envs.clients.session import Session
 from agents.envs.provider import known_sites
-from agents.envs.session import Session
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
@@ -19,7 +19,7 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.plan import execute
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.tasks import PLANS, template, templates
-from api.decide import Course
+from api.controllers.fast_next import Course
 
 UNDRIFTED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
 INSTRUCTIONS = {task.task_id: task.instruction for task in TASKS}

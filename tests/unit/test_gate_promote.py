@@ -40,9 +40,9 @@ from gate.judge import judge
 from gate.promote import Pointed, back, freeze_into, open_evaluation, point, settle
 from projections.alpha import ALPHA, AlphaState
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.engine.views import ReplayedViews
 from projections.rewrites import REWRITES
 from projections.verdicts import VERDICTS
-from projections.views import ReplayedViews
 from tests.unit.test_gate_samples import EVALUATION, HALF, ZERO, an_arm, artifact, benchmark
 
 FROZEN = benchmark(sealed=8)

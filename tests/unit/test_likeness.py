@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.lessons import Lesson
-from agents.learning.likeness import Embeddings, blended, cosine_micro
+from agents.learning.occasions import Lesson
 from agents.learning.retrieval import retrieved
+from agents.learning.similarity import Embeddings, blended, cosine_micro
 from eventlog.events import PreferTarget, Step
 from tests.unit.test_retrieval import ENGINE, OPEN, PHONE, PLAN, SITE, lesson
 

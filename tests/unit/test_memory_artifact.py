@@ -8,8 +8,8 @@ from agents.plans import Piece, apply_overlay
 from eventlog.events import MemoryQuarantined, Step
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
+from projections.engine.views import ReplayedViews
 from projections.rewrites import REWRITES
-from projections.views import ReplayedViews
 from tests.unit.test_agent_samples import OPEN, a_store, add, decide_rewrite, propose, views
 
 WON = (True,) * 3

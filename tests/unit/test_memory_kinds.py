@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agents.learning.content import MEDIA_TYPE, content_bytes
-from agents.learning.credit import Outcomes, credits_of
-from agents.learning.lessons import Lesson, lesson_id
 from agents.learning.memory import (
     EVERY_KIND,
     erased_in,
@@ -17,7 +14,10 @@ from agents.learning.memory import (
     remember,
     remembered_again,
 )
+from agents.learning.occasions import Lesson, lesson_id
+from agents.learning.piece_content import MEDIA_TYPE, content_bytes
 from agents.learning.retrieval import overlaid
+from agents.learning.trial_results import Outcomes, credits_of
 from agents.plans import Plan, plan_bytes
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.trials import Tryable, treat
@@ -43,11 +43,11 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
+from projections.engine.views import ReplayedViews
 from projections.hints import HINTS
 from projections.memories import candidacies
 from projections.rewards import RewardState
 from projections.runs import RunState
-from projections.views import ReplayedViews
 from tests.unit.test_agent_samples import OPEN, a_store, add, decide_rewrite, propose, spec, template, views
 
 ENGINE = Step(type="click", intent="look for the engine", label="Engine log")

@@ -15,7 +15,7 @@ from agents.envs.miniwob.served import is_installed, pages_folder
 from agents.envs.miniwob.tabs import open_tabs
 from agents.envs.miniwob.tasks import TASKS, task_named
 from agents.envs.miniwob.view import Shown, View
-from agents.executors.miniwob_scripts import SCRIPTS, Lost
+from agents.executors.miniwob.scripts import SCRIPTS, Lost
 
 
 def shown(kind: str, at: tuple[int, int] = (5, 5), **facts: object) -> Shown:

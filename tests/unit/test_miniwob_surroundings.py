@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from agents.envs.controls import Control
+from agents.envs.clients.controls import Control
 from agents.envs.miniwob.view import Shown, View
-from agents.executors.miniwob_surroundings import controls_of
+from agents.executors.miniwob.inspection import controls_of
+from agents.learning.inspection import Seen
 from agents.learning.recovery.failing import failing
 from agents.learning.recovery.recover import recover
-from agents.learning.surroundings import Seen
 from agents.plans import Overlaid, Piece, Plan, apply_overlay
 from eventlog.events import PreferTarget, Step
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from agents.envs.clients.pages import LONGEST_TEXT, Absent, Page
+from agents.envs.clients.session import Session
 from agents.envs.errors import ContractBroken, EnvironmentDown
-from agents.envs.pages import LONGEST_TEXT, Absent, Page
-from agents.envs.session import Session
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of

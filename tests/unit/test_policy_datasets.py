@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from api import datasets
-from api.dataset_card import card_of
-from api.datasets import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
+from api.datasets import freeze as datasets
+from api.datasets.card import card_of
+from api.datasets.freeze import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
+from api.datasets.row_batches import facts_of, knowledge
 from api.errors import DatasetErased, EmptyDataset, Unknown
-from api.row_batches import facts_of, knowledge
-from api.whatif.datasets import datasets as would_be
+from api.history.whatif.datasets import datasets as would_be
 from eventlog.events import (
     DpoQuery,
     Floor,
@@ -34,14 +34,14 @@ from eventlog.events import (
     query_of,
 )
 from eventlog.store import Append
-from projections.advantages import NANO, advantages
 from projections.counterfactual import under_rewards, views_through
-from projections.curation import judged_by_log
+from projections.datasets.advantages import NANO, advantages
+from projections.datasets.curation import judged_by_log
+from projections.datasets.packing import packed
+from projections.datasets.refusals import REFUSALS
+from projections.datasets.sampled import CallFact, Drawn, stretches
+from projections.datasets.token_rows import SCHEMAS
 from projections.groups import GROUPS
-from projections.packing import packed
-from projections.refusals import REFUSALS
-from projections.sampled import CallFact, Drawn, stretches
-from projections.token_rows import SCHEMAS
 from tests.integration.test_rest_samples import frozen as benchmark
 from tests.integration.test_rest_samples import template
 from tests.unit.test_policy_samples import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.datasets import Built, build
+from api.datasets.freeze import Built, build
 from eventlog.blobs import Blob, MemoryBlobs
 from eventlog.blobs.conversations import put_messages
 from eventlog.events import (
@@ -29,7 +29,7 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 from tests.unit.test_agent_samples import a_store
 
 NO_DIGEST, TOKENIZER, TEMPLATE = "0" * 64, "a" * 64, "b" * 64

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eventlog.chain import microseconds
 from projections import ALL
 from projections.costs import COSTS
-from projections.projection import (
+from projections.engine.projection import (
     AnyFold,
     Change,
     Fold,
@@ -25,7 +25,7 @@ from projections.projection import (
     replay,
     row_of,
 )
-from projections.rows import Row, row_class
+from projections.engine.rows import Row, row_class
 from tests.golden.test_golden_samples import golden_log
 
 from .test_folds_samples import DAWN, graded, told

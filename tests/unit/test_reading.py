@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from api.reading import time_of
+from api.positions import time_of
 from eventlog.events import TokenIssued
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agents.executors.recorded import RecordedStep, walk
+from agents.executors.recorded_pages import RecordedStep, walk
 from agents.rollouts.replay import Replayed
 from api.errors import NotReplayable, Unknown
-from api.replaying import replayed
+from api.history.replay import replayed
 from eventlog.blobs import Blob, BlobStore
 from eventlog.errors import BlobMissing
 from eventlog.events import Step, StepTaken

@@ -17,14 +17,14 @@ from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.envs.sites.marketplace.tasks import TASKS
-from agents.executors.surroundings import seen_after
+from agents.executors.inspection import seen_after
 from agents.learning import recovery
+from agents.learning.inspection import Seen
 from agents.learning.recovery.addresses import transforms
 from agents.learning.recovery.budgets import BUDGETS, Budgets
 from agents.learning.recovery.failing import failing
 from agents.learning.recovery.proposal import Proposal
 from agents.learning.recovery.recover import Recovered, recover
-from agents.learning.surroundings import Seen
 from agents.models.model import Offers
 from agents.models.scripted import Scripted
 from agents.plans import Overlaid, Piece, Plan, anchor_of, apply_overlay, rewrite_id

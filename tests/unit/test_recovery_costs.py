@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.rewards import cost_of
-from api.recovery_costs import known_sum, recovery_costs
+from api.sweeps.recovery_costs import known_sum, recovery_costs
 from eventlog.events import AnyEvent, ModelCalled, PriceBookSet, Usage
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
 from projections.costs import PriceBook
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import add, views
 from tests.unit.test_folds_samples import DAWN, stream_of

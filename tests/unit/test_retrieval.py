@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.content import content_bytes
-from agents.learning.lessons import Lesson, lesson_id, occasion_at, pages_agree, planned_page, text_and_change
+from agents.learning.occasions import Lesson, lesson_id, occasion_at, pages_agree, planned_page, text_and_change
+from agents.learning.piece_content import content_bytes
 from agents.learning.retrieval import overlaid, retrieved
 from agents.plans import Piece, Plan, anchor_of
 from agents.rollouts.tasks import PLANS

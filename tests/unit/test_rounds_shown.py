@@ -10,7 +10,7 @@ from rich.console import Console
 
 from api.cli import output, rounds
 from api.cli.rounds import RoundsReporter, table_of
-from api.rounds import Round, Standing
+from api.controllers.rounds import Round, Standing
 
 ROUND = Round(
     number=2,

@@ -7,7 +7,7 @@ import pytest
 from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tasks import TASKS
 from agents.envs.miniwob.view import Shown, View
-from agents.executors.miniwob_plan import meant, target
+from agents.executors.miniwob.plan import meant, target
 from agents.executors.slots import Unfilled, either, fill, filled, slots_of
 from eventlog.events import Step
 

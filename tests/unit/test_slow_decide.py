@@ -9,9 +9,8 @@ import pytest
 
 from agents.executors.by_weights import ByWeights
 from agents.learning.memory import remember
-from api.benchmarks import without_plans
-from api.decide import BASE, Course, champion, held_seeds
-from api.slow_decide import (
+from api.controllers.fast_next import BASE, Course, champion, held_seeds
+from api.controllers.slow_next import (
     ACTOR,
     MOST_ATTEMPTS,
     Round,
@@ -22,7 +21,8 @@ from api.slow_decide import (
     decide_slow,
     rounds_so_far,
 )
-from api.stage_process import PROCESS_ENDED
+from api.evaluations.benchmarks import without_plans
+from api.training.stage_process import PROCESS_ENDED
 from eventlog.events import (
     AnyEvent,
     BenchmarkFrozen,

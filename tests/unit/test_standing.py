@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from api.standing import LISTED, TRIALS, standing, trials_of, why
-from projections.projection import replay
+from api.history.piece_report import LISTED, TRIALS, standing, trials_of, why
+from projections.engine.projection import replay
 from projections.rewrites import REWRITES, RewriteState
 from tests.golden.test_golden_samples import sample
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rollouts.state_keys import LONGEST_STEM, State, independent, plain_name, resolve, session
+from agents.rollouts.dispatching.state_keys import LONGEST_STEM, State, independent, plain_name, resolve, session
 
 KEYS = st.one_of(st.none(), st.sampled_from(["auto", "a", "auto-0001", "a-0002"]), st.text(min_size=1, max_size=5))
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.lessons import Lesson
-from agents.learning.telling import MOST, applied_of, lines_of, worth_telling
+from agents.learning.advice import MOST, applied_of, lines_of, worth_telling
+from agents.learning.occasions import Lesson
 from eventlog.events import Applied, PieceKind
 from tests.unit.test_retrieval import SITE, lesson
 

@@ -15,7 +15,7 @@ from eventlog.errors import BlobErased, BlobMissing
 from eventlog.keys import NoKeys
 from eventlog.store import START, EventStore, Position, Recorded
 from projections.counterfactual import EventMap, Mapped, ViewsAt
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 from tests.conftest import GOLDEN
 from tests.golden.test_golden_samples import golden_log
 

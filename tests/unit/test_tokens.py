@@ -9,7 +9,7 @@ import pytest
 from api.errors import Unknown
 from api.tokens import TokenNameTaken, has_any, holder, is_accepted, issue, revoke
 from eventlog.memory import MemoryStore
-from projections.views import ReplayedViews
+from projections.engine.views import ReplayedViews
 
 
 @pytest.fixture

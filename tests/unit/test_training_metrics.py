@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.training import metrics_of
+from api.training.stages import metrics_of
 
 
 @pytest.mark.parametrize(

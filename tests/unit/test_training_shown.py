@@ -13,7 +13,7 @@ from rich.text import Text
 from api.cli import output
 from api.cli.output import TerminalReporter, bar
 from api.cli.train import training_bar
-from api.training import Watch, telling
+from api.training.stages import Watch, telling
 
 STEP = {"kind": "step", "step": 1, "loss": 0.693147, "kl": 0.0012, "clip_fraction": 0.25, "ratio": 1.5, "reward": 0.5}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from api import datasets
+from api.datasets import freeze as datasets
 from api.errors import DatasetWithdrawn
-from api.training import refuse_withdrawn
+from api.training.stages import refuse_withdrawn
 from eventlog.events import GrpoQuery, RunsWithdrawn
 from eventlog.store import Append
-from projections.checkpoints import DatasetState
+from projections.frozen_datasets import DatasetState
 from tests.unit.test_policy_samples import MICRO, PolicyLog, siblings
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from eventlog.events import RewardName
+from projections.datasets.variance import GroupClass, classes, classify_group
 from projections.groups import GroupState, Sibling
-from projections.variance import GroupClass, classes, classify_group
 from tests.unit.test_agent_samples import a_store, add, views
 from tests.unit.test_folds_runs import reset
 from tests.unit.test_folds_samples import changed, graded, started

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from eventlog.events import EVENT_TYPES, AnyEvent, Event
 from eventlog.events.event import EXACT
 from projections import ALL
-from projections.projection import AnyFold
+from projections.engine.projection import AnyFold
 
 LEAVES = (str, int, bool, type(None))
 

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from agents.models.local.host import name_of
 from api.cli.run_slow import warming_of
-from api.errors import BadConfig
-from api.warming_decide import (
+from api.controllers.warmup_next import (
     ACTOR,
     WarmingCourse,
     WarmingNext,
@@ -22,6 +21,7 @@ from api.warming_decide import (
     measured_seeds,
     newest_base,
 )
+from api.errors import BadConfig
 from eventlog.events import (
     CheckpointSaved,
     DatasetFrozen,

@@ -17,8 +17,8 @@ from agents.rollouts.regrade import VERIFIERS, Verifier
 from agents.rollouts.sweep import SeedSweep, extended, planned
 from api.cli.whatif import told
 from api.errors import BadDefinition
-from api.whatif.compose import if_reward, if_rule
-from api.whatif.definitions import (
+from api.history.whatif.compose import if_reward, if_rule
+from api.history.whatif.definitions import (
     Prices,
     RewardDefinition,
     as_toml,
@@ -27,8 +27,8 @@ from api.whatif.definitions import (
     reward_in_force,
     rule_in_force,
 )
-from api.whatif.report import WhatIf, Worth
-from api.whatif.revalue import revalue
+from api.history.whatif.report import WhatIf, Worth
+from api.history.whatif.revalue import revalue
 from eventlog.events import (
     ChampionPointed,
     FrozenModel,

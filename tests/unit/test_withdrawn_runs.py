@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from eventlog.events import AnyEvent, SftQuery
 from eventlog.store import Recorded
 from projections import ALL
-from projections.datasets import select_sft
+from projections.datasets.plan_rows import select_sft
+from projections.engine.projection import AnyFold, living, replay
 from projections.failures import FAILURES
 from projections.groups import GROUPS
 from projections.memories import FOLDS
-from projections.projection import AnyFold, living, replay
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS

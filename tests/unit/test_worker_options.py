@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from api.cli import worker as command
-from api.executing import Way
+from api.sweeps.executors import Way
 
 
 @pytest.mark.parametrize("executor", [Way.POLICY, Way.DEMONSTRATION, Way.MINIWOB_SCRIPT])

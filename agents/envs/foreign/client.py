@@ -12,10 +12,10 @@ from typing import Final, Self
 import httpx2
 from pydantic import ValidationError
 
+from ..clients.wire import Body, Facts, Wire
 from ..contract import LARGEST_SEED, Graded, Health, Instance, Mutation, State
 from ..environment import name_of
 from ..errors import InstanceClosed, NotSeedable, SeedLost, UnknownTask
-from ..wire import Body, Facts, Wire
 from .dialect import Dialect
 from .reading import counts_of, fingerprint, graded_facts, is_unknown_task, mutations_of
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import httpx2
 
+from ..clients.wire import REFUSED, Facts, Wire
 from ..contract import LARGEST_SEED
-from ..wire import REFUSED, Facts, Wire
 from .client import ABSENT
 from .dialect import Dialect, Row, Seeding
 from .reading import changing, fingerprint, is_unknown_task

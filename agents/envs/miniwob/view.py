@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..clients.pages import plain
 from ..contract import Answer
-from ..pages import plain
 
 FIELDS: Final = frozenset({"input", "textarea", "select"})
 CLICKED: Final = frozenset({"a", "button", "h3", "label", "span"})

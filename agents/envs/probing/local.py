@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Final
 
 from ..addresses import shown
-from ..client import EnvClient
+from ..clients.client import EnvClient
+from ..clients.session import Session
 from ..connect import connect
 from ..contract import TaskText
 from ..environment import Environment
 from ..foreign.dialect import Dialect
 from ..provider import Site, known_sites, local_site
-from ..session import Session
 from ..sites.helpdesk.solve import solve as solve_helpdesk
 from ..sites.marketplace.solve import solve as solve_marketplace
 from .probes import SEEDS

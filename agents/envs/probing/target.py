@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..clients.pages import Absent
+from ..clients.session import Session
 from ..contract import Graded, Instance, TaskText
 from ..environment import Environment
 from ..errors import EnvironmentFailure
-from ..pages import Absent
-from ..session import Session
 from .walking import walk
 
 CONTROL: Final = "control"

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ..pages import Absent, Page
-from ..session import Session
+from ..clients.pages import Absent, Page
+from ..clients.session import Session
 
 WORDS: Final = (
     "",

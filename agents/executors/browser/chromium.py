@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ...envs.browsers import usable
-from ...envs.session import rooted
+from ...envs.clients.session import rooted
 from .errors import BrowserNotStarted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from playwright.async_api import ElementHandle, JSHandle
 from playwright.async_api import Page as Window
 
-from ...envs.pages import Page, page_at, parsed
+from ...envs.clients.pages import Page, page_at, parsed
 
 _PLACE: Final = "data-flywheel-place"
 _HTML: Final = "text/html"

@@ -18,11 +18,11 @@ from playwright.async_api import TimeoutError as TooSlow
 
 from eventlog.events import Step
 
-from ...envs.compact import compact
+from ...envs.clients.compact import compact
+from ...envs.clients.pages import Absent
+from ...envs.clients.session import address_of, is_inside, leads_out
+from ...envs.clients.wire import UNAVAILABLE
 from ...envs.errors import EnvironmentDown
-from ...envs.pages import Absent
-from ...envs.session import address_of, is_inside, leads_out
-from ...envs.wire import UNAVAILABLE
 from ..executor import outcome_of
 from ..surface import Acted, lacking
 from .seen import Seen, read

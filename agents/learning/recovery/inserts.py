@@ -7,8 +7,8 @@ from typing import Literal
 
 from eventlog.events import InsertSteps, Step
 
-from ...envs.controls import Control
-from ...envs.pages import plain
+from ...envs.clients.controls import Control
+from ...envs.clients.pages import plain
 from ...plans import anchor_of
 from .budgets import Budgets
 from .failing import Failing

@@ -23,7 +23,7 @@ from eventlog.events import (
 )
 
 from ...plans import Piece, rewrite_id
-from ..content import MEDIA_TYPE, content_bytes, hint_id
+from ..piece_content import MEDIA_TYPE, content_bytes, hint_id
 
 Mode = Literal["add_hint", "edit_step", "insert_steps"]
 

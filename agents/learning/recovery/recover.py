@@ -12,9 +12,9 @@ from typing import Final
 
 from eventlog.events import RecoveryDecided, RecoveryReason
 
-from ...envs.controls import offers
+from ...envs.clients.controls import offers
 from ...models.model import Exchange, Model
-from ..surroundings import Surroundings
+from ..inspection import Surroundings
 from .addresses import other_addresses
 from .asked import ask, insisting
 from .budgets import BUDGETS, Budgets

@@ -9,10 +9,10 @@ from typing import Final
 
 from eventlog.events import Step
 
-from ...envs.controls import Control
+from ...envs.clients.controls import Control
 from ...envs.errors import EnvironmentFailure
 from ...plans import Plan
-from ..surroundings import Seen, Surroundings
+from ..inspection import Seen, Surroundings
 
 START_PAGE: Final = "/"
 START: Final = Step(type="navigate", intent="open the first page", url=START_PAGE)

@@ -7,10 +7,10 @@ from typing import Final
 
 from eventlog.events import EditStep, Occasion, PreferTarget, Step
 
-from ...envs.controls import Control, ControlKind, offers
-from ...envs.pages import plain
+from ...envs.clients.controls import Control, ControlKind, offers
+from ...envs.clients.pages import plain
 from ...plans import anchor_of
-from ..content import page_pattern
+from ..piece_content import page_pattern
 from .budgets import Budgets
 from .failing import Failing
 from .proposal import Proposal

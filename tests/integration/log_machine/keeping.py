@@ -16,8 +16,8 @@ from eventlog.errors import BlobErased, BytesRemain, SubjectGone
 from eventlog.store import Append, Position
 from eventlog.transfer import export_log, import_log
 from projections import ALL
-from projections.projection import digest_changes
-from projections.views import at_least
+from projections.engine.projection import digest_changes
+from projections.engine.views import at_least
 from tests.golden.test_golden_samples import sample
 
 from .history import GROUPS, NAMES, SUBJECTS, started

@@ -13,16 +13,16 @@ from hypothesis.stateful import precondition, rule
 from eventlog.store import START, Position
 from eventlog.verification import verify_log
 from projections import ALL
-from projections.compare import compare
+from projections.engine.compare import compare
+from projections.engine.projection import AnyFold, Change, digest_changes, living
+from projections.engine.projector import Projector
+from projections.engine.rows import row_of
+from projections.engine.views import ReplayedViews, at_least
 from projections.errors import NotThereYet
-from projections.frame import Frame, digest_part, events_of, part_of
-from projections.framing import compare_frames, make_parts
-from projections.outcomes import FRAMES
-from projections.projection import AnyFold, Change, digest_changes, living
-from projections.projector import Projector
-from projections.rows import row_of
+from projections.frames.frame import Frame, digest_part, events_of, part_of
+from projections.frames.framing import compare_frames, make_parts
+from projections.frames.outcomes import FRAMES
 from projections.taint import TAINT, erasures, left_out, runs_of_subject, withdrawals
-from projections.views import ReplayedViews, at_least
 
 from .stores import Stores
 

@@ -17,8 +17,8 @@ from eventlog.keys import FolderKeys
 from eventlog.memory import MemoryStore
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Position
-from projections.framing import FrameViews
-from projections.projector import Projector
+from projections.engine.projector import Projector
+from projections.frames.framing import FrameViews
 
 
 @dataclass(frozen=True, slots=True)

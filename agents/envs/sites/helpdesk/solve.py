@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from ...pages import Absent, Page
-from ...session import Session
+from ...clients.pages import Absent, Page
+from ...clients.session import Session
 from .mailbox import Mailbox, Ticket, mailbox
 from .tasks import (
     CALL_ID,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ...pages import Absent, Page
-from ...session import Session
+from ...clients.pages import Absent, Page
+from ...clients.session import Session
 from .catalog import Boat, Catalogue, catalogue
 from .further_tasks import (
     CONTACT_ID,

@@ -1,0 +1,148 @@
+"""Speaking to an environment's admin surface: every answer is checked, every failure has a name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from itertools import pairwise
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ..contract import INSTANCE_HEADER, Graded, Health, Instance, Mutation, State, micro_units
+from ..environment import name_of
+from ..errors import InstanceClosed, UnknownTask
+from .wire import Body, Facts, Wire
+
+
+class EnvClient:
+    """One environment's admin surface over one pool of connections; may be shared by threads.
+
+    Every method raises EnvironmentDown, EnvironmentRefused or ContractBroken; those that take an instance also
+    InstanceClosed, and `oracle` UnknownTask. None of them ever says anything about an agent.
+    `extra_headers` go on every call (preview proxies want them); `page_headers` are what an agent's calls to the pages
+    have to carry, and are only kept here for it. `page_url` is where an agent reaches the pages, if that is not where
+    the site believes it is.
+    """
+
+    def __init__(
+        self,
+        admin_url: str,
+        admin_token: str,
+        *,
+        timeout_s: float = 10.0,
+        extra_headers: Mapping[str, str] | None = None,
+        page_headers: Mapping[str, str] | None = None,
+        page_url: str | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._wire = Wire(
+            admin_url, admin_token, timeout_s=timeout_s, extra_headers=extra_headers, transport=transport, pause=pause
+        )
+        self.admin_url = self._wire.url
+        self.page_headers: Mapping[str, str] = dict(page_headers or {})
+        self.has_record = True
+        self._page_url = None if page_url is None else page_url.rstrip("/")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the pool of connections; instances stay open."""
+        self._wire.close()
+
+    def health(self) -> Health:
+        """Ask whether the site serves, and which tasks it grades."""
+        return self._wire.read(Health, "health", self._call("GET", "health"))
+
+    def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
+        """Mint an instance from a seed, or make the given one anew; ContractBroken if the site took another seed.
+
+        `repeat` is the sibling or repeat index that noise is drawn for; sites without noise ignore it.
+        """
+        body: dict[str, int | float | str] = {"seed": seed} if repeat == 0 else {"seed": seed, "repeat": repeat}
+        facts = self._call("POST", "reset", instance=instance, body=body)
+        answer = self._wire.read(Instance, "reset", facts)
+        if answer.repeat not in (None, repeat):
+            raise self._wire.broken("reset", f"its noise is of index {answer.repeat}", f"the index asked for, {repeat}")
+        if answer.seed != seed:
+            raise self._wire.broken(
+                "reset", f"it was made from seed {answer.seed}", f"the seed that was asked for, {seed}"
+            )
+        if instance is not None and answer.instance != name_of(instance):
+            raise self._wire.broken("reset", "another instance was made", "the given instance, made anew")
+        if self._page_url is None:
+            return answer
+        return answer.model_copy(update={"url": f"{self._page_url}{urlsplit(answer.url).path}"})
+
+    def oracle(self, instance: Instance | str, task_id: str) -> Graded:
+        """Have an instance judged for one task."""
+        facts = self._call("GET", "oracle", instance=instance, query={"task_id": task_id})
+        try:
+            facts["score_micro"] = micro_units(facts.pop("score", None))
+        except ValueError as problem:
+            raise self._wire.broken("oracle", str(problem), "a score from 0 to 1") from problem
+        graded = self._wire.read(Graded, "oracle", facts)
+        if graded.task_id != task_id:
+            raise self._wire.broken("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+        return graded
+
+    def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
+        """Read an instance's changes with ids above `since_id`, oldest first."""
+        facts = self._call("GET", "mutations", instance=instance, query={"since": str(since_id)})
+        listed = facts.get("mutations")
+        if not isinstance(listed, list):
+            raise self._wire.broken("mutations", "there is no list of mutations", 'the field "mutations" with a list')
+        found = tuple(self._wire.read(Mutation, "mutations", each) for each in listed)
+        ids = [since_id, *(mutation.id for mutation in found)]
+        if any(later <= earlier for earlier, later in pairwise(ids)):
+            raise self._wire.broken("mutations", f"the ids are {ids[1:]}", f"ascending ids above {since_id}")
+        return found
+
+    def state(self, instance: Instance | str) -> State:
+        """Read what an instance holds, and its fingerprint."""
+        return self._wire.read(State, "state", self._call("GET", "state", instance=instance))
+
+    def expose(self, instance: Instance | str, *, latency_ms: str = "0-0", failure_rate: float = 0.0) -> None:
+        """Make an instance's pages slow (`20-80` ms) and failing (503, a rate from 0 to 1) until its next reset."""
+        body: dict[str, int | float | str] = {"latency_ms": latency_ms, "failure_rate": failure_rate}
+        self._call("POST", "conditions", instance=instance, body=body)
+
+    def close(self, instance: Instance | str) -> None:
+        """Close an instance; its pages are gone afterwards."""
+        self._call("POST", "close", instance=instance)
+
+    def _call(
+        self,
+        method: str,
+        operation: str,
+        *,
+        instance: Instance | str | None = None,
+        query: Mapping[str, str] | None = None,
+        body: Body | None = None,
+    ) -> Facts:
+        headers = {} if instance is None else {INSTANCE_HEADER: name_of(instance)}
+        answer = self._wire.ask(method, f"/__env__/{operation}", operation, query=query, body=body, headers=headers)
+        self._wire.check_open(operation, answer)
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            self._raise_missing(operation, answer, instance)
+        self._wire.check_ok(operation, answer)
+        return self._wire.facts(operation, answer)
+
+    def _raise_missing(self, operation: str, answer: httpx2.Response, instance: Instance | str | None) -> None:
+        facts = self._wire.facts(operation, answer)
+        code, known = facts.get("code"), facts.get("known")
+        if code == "unknown_instance" and instance is not None:
+            raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+        if code == "unknown_task":
+            expected = ", ".join(map(str, known)) if isinstance(known, list) else "a task that health names"
+            raise UnknownTask(url=self.admin_url, actual=answer.request.url.params.get("task_id"), expected=expected)

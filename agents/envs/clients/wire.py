@@ -1,0 +1,163 @@
+"""Calls to an admin surface over one pool of connections: what may be sent again, and which failure has which name."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+import httpx2
+from pydantic import ValidationError
+
+from ..contract import ADMIN_HEADER, Answer
+from ..errors import ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
+
+A = TypeVar("A", bound=Answer)
+Facts = dict[str, object]
+Body = Mapping[str, int | float | str]
+UNAVAILABLE: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+"""Statuses by which a site, or a proxy before it, says that it did not do what was asked: pages' or admin's."""
+
+REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+CONNECT_TRIES: Final = 4
+FIRST_WAIT_S: Final = 0.05
+# Shorter than any site keeps an idle connection, so that a request never meets one that is being closed.
+IDLE_S: Final = 4.0
+LONGEST_SHOWN: Final = 200
+
+
+class Wire:
+    """A pool of connections to one site; may be shared by threads.
+
+    `admin_header` carries the token if there is one, `extra_headers` go on every call besides. Raises
+    EnvironmentRefused where a header cannot be sent.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        admin_token: str | None,
+        *,
+        admin_header: str = ADMIN_HEADER,
+        timeout_s: float = 10.0,
+        extra_headers: Mapping[str, str] | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._pause = pause
+        token = {} if admin_token is None else {admin_header: admin_token}
+        try:
+            self._pool = httpx2.Client(
+                headers={**(extra_headers or {}), **token},
+                timeout=timeout_s,
+                limits=httpx2.Limits(max_connections=64, max_keepalive_connections=64, keepalive_expiry=IDLE_S),
+                transport=transport,
+                trust_env=False,
+            )
+        except ValueError as problem:
+            raise EnvironmentRefused(
+                url=self.url, operation="the headers", actual=f"none ({type(problem).__name__} in a header)"
+            ) from problem
+
+    def close(self) -> None:
+        """Close the pool of connections."""
+        self._pool.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        operation: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """Send one call; `operation` is its name in errors. Raises EnvironmentDown where no answer comes."""
+        try:
+            request = self._pool.build_request(
+                method, f"{self.url}{path}", params=query, json=body, headers=dict(headers or {})
+            )
+            return self._send(request)
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as problem:
+            raise self.down(operation, f"{type(problem).__name__} {problem}".strip()) from problem
+
+    def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request, again after a pause when no connection came about: then the site has seen nothing of it."""
+        wait_s = FIRST_WAIT_S
+        for _ in range(CONNECT_TRIES - 1):
+            try:
+                return self._pool.send(request)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                self._pause(wait_s)
+                wait_s *= 2
+        return self._pool.send(request)
+
+    def check_open(self, operation: str, answer: httpx2.Response, *, refused: Collection[int] = REFUSED) -> None:
+        """Raise LoginPage, EnvironmentRefused or EnvironmentDown where the answer is none of the site's meaning."""
+        status = answer.status_code
+        if _is_html(answer) and (status < HTTPStatus.BAD_REQUEST or status in refused):
+            raise LoginPage(
+                url=self.url, operation=operation, actual=f"status {status}{_way(answer)} and a page of HTML"
+            )
+        if status in refused:
+            raise EnvironmentRefused(url=self.url, operation=operation, actual=status)
+        if status in UNAVAILABLE or answer.is_server_error:
+            raise self.down(operation, f"status {status}, {shown_text(answer)}")
+
+    def check_ok(self, operation: str, answer: httpx2.Response) -> None:
+        """Raise ContractBroken for every status but 200."""
+        if answer.status_code != HTTPStatus.OK:
+            actual = f"status {answer.status_code}{_way(answer)}, {shown_text(answer)}"
+            raise self.broken(operation, actual, "status 200")
+
+    def facts(self, operation: str, answer: httpx2.Response) -> Facts:
+        """The object of an answer in JSON. Raises ContractBroken."""
+        try:
+            facts = json.loads(answer.content)
+        except (ValueError, RecursionError) as problem:
+            raise self.broken(operation, shown_text(answer), "JSON") from problem
+        if not isinstance(facts, dict):
+            raise self.broken(operation, shown_text(answer), "an object in JSON")
+        return facts
+
+    def read(self, shape: type[A], operation: str, facts: object) -> A:
+        """Facts as a model. Raises ContractBroken."""
+        try:
+            return shape.model_validate(facts)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or shape.__name__
+            raise self.broken(operation, f"{where}: {first['msg']}", f"the shape of {shape.__name__}") from problem
+
+    def down(self, operation: str, actual: str) -> EnvironmentDown:
+        """The error of a site that does not answer."""
+        return EnvironmentDown(url=self.url, operation=operation, actual=actual, timeout_s=self._timeout_s)
+
+    def broken(self, operation: str, actual: str, expected: str) -> ContractBroken:
+        """The error of a site that answers something else."""
+        return ContractBroken(url=self.url, operation=operation, actual=actual, expected=expected)
+
+
+def shown_text(answer: httpx2.Response) -> str:
+    """The beginning of what an answer says."""
+    return repr(answer.text[:LONGEST_SHOWN])
+
+
+def _way(answer: httpx2.Response) -> str:
+    return f" to {answer.headers.get('location')}" if answer.is_redirect else ""
+
+
+def _is_html(answer: httpx2.Response) -> bool:
+    return str(answer.headers.get("content-type", "")).partition(";")[0].strip().lower() == "text/html"

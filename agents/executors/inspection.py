@@ -1,0 +1,43 @@
+"""The surroundings of a run over plain HTTP: its instance made anew, a fresh session, the pages as they are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..envs.clients.controls import controls
+from ..envs.clients.session import Session
+from ..envs.contract import Instance
+from ..envs.environment import Environment
+from ..learning.inspection import Seen
+from ..plans import Plan
+from .surface import HttpSurface
+from .walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSurroundings:
+    """See Surroundings. `repeat` is the index that the run's noise was drawn for."""
+
+    environment: Environment
+    instance: Instance
+    repeat: int
+
+    def after(self, steps: Plan) -> Seen:
+        """See Surroundings."""
+        anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
+        with Session(anew.url, headers=self.environment.page_headers) as session:
+            return seen_after(steps, session)
+
+
+def seen_after(steps: Plan, session: Session) -> Seen:
+    """Take steps in a session, as far as the first that fails, and look. Raises EnvironmentDown."""
+    surface = HttpSurface(session)
+    went = walk(steps, surface, max_steps=len(steps))
+    page, failed = surface.page, went.failed
+    return Seen(
+        walked=len(went.taken) - (failed is not None),
+        outcome="ok" if failed is None else failed.outcome,
+        page="" if page is None else page.path,
+        text="" if page is None else page.text(),
+        controls=() if page is None else controls(page),
+    )

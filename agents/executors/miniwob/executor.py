@@ -1,0 +1,163 @@
+"""Doing a task of MiniWoB++: a tab of the environment's Chromium as a surface, and the scripts that solve the tasks.
+
+The page belongs to the environment, since it grades itself. What an agent is given of it is mouse, keyboard and sight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from eventlog.events import Step
+
+from ...envs.contract import Instance
+from ...envs.miniwob import scripts
+from ...envs.miniwob.tabs import HEIGHT, WIDTH, Tab, Tabs
+from ...envs.miniwob.view import View
+from ..executor import Assignment, Execution, Taken, Verified, Watch, unwatched
+from ..surface import Acted, lacking
+from .scripts import SCRIPTS, Lost
+
+NAME: Final = "miniwob-script"
+_KEY: Final = re.compile(
+    r"(Shift\+)?([!-~]|Space|Enter|Tab|Backspace|Delete|Escape|Home|End|Page(Up|Down)|Arrow(Up|Down|Left|Right))"
+)
+_PLACE: Final = re.compile(r"(\d{1,5}),(\d{1,5})")
+_WAY: Final = re.compile(r"-?\d{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class MiniWobSurface:
+    """One instance's page, to see and to act on; it offers no way to the page's scripts, nor away from the page."""
+
+    _tab: Tab
+
+    def look(self) -> View:
+        """What is visible now, with its places."""
+        return View.model_validate(self._tab.read(scripts.LOOK))
+
+    def text(self) -> str:
+        """See Surface. A line for each visible thing."""
+        return self.look().text()
+
+    def view(self) -> str:
+        """See Surface. It is the same."""
+        return self.text()
+
+    def screenshot(self) -> bytes:
+        """See Surface."""
+        return self._tab.screenshot()
+
+    def act(self, step: Step) -> Acted:
+        """See Surface. The only address is `/`, the page itself; text without a label goes where the focus is."""
+        match step.type:
+            case "navigate":
+                return Acted("ok", led=True) if step.url in (None, "/") else Acted("forbidden")
+            case "finish":
+                return Acted("ok")
+            case "click" | "submit":
+                return self._click(step)
+            case "fill_field":
+                return self._fill(step)
+            case "select_option":
+                return self._choose(step)
+            case _:
+                return self._touch(step, step.value or "")
+
+    def _click(self, step: Step) -> Acted:
+        found = self.look().called(step.label or "")
+        if found is None:
+            return Acted(lacking(step))
+        self._tab.click_at(*found.at)
+        return Acted("ok", led=True)
+
+    def _fill(self, step: Step) -> Acted:
+        if step.label is not None:
+            found = self.look().field_called(step.label)
+            if found is None:
+                return Acted("no_such_field")
+            self._tab.click_at(*found.at)
+            self._tab.press_key("Control+A")
+        self._tab.type_text(step.value or "")
+        return Acted("ok", led=True)
+
+    def _choose(self, step: Step) -> Acted:
+        found = self.look().field_called(step.label or "")
+        if found is None or found.kind != "select":
+            return Acted("no_such_field")
+        if step.value not in found.options:
+            return Acted("no_such_option")
+        self._tab.click_at(*found.at)
+        for key in ("Home", *("ArrowDown" for _ in range(found.options.index(step.value))), "Enter"):
+            self._tab.press_key(key)
+        return Acted("ok", led=True)
+
+    def _touch(self, step: Step, value: str) -> Acted:
+        """Click at a place, press a key or scroll, where the window has such a place and the keyboard such a key."""
+        if step.type == "click_at" and (place := _PLACE.fullmatch(value)):
+            x, y = int(place[1]), int(place[2])
+            if x < WIDTH and y < HEIGHT:
+                self._tab.click_at(x, y)
+                return Acted("ok", led=True)
+        elif step.type == "press_key" and _KEY.fullmatch(value):
+            self._tab.press_key(value)
+            return Acted("ok", led=True)
+        elif step.type == "scroll" and _WAY.fullmatch(value):
+            self._tab.scroll(int(value))
+            return Acted("ok", led=True)
+        return Acted(lacking(step))
+
+
+def on_miniwob(tabs: Tabs) -> Callable[[Instance, Mapping[str, str]], AbstractContextManager[MiniWobSurface]]:
+    """What opens a visit to an instance of MiniWoB++, for a policy. Nothing is sent, so page headers go nowhere."""
+
+    @contextmanager
+    def opening(instance: Instance, _page_headers: Mapping[str, str]) -> Iterator[MiniWobSurface]:
+        yield MiniWobSurface(tabs.tab(instance.instance))
+
+    return opening
+
+
+@dataclass(frozen=True, slots=True)
+class MiniWobScript:
+    """The executor of the scripts, one for each task; it draws nothing. `pictures` keeps a screenshot of every step."""
+
+    tabs: Tabs
+    pictures: bool = False
+    name: str = NAME
+    offers_logprobs: bool = False
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor. A script that cannot find what it looks for halts."""
+        tab = self.tabs.tab(instance.instance)
+        surface = MiniWobSurface(tab)
+        solving = SCRIPTS[tab.task](surface.look())
+        taken: list[Taken] = []
+        verified: list[Verified] = []
+        try:
+            for index, (step, acted) in enumerate(_solved(solving, surface)):
+                picture = surface.screenshot() if self.pictures else None
+                taken.append(Taken(index, step, acted.outcome, acted.http_status, surface.text(), picture))
+                if (found := watch(taken[-1])) is not None:
+                    verified.append(found)
+                if acted.outcome != "ok":
+                    return Execution(tuple(taken), "halted", verified=tuple(verified))
+                if len(taken) == assignment.max_steps:
+                    return Execution(tuple(taken), "out_of_budget", verified=tuple(verified))
+        except Lost:
+            return Execution(tuple(taken), "halted", verified=tuple(verified))
+        return Execution(tuple(taken), "completed", verified=tuple(verified))
+
+
+def _solved(solving: Generator[Step, View, None], surface: MiniWobSurface) -> Iterator[tuple[Step, Acted]]:
+    """Take each step that a script asks for, and show it what is visible afterwards. Raises Lost."""
+    step = next(solving, None)
+    while step is not None:
+        yield step, surface.act(step)
+        try:
+            step = solving.send(surface.look())
+        except StopIteration:
+            return

@@ -1,0 +1,106 @@
+"""A MiniWoB++ instance after its run: made anew as often as recovery wants to try something, and read as controls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from ...envs.clients.controls import Control
+from ...envs.contract import Instance
+from ...envs.environment import Environment
+from ...envs.miniwob.tabs import Tabs
+from ...envs.miniwob.view import CLICKED, Shown, View
+from ...learning.inspection import Seen, Surroundings
+from ...plans import Plan
+from ..slots import Unfilled, fill
+from ..walk import walk
+from .executor import MiniWobSurface
+from .plan import SlotSurface
+
+PAGE: Final = "/"
+_SLOTS: Final = ("{quoted}", "{quoted:2}", "{number}", "{number:2}", "{number:3}")
+_TICKED: Final = frozenset({"radio", "checkbox"})
+
+
+def around_miniwob(tabs: Tabs) -> Callable[[Environment, Instance, int], Surroundings]:
+    """What gives the surroundings of a run in one of these tabs."""
+    return partial(MiniWobSurroundings, tabs)
+
+
+@dataclass(frozen=True, slots=True)
+class MiniWobSurroundings:
+    """See Surroundings. A wrong click ends the task for good, but the instance is made anew for the next try."""
+
+    tabs: Tabs
+    environment: Environment
+    instance: Instance
+    repeat: int
+
+    def after(self, steps: Plan) -> Seen:
+        """See Surroundings."""
+        anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
+        page = MiniWobSurface(self.tabs.tab(anew.instance))
+        went = walk(steps, SlotSurface(page), max_steps=len(steps))
+        view, failed = page.look(), went.failed
+        return Seen(
+            walked=len(went.taken) - (failed is not None),
+            outcome="ok" if failed is None else failed.outcome,
+            page=PAGE,
+            text=view.text(),
+            controls=controls_of(view),
+        )
+
+
+def controls_of(view: View) -> tuple[Control, ...]:
+    """What can be acted on in a view. What takes a click is both a link and a button: here nothing tells them apart.
+
+    Where a label holds what a slot is filled with in this instance, it comes with the slot in its place as well: so
+    `field 2` is `field {number}` where the second one is asked for, and another instance can use that.
+    """
+    found = [*_fields(view), *_clicked(view)]
+    return tuple(each for control in found for each in _told(control, view.instruction))
+
+
+def _fields(view: View) -> Iterator[Control]:
+    for number, (name, each) in enumerate(view.named(), 1):
+        is_named = name != f"field {number}"
+        if not each.is_enabled:
+            continue
+        if each.kind == "select":
+            yield Control("choice", name, options=each.options, value=each.value, is_named=is_named)
+        elif each.type not in _TICKED:
+            yield Control("field", name, value=each.value, is_named=is_named)
+        yield from _to_click(name, is_named=is_named)
+
+
+def _clicked(view: View) -> Iterator[Control]:
+    for each in view.shown:
+        if _takes_a_click(each):
+            yield from _to_click(each.text)
+
+
+def _takes_a_click(each: Shown) -> bool:
+    return each.kind in CLICKED and each.is_enabled and bool(each.text)
+
+
+def _to_click(label: str, *, is_named: bool = True) -> Iterator[Control]:
+    yield Control("link", label, is_named=is_named)
+    yield Control("button", label, is_named=is_named)
+
+
+def _told(control: Control, instruction: str) -> Iterator[Control]:
+    """The control under its own label, and under the one with the first slot whose content it holds."""
+    yield control
+    for slot in _SLOTS:
+        try:
+            content = fill(slot, instruction)
+        except Unfilled:
+            continue
+        held = re.search(rf"(?<!\w){re.escape(content)}(?!\w)", control.label)
+        if content and held:
+            label = f"{control.label[: held.start()]}{slot}{control.label[held.end() :]}"
+            yield replace(control, label=label)
+            return

@@ -1,0 +1,83 @@
+"""Walking a plan on a MiniWoB++ page: its slots are filled from the instance's own instruction, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from eventlog.events import Step
+
+from ...envs.contract import Instance
+from ...envs.miniwob.tabs import Tabs
+from ...envs.miniwob.view import Shown, View
+from ..executor import Assignment, Execution, Watch, unwatched
+from ..slots import EITHER, Unfilled, filled
+from ..surface import Acted, lacking
+from ..walk import walk
+from .executor import MiniWobSurface
+
+NAME: Final = "miniwob-plan"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSurface:
+    """A page that takes steps with slots; what was taken is recorded as the plan has it, so that memory knows it."""
+
+    page: MiniWobSurface
+
+    def act(self, step: Step) -> Acted:
+        """See Surface. A slot that the instruction does not fill is something that the page lacks."""
+        view = self.page.look()
+        try:
+            return self.page.act(meant(step, view))
+        except Unfilled:
+            return Acted(lacking(step))
+
+    def text(self) -> str:
+        """See Surface."""
+        return self.page.text()
+
+    def view(self) -> str:
+        """See Surface."""
+        return self.page.view()
+
+    def screenshot(self) -> bytes:
+        """See Surface."""
+        return self.page.screenshot()
+
+
+def meant(step: Step, view: View) -> Step:
+    """A step for what is seen now: slots filled, and of several labels the first that is there. Raises Unfilled."""
+    asked = filled(step, view.instruction)
+    labels = (asked.label or "").split(EITHER)
+    if len(labels) == 1:
+        return asked
+    seen = next((label for label in labels if target(asked.model_copy(update={"label": label}), view)), labels[0])
+    return asked.model_copy(update={"label": seen})
+
+
+def target(step: Step, view: View) -> Shown | None:
+    """What a step acts on, if that is to be seen."""
+    label = step.label or ""
+    match step.type:
+        case "fill_field":
+            return view.field_called(label)
+        case "select_option":
+            found = view.field_called(label)
+            return found if found is not None and found.kind == "select" else None
+        case _:
+            return view.called(label)
+
+
+@dataclass(frozen=True, slots=True)
+class MiniWobPlan:
+    """The executor of plans with slots; it draws nothing."""
+
+    tabs: Tabs
+    name: str = NAME
+    offers_logprobs: bool = False
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+        """See Executor."""
+        surface = SlotSurface(MiniWobSurface(self.tabs.tab(instance.instance)))
+        return walk(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch)

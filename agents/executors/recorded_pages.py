@@ -1,0 +1,188 @@
+"""Recorded pages in the place of a site: the plan executor walks them as it would walk the site. No network.
+
+A page is recorded as its text. That names links, labels and buttons, but neither where a link leads, nor a field's kind
+and options, nor what a form sent. What the text cannot decide is taken from the record, and said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+import httpx2
+from lxml import html
+
+from eventlog.events import Step, StepTaken
+
+from ..envs.clients.controls import controls, offers
+from ..envs.clients.pages import LONGEST_TEXT, Page, plain
+from ..envs.clients.session import Session
+from ..plans import Plan
+from .executor import Execution
+from .plan import execute
+
+ROOT = "http://recorded.invalid/"
+LINK, FORM = "@link/", "@form"
+NOTHING_RECORDED = 410
+_MARKED = re.compile(r"\[(a|label|button)\] (.*)")
+_NO_FIELD = "no_such_field"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One step of the record: the plan's step, how it went, and the text of the page that it led to, if to any."""
+
+    step: Step
+    event: StepTaken
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How a plan went over recorded pages: the requests it made in order, and what was taken from the record alone."""
+
+    execution: Execution
+    requests: tuple[str, ...]
+    trusted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A recorded page as HTML, and what of it the record alone says."""
+
+    content: str
+    trusted: tuple[str, ...]
+
+
+def walk(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walked:
+    """Execute a plan over the pages of a record: each request is answered by the page that the record has next.
+
+    A request beyond the record is answered by an empty page with status 410.
+    """
+    led = [place for place, step in enumerate(record) if step.text is not None]
+    pages = [
+        _shown(record[place].text or "", record[place + 1 : following + 1])
+        for place, following in zip(led, [*led[1:], len(record)], strict=True)
+    ]
+    requests: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        number = len(requests)
+        requests.append(_asked(request.url))
+        if number >= len(pages):
+            return httpx2.Response(NOTHING_RECORDED, html="<p>nothing was recorded</p>")
+        return httpx2.Response(record[led[number]].event.http_status or 200, html=pages[number].content)
+
+    with Session(ROOT, transport=httpx2.MockTransport(answer)) as session:
+        execution = execute(plan, session, max_steps=max_steps)
+    return Walked(execution, tuple(requests), tuple(note for page in pages for note in page.trusted))
+
+
+def asked_for(step: Step) -> str:
+    """What a step asks a site for, where it leads to a page."""
+    if step.type == "navigate":
+        return _asked(httpx2.URL(ROOT + (step.url or "/").lstrip("/")))
+    return "follow a link" if step.type == "click" else "send a form"
+
+
+def _asked(url: httpx2.URL) -> str:
+    path = str(url).removeprefix(ROOT)
+    if path.startswith(LINK):
+        return "follow a link"
+    return "send a form" if path.startswith(FORM) else f"open /{path}"
+
+
+@dataclass
+class _Parts:
+    """What is added to a page's own lines, and which of its labels have which control."""
+
+    text: str
+    controls: dict[str, str] = field(default_factory=dict)
+    added: list[str] = field(default_factory=list)
+    trusted: list[str] = field(default_factory=list)
+
+    def says(self, label: str) -> bool:
+        """Whether the text has these words anywhere, or was cut where they may have been."""
+        return len(self.text) >= LONGEST_TEXT or plain(label) in plain(_MARKED.sub(r"\2", self.text))
+
+
+def _shown(text: str, decisions: Sequence[RecordedStep]) -> _Shown:
+    """A recorded page on which the decisions made there can be made again, each as far as the text bears it out."""
+    shown = controls(_page(_html(text, {}, ())))
+    parts = _Parts(text)
+    for decision in decisions:
+        label = decision.step.label or ""
+        is_shown = offers(shown, decision.step)
+        match decision.step.type:
+            case "click":
+                _trust_link(parts, decision, label, is_shown=is_shown)
+            case "submit":
+                _trust_button(parts, decision, label, is_shown=is_shown)
+            case "fill_field" | "select_option":
+                _trust_field(parts, decision, label, is_shown=is_shown)
+            case "navigate":
+                pass
+    return _Shown(_html(text, parts.controls, parts.added), tuple(parts.trusted))
+
+
+def _trust_link(parts: _Parts, decision: RecordedStep, label: str, *, is_shown: bool) -> None:
+    if not is_shown and decision.event.outcome != "no_such_link" and parts.says(label):
+        parts.added.append(f'<a href="/{LINK}added">{escape(label)}</a>')
+        parts.trusted.append(f"step {decision.event.index}: that “{label}”, which the page says, is a link")
+
+
+def _trust_button(parts: _Parts, decision: RecordedStep, label: str, *, is_shown: bool) -> None:
+    if not is_shown and decision.event.outcome != _NO_FIELD:
+        parts.added.append(f"<button>{escape(label)}</button>")
+        parts.trusted.append(f"step {decision.event.index}: that there is a button “{label}”")
+
+
+def _trust_field(parts: _Parts, decision: RecordedStep, label: str, *, is_shown: bool) -> None:
+    event, is_select = decision.event, decision.step.type == "select_option"
+    name = f"step {event.index}: "
+    if event.outcome == _NO_FIELD:
+        if is_shown:
+            parts.controls[plain(label)] = ""
+            parts.trusted.append(f"{name}that the field “{label}” is of another kind")
+        return
+    if is_select:
+        option = f"<option>{escape(decision.step.value or '')}</option>" if event.outcome == "ok" else ""
+        control = f'<select id="{escape(label)}" name="x">{option}</select>'
+        has = "has" if option else "lacks"
+        parts.trusted.append(f"{name}that “{label}” {has} the option “{decision.step.value or ''}”")
+    else:
+        control = _input(label)
+    parts.controls[plain(label)] = control
+    # A label around its options is left out of a page's text, so that a choice's label need not be there.
+    if not is_shown and (is_select or parts.says(label)):
+        parts.added.append(f'<label for="{escape(label)}">{escape(label)}</label>{control}')
+        parts.trusted.append(f"{name}that there is a field “{label}”")
+
+
+def _html(text: str, controls: Mapping[str, str], added: Sequence[str]) -> str:
+    lines = "".join(_line(line, number, controls) for number, line in enumerate(text.split("\n")))
+    return f'<html><body><form method="post" action="/{FORM}">{lines}{"".join(added)}</form></body></html>'
+
+
+def _line(line: str, number: int, controls: Mapping[str, str]) -> str:
+    found = _MARKED.fullmatch(line)
+    if found is None:
+        return f"<p>{escape(line)}</p>"
+    kind, words = found[1], found[2]
+    match kind:
+        case "a":
+            return f'<a href="/{LINK}{number}">{escape(words)}</a>'
+        case "label":
+            return f'<label for="{escape(words)}">{escape(words)}</label>{controls.get(plain(words), _input(words))}'
+        case _:
+            return f"<button>{escape(words)}</button>"
+
+
+def _input(label: str) -> str:
+    return f'<input id="{escape(label)}" name="x">'
+
+
+def _page(content: str) -> Page:
+    return Page(200, "/", ROOT, ROOT, html.document_fromstring(content))

@@ -1,0 +1,26 @@
+"""Whether another memory changes anything for some tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from eventlog.events import Applied, Template
+
+from ..plans import Overlaid
+from .advice import applied_of, lines_of, worth_telling
+from .occasions import Held
+from .retrieval import overlaid
+
+Given = tuple[Overlaid, tuple[str, ...], tuple[Applied, ...]]
+
+
+def is_same_for(templates: Iterable[Template], environment: str, one: Sequence[Held], other: Sequence[Held]) -> bool:
+    """Whether runs of these tasks are given the same by two memories, whoever plays them."""
+    return all(_given(each, environment, one) == _given(each, environment, other) for each in templates)
+
+
+def _given(template: Template, environment: str, held: Sequence[Held]) -> Given:
+    """What memory makes of a task's plan, and what a policy is told of it."""
+    told = worth_telling(template.instruction, environment, held)
+    plan = overlaid(template.plan_steps, template.instruction, environment, held)
+    return plan, lines_of(told), applied_of(told)

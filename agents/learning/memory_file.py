@@ -1,0 +1,136 @@
+"""All of memory as one file that a person may edit, and such a file as pieces of memory. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from eventlog.blobs import Blob
+from eventlog.errors import FlywheelError
+from eventlog.events import (
+    Change,
+    ExemplarCaptured,
+    HintRecorded,
+    InsertSteps,
+    Occasion,
+    PromotionRule,
+    RecipeImported,
+    SnippetLearned,
+)
+from eventlog.events.event import FrozenModel, ScoreMicro
+from projections.pieces import PieceState
+
+from ..plans import Piece
+from .occasions import Lesson, lesson_id
+from .piece_content import MEDIA_TYPE, content_bytes
+
+FORM: Final = "flywheel-memory-1"
+
+LessonEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported
+Kind = Literal["hint", "exemplar", "snippet", "recipe"]
+
+
+class BadMemoryFile(FlywheelError):
+    """The file is no memory that can be brought in: {actual}; expected {expected}. Nothing of it was appended."""
+
+
+class Entry(FrozenModel):
+    """One piece: when it helps, what it says and what it changes. `rank` counts for hints and exemplars."""
+
+    kind: Kind
+    occasion: Occasion
+    title: str = ""
+    text: str
+    change: Change
+    rank: ScoreMicro = 500_000
+
+    @property
+    def piece(self) -> str:
+        """Its id, which follows from when it helps and what it changes: what was edited is another piece."""
+        return lesson_id(self.kind, self.occasion, self.change)
+
+    @property
+    def content(self) -> Blob:
+        """What its event names."""
+        return Blob(MEDIA_TYPE, content_bytes(self.text, self.change))
+
+    def event(self, rule: PromotionRule) -> LessonEvent:
+        """The piece as a fact, brought in from a file, with the rule that will decide it."""
+        known = {
+            self.kind: self.piece,
+            "occasion": self.occasion,
+            "content": self.content.digest,
+            "rule": rule,
+            "run": None,
+            "source": "imported",
+        }
+        match self.kind:
+            case "hint":
+                return HintRecorded.model_validate({**known, "confidence": self.rank})
+            case "exemplar":
+                form = "inject" if isinstance(self.change, InsertSteps) else "nudge"
+                return ExemplarCaptured.model_validate({**known, "form": form, "reward": self.rank})
+            case "snippet":
+                return SnippetLearned.model_validate({**known, "title": self.title})
+            case "recipe":
+                return RecipeImported.model_validate({**known, "title": self.title})
+
+
+class MemoryFile(FrozenModel):
+    """The file: its form, and the pieces."""
+
+    form: Literal["flywheel-memory-1"]
+    pieces: tuple[Entry, ...]
+
+
+def written(entries: Iterable[Entry]) -> str:
+    """The text of a file: one piece after another, in order of kind and id."""
+    ordered = sorted(entries, key=lambda entry: (entry.kind, entry.piece))
+    found = MemoryFile(form=FORM, pieces=tuple(ordered)).model_dump(mode="json")
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def read(text: str) -> tuple[Entry, ...]:
+    """The pieces of a file, each once. Raises BadMemoryFile, whatever of it is wrong."""
+    try:
+        entries = MemoryFile.model_validate_json(text).pieces
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise BadMemoryFile(actual=f"{where}: {first['msg']}", expected=f"JSON of the form {FORM}") from None
+    names = [entry.piece for entry in entries]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadMemoryFile(actual=f"{twice[0]} stands in it twice", expected="each piece once")
+    empty = next((entry for entry in entries if entry.kind in {"snippet", "recipe"} and not entry.title.strip()), None)
+    if empty is not None:
+        raise BadMemoryFile(actual=f"{empty.kind} {empty.piece} has no title", expected="a name for it")
+    return entries
+
+
+def entry_of_lesson(lesson: Lesson, state: PieceState) -> Entry:
+    """A lesson as an entry."""
+    return Entry.model_validate(
+        {
+            "kind": lesson.kind,
+            "occasion": lesson.occasion,
+            "title": lesson.title,
+            "text": lesson.text,
+            "change": lesson.change,
+            "rank": min(1_000_000, max(0, state.rank)) if state.kind in {"hint", "exemplar"} else 500_000,
+        }
+    )
+
+
+def entry_of_rewrite(piece: Piece, environment: str, says: str) -> Entry:
+    """A rewrite as a recipe: what belonged to one step is matched by what that step says, once it is brought in."""
+    occasion = Occasion(environment=environment, type=piece.anchor.type, intent=piece.anchor.intent, page="")
+    return Entry(kind="recipe", occasion=occasion, title=piece.anchor.intent or says, text=says, change=piece.change)
+
+
+def by_name(entries: Iterable[Entry]) -> Mapping[str, Entry]:
+    """Entries by id."""
+    return {entry.piece: entry for entry in entries}

@@ -1,0 +1,206 @@
+"""Calls side by side by state key, in one process.
+
+Independent calls start as soon as there is room. Calls of a session run one after another in the order they were
+given, and a call that waits for its turn takes no room. Every call has one outcome; no failure takes another's.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, Generic, Literal, TypeVar
+
+from ..errors import SessionWithoutKey
+from .state_keys import State, resolve
+
+MAX_PARALLEL = 4
+W = TypeVar("W")
+R = TypeVar("R")
+
+Ending = Literal["played", "failed", "cancelled", "timed_out"]
+"""How a call ended: with a result, with its error, not given out or not waited for any more, or past its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[W]):
+    """Something to be done under a state key. Calls of a session share their key; others only begin theirs with it.
+
+    Raises SessionWithoutKey.
+    """
+
+    work: W
+    state_key: str | None = None
+    session: bool = False
+
+    def __post_init__(self) -> None:
+        if self.session and not self.state_key:
+            raise SessionWithoutKey(actual=self.state_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[W, R]):
+    """How a call ended; `place` is where it stood among the calls, from 0."""
+
+    place: int
+    call: Call[W]
+    state: State
+    ending: Ending
+    result: R | None = None
+    error: BaseException | None = None
+
+
+class Dispatch(Generic[W, R]):
+    """Calls to be done by `work`, at most `max_parallel` at once (1: one after another, in the order given).
+
+    A call that takes longer than `timeout_s` is left to itself: its thread goes on, its result is dropped, its key is
+    free. Raises ValueError where nothing may run at a time.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[Call[W]],
+        work: Callable[[W, State], R],
+        *,
+        max_parallel: int = MAX_PARALLEL,
+        timeout_s: float | None = None,
+    ) -> None:
+        if max_parallel < 1:
+            raise ValueError(f"max_parallel is {max_parallel}; expected at least 1")
+        self._calls = tuple(calls)
+        self._states = resolve([(call.state_key, call.session) for call in calls])
+        self._work = work
+        self._max_parallel = max_parallel
+        self._allowed_s = math.inf if timeout_s is None else timeout_s
+        self._stop: Future[float] = Future()
+
+    def cancel(self, *, within_s: float | None = None) -> None:
+        """Give out no more calls; those under way end, or are left to themselves after `within_s` seconds.
+
+        May be called from any thread and from a signal; the first time counts.
+        """
+        with suppress(InvalidStateError):
+            self._stop.set_result(math.inf if within_s is None else time.monotonic() + within_s)
+
+    def outcomes(self) -> Generator[Outcome[W, R], None, None]:
+        """Every call's outcome, as they end; those that were not given out come last. To be read once.
+
+        A reader that leaves early ends the giving out, and waits for those under way.
+        """
+        lanes = _Lanes(self._calls)
+        running: dict[Future[R], _Running] = {}
+        try:
+            while True:
+                self._give_out(lanes, running)
+                if not running:
+                    break
+                for future, ending in self._ended(running):
+                    place = running.pop(future).place
+                    lanes.free(place)
+                    yield self._outcome(place, ending, future)
+        finally:
+            self.cancel()
+            wait(running, timeout=_left(max((each.until for each in running.values()), default=math.inf)))
+        for place in lanes.rest():
+            yield Outcome(place, self._calls[place], self._states[place], "cancelled")
+
+    def results(self) -> tuple[Outcome[W, R], ...]:
+        """Every call's outcome, in the order the calls were given."""
+        return tuple(sorted(self.outcomes(), key=lambda outcome: outcome.place))
+
+    def _give_out(self, lanes: _Lanes, running: dict[Future[R], _Running]) -> None:
+        while not self._stop.done() and len(running) < self._max_parallel and (place := lanes.next()) is not None:
+            future = begin(self._work, self._calls[place].work, self._states[place])
+            running[future] = _Running(place, time.monotonic() + self._allowed_s)
+
+    def _ended(self, running: dict[Future[R], _Running]) -> list[tuple[Future[R], Ending]]:
+        """Wait until something ends, and say what did, by place; nothing where the stop alone came."""
+        stop = self._stop.result() if self._stop.done() else math.inf
+        until = min(stop, *(each.until for each in running.values()))
+        waited: set[Future[Any]] = {*running} if self._stop.done() else {*running, self._stop}
+        wait(waited, timeout=_left(until), return_when=FIRST_COMPLETED)
+        now = time.monotonic()
+        found: list[tuple[Future[R], Ending]] = []
+        for future, each in sorted(running.items(), key=lambda item: item[1].place):
+            if future.done():
+                found.append((future, "played" if future.exception() is None else "failed"))
+            elif each.until <= now:
+                found.append((future, "timed_out"))
+            elif stop <= now:
+                found.append((future, "cancelled"))
+        return found
+
+    def _outcome(self, place: int, ending: Ending, future: Future[R]) -> Outcome[W, R]:
+        call, state = self._calls[place], self._states[place]
+        if ending == "played":
+            return Outcome(place, call, state, ending, result=future.result())
+        return Outcome(place, call, state, ending, error=future.exception() if ending == "failed" else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    place: int
+    until: float
+
+
+class _Lanes:
+    """Which call is next: the first in order whose turn has come."""
+
+    def __init__(self, calls: Sequence[Call[W]]) -> None:
+        self._keys = [call.state_key if call.session else None for call in calls]
+        self._behind: dict[str, deque[int]] = {}
+        self._ready: list[int] = []
+        for place, key in enumerate(self._keys):
+            if key is None or key not in self._behind:
+                self._ready.append(place)
+            if key is not None:
+                self._behind.setdefault(key, deque()).append(place)
+
+    def next(self) -> int | None:
+        return heapq.heappop(self._ready) if self._ready else None
+
+    def free(self, place: int) -> None:
+        """A call has ended: the next one of its session may go."""
+        key = self._keys[place]
+        if key is None:
+            return
+        self._behind[key].popleft()
+        if self._behind[key]:
+            heapq.heappush(self._ready, self._behind[key][0])
+
+    def rest(self) -> list[int]:
+        """The calls that were not given out, in order."""
+        waiting = {place for lane in self._behind.values() for place in lane}
+        return sorted(waiting.union(self._ready))
+
+
+def begin(work: Callable[[W, State], R], given: W, state: State) -> Future[R]:
+    """Start work in a thread of its own, which no exit of the process waits for."""
+    return beside(lambda: work(given, state), f"call {state.key}")
+
+
+def beside(work: Callable[[], R], name: str) -> Future[R]:
+    """The same for work that is given nothing; the thread has this name."""
+    future: Future[R] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 the park: a call's error is its outcome, the others go on
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+def _left(until: float) -> float | None:
+    return None if until == math.inf else max(0.0, until - time.monotonic())

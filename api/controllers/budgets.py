@@ -1,0 +1,198 @@
+"""A course and its budget: opened, resumed and closed in the log, and what it has spent so far as the log says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from eventlog.chain import microseconds
+from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
+from eventlog.store import Append, EventStore, Position
+from gate.figures import counted, dollars
+from projections.courses import COURSES, CourseState, course_key
+from projections.engine.views import Views
+from projections.memories import candidacies
+from projections.rewards import REWARDS
+from projections.runs import PLANLESS, RUNS
+from projections.verdicts import VERDICTS
+
+from ..sweeps.recovery_costs import known_sum, recovery_costs
+from .fast_next import ACTOR, Course, is_of
+from .slow_next import ACTOR as SLOW
+from .slow_next import SlowCourse
+
+_MICRO = 1_000_000
+_MINUTE = 60 * _MICRO
+_ACTORS: Final[Mapping[CourseLoop, str]] = {"fast": ACTOR, "slow": SLOW}
+_NAMES: Final[Mapping[CourseLoop, str]] = {"fast": "course", "slow": "slow-course"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts.
+
+    `unpriced` are the ended runs whose cost is not known, their own or that of what recovery asked after them; the
+    micro-dollars are what is known. `void` is the evaluation that was decided last, where its verdict is void.
+    """
+
+    rounds: int = 0
+    runs: int = 0
+    micro_dollars: int = 0
+    microseconds: int = 0
+    verdicts: int = 0
+    unpriced: int = 0
+    void: str | None = None
+
+
+def budget_of(course: Course | SlowCourse) -> Budget:
+    """The budget as it rides on the event. That of the slow loop is its rounds alone."""
+    if isinstance(course, SlowCourse):
+        return Budget(rounds=course.max_rounds, runs=None, micro_dollars=None, minutes=None, verdicts=None)
+    return Budget(
+        rounds=course.max_rounds,
+        runs=course.max_runs,
+        micro_dollars=course.max_micro_dollars,
+        minutes=course.max_minutes,
+        verdicts=course.max_verdicts,
+    )
+
+
+def last_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
+    """The last course of a loop on a site, whether or not it has ended; None where none was opened."""
+    return views.get(COURSES, course_key(site, loop))
+
+
+def present_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
+    """The course of a loop that goes on on a site; None where none does."""
+    state = last_course(views, site, loop)
+    return state if state is not None and state.is_open else None
+
+
+def open_course(store: EventStore, views: Views, site: str, course: Course | SlowCourse) -> None:
+    """Open a course, or go on with the one that was interrupted, under the budget that is asked for now."""
+    loop: CourseLoop = "slow" if isinstance(course, SlowCourse) else "fast"
+    state, budget = last_course(views, site, loop), budget_of(course)
+    if state is not None and state.is_open:
+        if _budget_in(state) == budget:
+            return
+        name = state.course
+    else:
+        name = f"{site}-{_NAMES[loop]}-{1 if state is None else state.number + 1}"
+    event = CourseOpened(course=name, environment=site, loop=loop, budget=budget)
+    store.append([Append(_stream(site), (event,), _ACTORS[loop])])
+
+
+def close_course(store: EventStore, views: Views, site: str, why: str, loop: CourseLoop = "fast") -> None:
+    """Close the course of a loop that goes on, where one does."""
+    state = present_course(views, site, loop)
+    if state is not None:
+        event = CourseClosed(course=state.course, environment=site, loop=loop, why=why)
+        store.append([Append(_stream(site), (event,), _ACTORS[loop], key=f"course-closed:{site}:{state.course}")])
+
+
+def given_up(views: Views, site: str) -> frozenset[str]:
+    """The pieces that were retired within the course that goes on: until it ends no proposal brings them back.
+
+    Else what does nothing would be found and tried anew, round after round.
+    """
+    state = present_course(views, site)
+    if state is None:
+        return frozenset()
+    return frozenset(
+        key
+        for key, piece in candidacies(views).items()
+        if piece.status == "retired" and piece.last_at >= state.opened_at
+    )
+
+
+def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
+    """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them.
+
+    Evaluations of policies belong to the slow loop and do not count.
+    """
+    state = present_course(views, site)
+    if state is None:
+        return Spent()
+    of_site = {
+        key: each
+        for key, each in views.find(VERDICTS).items()
+        if each.executor not in PLANLESS and is_of(views, each.benchmark, site)
+    }
+    sweeps = _planned(store, state)
+    opened = [key for key, each in of_site.items() if each.opened_since > state.since]
+    prefixes = [f"{name}__" for name in (*sweeps, *opened)]
+    reached = _reached(store, state, of_site)
+    runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
+    rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
+    costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
+    advice = recovery_costs(views, state.since)
+    asked = {run: advice[run] for run in runs if run in advice}
+    return Spent(
+        rounds=len(sweeps),
+        runs=len(runs),
+        micro_dollars=sum(costs.values()) + known_sum(asked),
+        microseconds=max(0, microseconds(now) - state.opened_at),
+        verdicts=len(reached),
+        unpriced=sum(run not in costs or asked.get(run, 0) is None for run in runs),
+        void=next((each.evaluation for each in reached[-1:] if each.verdict.decision == "void"), None),
+    )
+
+
+def used_up(course: Course, used: Spent) -> str | None:
+    """Which part of the budget is spent, in words; None where all of it has something left."""
+    if course.max_runs is not None and used.runs >= course.max_runs:
+        return f"the budget of {course.max_runs:,} runs is spent"
+    if course.max_micro_dollars is not None and used.micro_dollars >= course.max_micro_dollars:
+        return f"the budget of {dollars(course.max_micro_dollars)} is spent"
+    if course.max_micro_dollars is not None and used.unpriced:
+        return f"the cost of {counted(used.unpriced, 'run')} is not known"
+    if course.max_minutes is not None and used.microseconds >= course.max_minutes * _MINUTE:
+        return f"the budget of {course.max_minutes:,} minutes is spent"
+    if course.max_verdicts is not None and used.verdicts >= course.max_verdicts:
+        return f"the gate has reached {used.verdicts} of {course.max_verdicts} verdicts"
+    return None
+
+
+def dollars_left(course: Course, used: Spent) -> int | None:
+    """The micro-dollars that are left; None where there is no bound."""
+    return None if course.max_micro_dollars is None else max(0, course.max_micro_dollars - used.micro_dollars)
+
+
+def seeds_within(course: Course, used: Spent, runs_a_seed: int) -> int:
+    """How many seeds the next round may take: as many as the course says, or as the runs left are enough for."""
+    if course.max_runs is None:
+        return course.seeds_per_round
+    return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed))
+
+
+def _planned(store: EventStore, state: CourseState) -> list[str]:
+    """The sweeps that the controller planned on the site since the course was opened."""
+    found = []
+    for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
+        event = recorded.event
+        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == ACTOR:
+            found.append(event.sweep)
+    return list(dict.fromkeys(found))
+
+
+def _reached(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
+    """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
+    recorded = store.read(after=Position(state.since), types=["VerdictReached"])
+    events = (each.event for each in recorded if each.actor == ACTOR)
+    return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
+
+
+def _budget_in(state: CourseState) -> Budget:
+    return Budget(
+        rounds=state.rounds,
+        runs=state.runs,
+        micro_dollars=state.micro_dollars,
+        minutes=state.minutes,
+        verdicts=state.verdicts,
+    )
+
+
+def _stream(site: str) -> str:
+    return f"course/{site}"

@@ -1,0 +1,300 @@
+"""The controller: says what is next, and has it done, until there is nothing more to do.
+
+What is next is read from the log alone, so a killed process resumes where the log stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from agents.envs.environment import Environment
+from agents.executors.executor import Executor
+from agents.learning.memory import reading
+from agents.rollouts.play import PLAN
+from agents.rollouts.sweep import Generator, SeedSweep
+from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
+from gate.benchmark import freeze, specs
+from gate.figures import counted, decimal
+from gate.renewal import Amounts, lacking
+from projections.benchmarks import BENCHMARKS
+from projections.engine.views import PostgresViews
+from projections.memories import candidacies
+
+from ..environments.admission import see_admission
+from ..errors import TooSmall
+from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
+from ..evaluations.evaluate import challenge, challenger_now, concerns, play_and_settle
+from ..house import House
+from ..locks import only_controller
+from ..sweeps.candidates import Trying, cold_now, siblings_for_trials, tryable_now
+from ..sweeps.executors import in_words, plays
+from ..sweeps.jobs import Reporter
+from ..sweeps.plan import (
+    Draw,
+    biased,
+    first_facts,
+    make_up,
+    next_name,
+    plan,
+    play_sweep,
+    rounds_of,
+    site_templates,
+    sweeps_of,
+)
+from ..sweeps.recovery_costs import recovery_costs
+from .budgets import Spent, close_course, dollars_left, open_course, present_course, seeds_within, spent, used_up
+from .fast_next import (
+    ACTOR,
+    Course,
+    Next,
+    benchmark_name,
+    champion,
+    covering,
+    decide,
+    fresh_seeds,
+    held_seeds,
+    known,
+    present_benchmark,
+    too_small,
+    unended,
+)
+from .rounds import Round, Standing, news, rounds_played, standing_of
+
+Watch = Callable[[tuple[Round, ...], Standing], None]
+
+
+def unseen(_rounds: tuple[Round, ...], _standing: Standing) -> None:
+    """Nobody watches."""
+
+
+def never() -> bool:
+    """It is not told to stop."""
+    return False
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor.
+
+    `admit` probes and admits the site where nobody has yet (None: somebody has to, first). `watch` is told how the
+    rounds stand whenever that changed. Where `is_told_to_stop` the course stays open, and whoever comes next goes on.
+    """
+
+    house: House
+    client: Environment
+    site: str
+    course: Course
+    reporter: Reporter
+    executor: Executor = PLAN
+    admit: Callable[[], None] | None = None
+    watch: Watch = unseen
+    is_told_to_stop: Callable[[], bool] = never
+
+    def run(self) -> str:
+        """Go round until the budget is spent or nothing is left to try; says why it stopped.
+
+        Raises ControllerBusy, NotAdmitted.
+        """
+        with only_controller(self.house.engine, self.site):
+            return self._run()
+
+    def _run(self) -> str:
+        self._begin()
+        make_up(self.house, self._sweeps(), self.course)
+        self._tell_what_is_left_to_others()
+        said: str | None = None
+        while not self.is_told_to_stop():
+            views = self.house.views()
+            used = spent(self.house.store, views, self.site, datetime.now(UTC))
+            step = self._within_budget(views, self._next(views, used), used)
+            if step.what == "stop":
+                return self._closed(views, said if said is not None and self._has_every_verdict(used) else step.why)
+            open_course(self.house.store, views, self.site, self.course)
+            said = self._do(views, step, used) or said
+            self._show()
+        return "it was told to stop; whoever runs it next goes on from there"
+
+    def _next(self, views: PostgresViews, used: Spent) -> Next:
+        deciding = partial(
+            decide,
+            views,
+            self._sweeps(),
+            rounds=used.rounds,
+            course=self.course,
+            site=self.site,
+            tryable=self._trying(views).names,
+            last=self._last(),
+            executor=self.executor,
+            without=cold_now(views),
+            void=used.void,
+        )
+        step = deciding()
+        if step.what not in {"open_evaluation", "renew_benchmark"}:
+            return step
+        if not self._is_concerned(views):
+            return deciding(is_concerned=False)
+        return covering(views, self.site, step, [each.oracle_task_id for each in self._templates()])
+
+    def _is_concerned(self, views: PostgresViews) -> bool:
+        """Whether memory changes a run of what the course takes on or the benchmark holds: no other run would tell."""
+        own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
+        tasks = [each for each in site_templates(self.client) if each in own or each.oracle_task_id in held]
+        return concerns(self.house, views, self.course.kinds, self.site, tasks)
+
+    def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
+        """Have one thing done; what the gate decided, where it did."""
+        match step.what:
+            case "plan_sweep":
+                self._plan(views, used)
+            case "play_sweep":
+                self._play_sweep(views, known(step.sweep))
+            case "renew_benchmark":
+                self._renew(views, step.why)
+            case "open_evaluation":
+                self._open(views)
+            case "play_arms":
+                name = known(step.evaluation)
+                said = play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
+                self.reporter.say(said)
+                return said
+            case "stop":
+                pass
+        return None
+
+    def _within_budget(self, views: PostgresViews, step: Next, used: Spent) -> Next:
+        """What is next, or to stop where the budget has no room for it; what was begun is always ended."""
+        if step.what in {"stop", "play_sweep", "play_arms"}:
+            return step
+        why = used_up(self.course, used)
+        if why is None and step.what == "plan_sweep" and not self._seeds(views, used):
+            why = f"what is left of {self.course.max_runs} runs is not enough for a round"
+        if why is None and step.what == "open_evaluation" and self.course.max_runs is not None:
+            asked, left = len(specs(present_benchmark(views, self.site), "")), self.course.max_runs - used.runs
+            why = f"the gate asks for {asked:,} runs, and {left:,} are left" if asked > left else None
+        return step if why is None else Next("stop", why)
+
+    def _has_every_verdict(self, used: Spent) -> bool:
+        """Whether the gate has reached as many verdicts as were asked for."""
+        return self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
+
+    def _closed(self, views: PostgresViews, why: str) -> str:
+        close_course(self.house.store, views, self.site, why)
+        return why
+
+    def _show(self) -> None:
+        views = self.house.views()
+        state = present_course(views, self.site)
+        since = 0 if state is None else state.since
+        rounds = rounds_of(self.house.store, self.site, since)
+        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), standing_of(views, self.site))
+
+    def _tell_what_is_left_to_others(self) -> None:
+        views = self.house.views()
+        for sweep in self._sweeps():
+            if not plays(self.executor, sweep) and (left := unended(views, sweep.specs, f"{sweep.sweep}__")):
+                who = in_words(sweep.executor, sweep.model)
+                self.reporter.say(f"{sweep.sweep} is left alone: its {len(left)} open runs were planned for {who}")
+
+    def _begin(self) -> None:
+        """The facts without which nothing can be judged: prices, a first champion, an admitted site, a benchmark."""
+        first_facts(self.house)
+        see_admission(self.house, self.client, self.site, self.admit)
+        if benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
+            freeze_on(self.house, self._benchmark(), ACTOR)
+
+    def _benchmark(self) -> BenchmarkFrozen:
+        course = self.course
+        return freeze(
+            benchmark_name(self.site),
+            self.site,
+            without_plans(self._templates()),
+            course.visible_seeds,
+            course.sealed_seeds,
+            course.repeats,
+        )
+
+    def _renew(self, views: PostgresViews, why: str) -> None:
+        """Another benchmark as large as the course says: of the same tasks, or of its own where any is lacking."""
+        course, own = self.course, self._templates()
+        amounts = Amounts(len(course.visible_seeds), len(course.sealed_seeds), course.repeats)
+        present = present_benchmark(views, self.site)
+        is_short = lacking(present, [each.oracle_task_id for each in own])
+        templates = without_plans(own) if is_short else present.templates
+        if amounts.sealed * len(templates) < course.rules.min_pairs:
+            raise TooSmall(benchmark=present.benchmark, actual=too_small(present, course.rules))
+        fresh = renew(self.house, present, ACTOR, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
+        alpha = f"an alpha of its own, {decimal(fresh.alpha)} for {counted(fresh.challengers, 'challenger')}"
+        self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}, {alpha}")
+
+    def _templates(self) -> tuple[Template, ...]:
+        """The site's tasks, of all clusters or of those that the course names."""
+        wanted = self.course.clusters
+        return tuple(each for each in site_templates(self.client) if not wanted or each.cluster in wanted)
+
+    def _sweeps(self) -> tuple[SweepPlanned, ...]:
+        return sweeps_of(self.house.store, self.site)
+
+    def _last(self) -> SweepPlanned | None:
+        rounds = rounds_of(self.house.store, self.site)
+        return rounds[-1] if rounds else None
+
+    def _trying(self, views: PostgresViews) -> Trying:
+        found = tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
+        return found.among(self._templates(), self.site)
+
+    def _seeds(self, views: PostgresViews, used: Spent) -> int:
+        """How many seeds a task the next round takes at most, within the runs that are left."""
+        siblings = siblings_for_trials(self._trying(views), self.course.siblings)
+        return seeds_within(self.course, used, siblings * len(self._templates()))
+
+    def _plan(self, views: PostgresViews, used: Spent) -> None:
+        see_admission(self.house, self.client, self.site, None)
+        number = used.rounds + 1
+        with self.reporter.phase(f"round {number}: failure clusters and instances", 2) as advance:
+            generator = self._generator(views, self._sweeps(), self._seeds(views, used))
+            advance()
+            plan(
+                self.house,
+                views,
+                self.site,
+                generator,
+                rng_seed=self.course.rng_seed,
+                trials=self.course.trials,
+                executor=self.executor,
+                kinds=self.course.kinds,
+                decay=self.course.decay,
+                budget_left=dollars_left(self.course, used),
+            )
+            advance()
+
+    def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
+        """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
+        course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
+        siblings = siblings_for_trials(self._trying(views), course.siblings)
+        last, held = self._last(), held_seeds(views, self.site)
+        if last is not None:
+            instances = seeds * len(found)
+            draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
+            towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
+            if towards_failures.allocation() and len(draw.seeds) == instances:
+                return towards_failures
+        return SeedSweep(name, found, fresh_seeds(before, course, seeds, held), siblings)
+
+    def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
+        before = {key: state.status for key, state in candidacies(views).items()}
+        play_sweep(self.house, self.client, sweep, self.course, self.reporter, self.executor)
+        for line in news(self.house.views(), sweep, before):
+            self.reporter.say(line)
+
+    def _open(self, views: PostgresViews) -> None:
+        with self.reporter.phase("challenger: what memory holds now", 2) as advance:
+            challenger, blob = challenger_now(self.house, views, self.course.kinds)
+            self.house.blobs.put([blob])
+            advance()
+            benchmark = present_benchmark(views, self.site)
+            evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)
+            advance()
+        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

@@ -1,0 +1,115 @@
+"""The rounds of a course as they stand: what failed, what was played, what came of it. Pure over views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from eventlog.events import SweepPlanned
+from projections.candidacy import Candidacy
+from projections.contamination import contaminated_runs
+from projections.engine.views import Views
+from projections.failures import FAILURES, clusters
+from projections.memories import candidacies
+from projections.pieces import PieceState
+from projections.rewards import REWARDS
+from projections.rewrites import RewriteState
+from projections.runs import RUNS
+from projections.verdicts import VERDICTS
+
+from ..sweeps.recovery_costs import known_sum
+from .fast_next import describe, is_of
+
+_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One sweep of a course: its runs, how many passed among those that tried nothing, and what of memory it met.
+
+    `failing` are the largest failure clusters in words. `proposed` counts pieces found in it, `on_trial` and `promoted`
+    what there is now. `cost` has what recovery asked, too.
+    """
+
+    number: int
+    sweep: str
+    artifact: str
+    runs: int
+    ended: int
+    plain: int
+    plain_passed: int
+    proposed: int
+    failing: tuple[str, ...]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a site stands: pieces on trial and in memory, verdicts, and the champion's last move."""
+
+    on_trial: int
+    promoted: int
+    verdicts: tuple[tuple[str, str], ...]
+
+
+def rounds_played(views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[str, int | None]) -> tuple[Round, ...]:
+    """Each sweep as a round, in order, counted from 1; `asked` are the costs of what recovery asked, by run."""
+    return tuple(_round(views, number, sweep, asked) for number, sweep in enumerate(sweeps, start=1))
+
+
+def standing_of(views: Views, site: str) -> Standing:
+    """How a site stands now."""
+    states = candidacies(views).values()
+    decided = {key: state for key, state in views.find(VERDICTS).items() if is_of(views, state.benchmark, site)}
+    return Standing(
+        on_trial=sum(state.is_on_trial for state in states),
+        promoted=sum(state.status == "promoted" for state in states),
+        verdicts=tuple((key, state.decision or "under way") for key, state in decided.items()),
+    )
+
+
+def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterator[str]:
+    """What a sweep brought, line by line: how runs failed, what was found, what its trials decided.
+
+    `before` has the status of each piece before the sweep.
+    """
+    prefix = f"{sweep.sweep}__"
+    for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
+        where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
+        yield f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}"
+    for key, state in candidacies(views).items():
+        if key not in before:
+            yield f"proposed {key}: {_does(state)}, found in {state.proposed_by or 'no run'}"
+        elif state.status != before[key]:
+            yield f"{state.status} {key} after {state.wins} wins and {state.losses} losses"
+
+
+def _does(state: Candidacy) -> str:
+    if isinstance(state, RewriteState):
+        return describe(state.change)
+    return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
+
+
+def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, int | None]) -> Round:
+    prefix = f"{sweep.sweep}__"
+    rewards = views.find(REWARDS, prefix)
+    plain = [spec.spec_id for spec in sweep.specs if spec.is_plain and spec.spec_id in rewards]
+    return Round(
+        number=number,
+        sweep=sweep.sweep,
+        artifact=str(sweep.artifact),
+        runs=len(sweep.specs),
+        ended=sum(run.is_ended for run in views.find(RUNS, prefix).values()),
+        plain=len(plain),
+        plain_passed=sum(rewards[name].passed for name in plain),
+        proposed=sum(state.proposed_by.startswith(prefix) for state in candidacies(views).values()),
+        failing=_failing(views, prefix),
+        cost=sum(reward.cost or 0 for reward in rewards.values()) + known_sum(asked, prefix),
+    )
+
+
+def _failing(views: Views, prefix: str) -> tuple[str, ...]:
+    found = clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix))
+    return tuple(
+        f"{len(each.runs)} × {each.template.partition('.')[2]}: {each.failure_class}" for each in found[:_MOST]
+    )

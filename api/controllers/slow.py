@@ -1,0 +1,269 @@
+"""The slow controller: sweep, dataset, training, gate, again; what is next is read from the log alone.
+
+It never loads weights itself. Who plays a sweep with them is handed in, and training is a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from agents.envs.environment import Environment
+from agents.executors.by_weights import refuse_unserved
+from agents.executors.executor import Executor
+from agents.rollouts.sweep import SeedSweep
+from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
+from eventlog.store import EventStore
+from gate.benchmark import freeze
+from gate.renewal import Amounts, draw
+from projections.benchmarks import BENCHMARKS
+from projections.checkpoints import WEIGHTS
+from projections.trainings import TRAININGS
+from trainer.bases import Base
+
+from ..datasets import freeze as datasets
+from ..environments.admission import see_admission
+from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
+from ..evaluations.benchmarks import freeze_on, renew, size_in_words, taken, without_plans
+from ..evaluations.evaluate import challenge, play_and_settle
+from ..house import House
+from ..locks import only_controller
+from ..sweeps.jobs import Reporter
+from ..sweeps.plan import first_facts, kept_to_judge, next_name, plan, planned_by, play_sweep, site_templates, sweeps_of
+from ..training.stage_process import PROCESS_ENDED
+from ..training.stages import Stage, measured, telling, train_stage
+from ..training.weights import base_of, find_weights
+from .budgets import close_course, open_course
+from .fast_next import champion, fresh_seeds, held_seeds, known
+from .slow_next import (
+    ACTOR,
+    MOST_ATTEMPTS,
+    Round,
+    SlowCourse,
+    SlowNext,
+    benchmark_name,
+    decide_slow,
+    present_benchmark,
+    rounds_so_far,
+)
+from .warmup_next import ACTOR as WARM_UP
+from .warmup_next import bases_of, newest_base
+
+Serving = Callable[[Base], AbstractContextManager[Executor]]
+"""Makes ready the executor that plays any weights: `base` is the base model given, a digest a checkpoint on it."""
+
+WarmUp = Callable[[], str]
+"""Makes the first base model where there is none, resumable as everything else: its digest in the log."""
+
+
+def tasks_of(client: Environment, course: SlowCourse) -> tuple[Template, ...]:
+    """The tasks of a site that a course plays. Raises Unknown."""
+    known_tasks = {template.oracle_task_id: template for template in site_templates(client)}
+    for task in course.tasks:
+        if task not in known_tasks:
+            way_out = f"It grades {', '.join(sorted(known_tasks))}."
+            raise Unknown(what="task of the site", actual=task, way_out=way_out)
+    return tuple(known_tasks[task] for task in course.tasks or sorted(known_tasks))
+
+
+def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
+    """The sweeps that the slow loop planned on a site, in order."""
+    return [sweep for sweep in planned_by(store, ACTOR) if sweep.environment == site]
+
+
+@dataclass
+class SlowController:
+    """The slow loop over one site. Sweeps and both arms of an evaluation are played by the executor of `serving`.
+
+    `base` names a base model; None takes the one that somebody warmed up last, else the champion's, else the one that
+    `warm_up` makes or has made.
+    """
+
+    house: House
+    client: Environment
+    site: str
+    course: SlowCourse
+    reporter: Reporter
+    serving: Serving
+    base: str | None = None
+    warm_up: WarmUp | None = None
+    admit: Callable[[], None] | None = None
+    _barren: set[str] = field(default_factory=set)
+    _died: list[str] = field(default_factory=list)
+
+    def run(self) -> str:
+        """Go on until all rounds were made; says why it stopped.
+
+        Raises ControllerBusy, NotAdmitted, NoBase, OtherTasks, and NotServed or the like where the champion's weights
+        are of another base: its arm could not be played.
+        """
+        with only_controller(self.house.engine, self.site):
+            first_facts(self.house)
+            see_admission(self.house, self.client, self.site, self.admit)
+            is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)
+            if is_frozen:
+                self._refuse_other_tasks()
+            base = self._base()
+            if not is_frozen:
+                freeze_on(self.house, self._benchmark(), ACTOR)
+            with self.serving(base) as executor:
+                refuse_unserved(executor, (champion(self.house.views()).pointed(),))
+                return self._rounds(base, executor)
+
+    def _rounds(self, base: Base, executor: Executor) -> str:
+        while True:
+            views = self.house.views()
+            rounds = rounds_so_far(views, rounds_on(self.house.store, self.site), self.course, self.site, base.digest)
+            step = decide_slow(
+                views,
+                rounds,
+                sweeps_of(self.house.store, self.site),
+                course=self.course,
+                site=self.site,
+                base=base.digest,
+                executor=executor,
+                barren=self._barren,
+            )
+            if step.what == "stop":
+                close_course(self.house.store, views, self.site, step.why, "slow")
+                return step.why
+            if step.what != "freeze":  # of runs that teach nothing there is nothing to freeze
+                open_course(self.house.store, views, self.site, self.course)
+            if step.what == "plan_sweep":
+                self._plan(step.weights, executor)
+            else:
+                self._do(step, known(step.round), base, executor)
+
+    def _do(self, step: SlowNext, last: Round, base: Base, executor: Executor) -> None:
+        match step.what:
+            case "play_sweep":
+                play_sweep(self.house, self.client, last.sweep, self.course.sizes, self.reporter, executor)
+            case "freeze":
+                self._freeze(last)
+            case "train":
+                self._train(last, base)
+            case "renew_benchmark":
+                self._renew(step.why)
+            case "open_evaluation":
+                self._open(last, executor)
+            case "play_arms":
+                name = known(last.verdict).evaluation
+                course = self.course.sizes
+                self.reporter.say(play_and_settle(self.house, self.client, name, course, self.reporter, executor))
+
+    def _base(self) -> Base:
+        """The base model: named, or warmed up by hand, or the champion's, or warmed up now. Raises NoBase.
+
+        What a warm-up made is its own to choose from: its newest is not always the one it takes.
+        """
+        views = self.house.views()
+        choosing = bases_of(views, {sweep.sweep for sweep in planned_by(self.house.store, WARM_UP)})
+        named = self.base or newest_base(views, but=choosing)
+        present = views.get(WEIGHTS, champion(views).pointed().weights)
+        if named is None and present is not None:
+            return base_of(self.house, None, present.checkpoint if present.is_base else present.base)
+        if named is None:
+            if self.warm_up is None:
+                raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
+            if not rounds_on(self.house.store, self.site):  # else there may be nothing left to do
+                open_course(self.house.store, views, self.site, self.course)
+            named = self.warm_up()
+        return base_of(self.house, named, None)
+
+    def _benchmark(self) -> BenchmarkFrozen:
+        """As large as the course says, at seeds that nobody has seen and that the fast loop does not keep."""
+        name, templates, sizes, views = (
+            benchmark_name(self.site),
+            tasks_of(self.client, self.course),
+            self.course.sizes,
+            self.house.views(),
+        )
+        used = taken(self.house, views) | kept_to_judge(views, self.site, templates)
+        without = without_plans(templates)
+        visible, sealed = draw(name, self.site, without, self._amounts(), used, sizes.rng_seed)
+        return freeze(name, self.site, without, visible, sealed, sizes.repeats)
+
+    def _refuse_other_tasks(self) -> None:
+        """Raise OtherTasks where the benchmark judges other tasks than those that would be played."""
+        benchmark = present_benchmark(self.house.views(), self.site)
+        judged = {template.oracle_task_id for template in benchmark.templates}
+        played = {template.oracle_task_id for template in tasks_of(self.client, self.course)}
+        if judged != played:
+            actual, expected = ", ".join(sorted(played)), ", ".join(sorted(judged))
+            raise OtherTasks(benchmark=benchmark.benchmark, actual=actual, expected=expected)
+
+    def _amounts(self) -> Amounts:
+        sizes = self.course.sizes
+        return Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
+
+    def _plan(self, weights: str, executor: Executor) -> None:
+        sizes, views = self.course.sizes, self.house.views()
+        generator = SeedSweep(
+            next_name(self.house.store, self.site),
+            tasks_of(self.client, self.course),
+            fresh_seeds(sweeps_of(self.house.store, self.site), sizes, held=held_seeds(views, self.site)),
+            sizes.siblings,
+            (self.course.temperature_micro,),
+        )
+        planned = plan(
+            self.house,
+            views,
+            self.site,
+            generator,
+            rng_seed=sizes.rng_seed,
+            executor=executor,
+            actor=ACTOR,
+            weights=weights,
+        )
+        self.reporter.say(f"{planned.sweep} is played by {planned.artifact}")
+
+    def _freeze(self, last: Round) -> None:
+        try:
+            made = datasets.refuse_empty(
+                datasets.make(self.house.store, self.house.blobs, self.house.views(), last.query)
+            )
+        except EmptyDataset as error:
+            self._barren.add(last.sweep.sweep)
+            return self.reporter.say(f"{last.sweep.sweep} teaches nothing: {error}")
+        digest = datasets.freeze(self.house.store, made, ACTOR)
+        return self.reporter.say(f"{digest[:8]}: {made.height} rows of {made.groups} groups for {made.query.kind}")
+
+    def _train(self, last: Round, base: Base) -> None:
+        views = self.house.views()
+        parent = None if last.parent is None else find_weights(views, last.parent)
+        stage = Stage(known(last.dataset), base, parent, last.stage)
+        with self.reporter.phase(stage.name, last.stage.steps) as advance:
+            try:
+                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
+            except TrainingEnded as error:
+                if self._left_no_event(stage, last) and not self._may_pass(stage, error):
+                    self._barren.add(last.sweep.sweep)
+                return self.reporter.say(str(error))
+            except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
+                self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
+                return self._freeze(last)
+        told = measured(self.house.views(), saved)
+        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm}); its last step: {told}")
+
+    def _left_no_event(self, stage: Stage, last: Round) -> bool:
+        """Whether a stage ended before it began: then the log does not say that its round is over."""
+        return self.house.views().get(TRAININGS, stage.name) == last.training
+
+    def _may_pass(self, stage: Stage, error: TrainingEnded) -> bool:
+        """Whether a stage whose process died is begun again, as decide_slow says of those that the log knows."""
+        self._died.append(stage.name)
+        return error.facts["error"] == PROCESS_ENDED and self._died.count(stage.name) < MOST_ATTEMPTS
+
+    def _renew(self, why: str) -> None:
+        present, rng_seed = present_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed
+        fresh = renew(self.house, present, ACTOR, rng_seed=rng_seed, amounts=self._amounts())
+        self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
+
+    def _open(self, last: Round, executor: Executor) -> None:
+        """The checkpoint with the champion's memory against the champion: weights alone differ."""
+        views = self.house.views()
+        challenger = champion(views).pointed().model_copy(update={"weights": known(last.checkpoint)})
+        benchmark = present_benchmark(views, self.site)
+        evaluation = challenge(self.house, benchmark, challenger, self.course.sizes.rules, executor, ACTOR)
+        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")

@@ -1,0 +1,263 @@
+"""What the slow loop does next: a pure reading of the log, so that a killed controller resumes where the log stands.
+
+A round is a sweep, the dataset of its runs, one training stage on that, and the gate. The runs are played by the
+weights that the stage then starts from, so that what GRPO reads was sampled by the policy it trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal
+
+from agents.executors.executor import Executor
+from eventlog.events import (
+    BenchmarkFrozen,
+    DpoConfig,
+    DpoQuery,
+    GrpoConfig,
+    GrpoQuery,
+    Query,
+    RewardName,
+    SftConfig,
+    SftQuery,
+    SweepPlanned,
+)
+from gate.benchmark import sealed_instances
+from gate.renewal import newest
+from projections.alpha import ALPHA
+from projections.benchmarks import BENCHMARKS
+from projections.checkpoints import WEIGHTS
+from projections.engine.views import Views
+from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.trainings import TRAININGS, TrainingState, training_name
+from projections.verdicts import VERDICTS, VerdictState
+
+from ..sweeps.executors import plays
+from ..training.stage_process import PROCESS_ENDED
+from .fast_next import BASE, Course, champion, fresh_seeds, held_seeds, known, too_small, unended
+
+ACTOR = "slow-controller"
+MOST_ATTEMPTS = 3
+"""So often a stage is begun whose process dies, kills of the controller counted: its memory may be short for good."""
+
+StageOf = SftConfig | DpoConfig | GrpoConfig
+
+_MICRO = 1_000_000
+_OPENED = attrgetter("opened_since")
+
+
+@dataclass(frozen=True, slots=True)
+class SlowCourse:
+    """How the slow loop goes: the stages in order, the last one repeated, and how many rounds in all.
+
+    `sizes` says how large sweeps and benchmark are, and the rules; the benchmark's seeds are drawn. Siblings are drawn
+    at `temperature_micro`. DPO and GRPO read `reward`; SFT takes runs that passed, with `best_of_group` one of each
+    group. `tasks` are those of the site that are played (empty: all that it grades).
+    """
+
+    stages: tuple[StageOf, ...]
+    max_rounds: int = 3
+    sizes: Course = field(default_factory=lambda: Course(siblings=4))
+    temperature_micro: int = _MICRO
+    reward: RewardName = "score"
+    best_of_group: bool = False
+    tasks: tuple[str, ...] = ()
+
+    def stage(self, number: int) -> StageOf:
+        """The stage of a round, counted from 0."""
+        return self.stages[min(number, len(self.stages) - 1)]
+
+    def query(self, stage: StageOf, site: str, sweep: str) -> Query:
+        """What a stage is trained on: the runs of its sweep."""
+        match stage:
+            case SftConfig():
+                return SftQuery(runs="policy", best_of_group=self.best_of_group, environment=site, sweep=sweep)
+            case DpoConfig():
+                return DpoQuery(reward=self.reward, environment=site, sweep=sweep)
+            case GrpoConfig():
+                return GrpoQuery(reward=self.reward, environment=site, sweep=sweep)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How one round stands. None: it is not so far yet."""
+
+    sweep: SweepPlanned
+    stage: StageOf
+    query: Query
+    dataset: DatasetState | None
+    training: TrainingState | None
+    verdict: VerdictState | None
+
+    @property
+    def parent(self) -> str | None:
+        """The checkpoint that played the sweep, which training goes on from; None: the base did."""
+        return None if self.sweep.artifact.weights == BASE else self.sweep.artifact.weights
+
+    @property
+    def checkpoint(self) -> str | None:
+        """What training gave."""
+        return None if self.training is None else self.training.checkpoint
+
+
+What = Literal["play_sweep", "freeze", "train", "renew_benchmark", "open_evaluation", "play_arms", "plan_sweep", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlowNext:
+    """What to do next, and why. `weights` are those that the next sweep is played with."""
+
+    what: What
+    why: str
+    round: Round | None = None
+    weights: str = BASE
+
+
+def benchmark_name(site: str) -> str:
+    """The first benchmark that checkpoints are judged on."""
+    return f"{site}-policies-1"
+
+
+def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
+    """The benchmark that checkpoints are judged on now. Raises FactMissing."""
+    benchmarks = views.find(BENCHMARKS)
+    return known(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen()
+
+
+def rounds_so_far(
+    views: Views, sweeps: Sequence[SweepPlanned], course: SlowCourse, site: str, base: str
+) -> tuple[Round, ...]:
+    """How each round stands, in order. `sweeps` are the slow loop's own, `base` is the digest of the base model.
+
+    A round that led to a verdict stands as it was, whatever stages the course has now.
+    """
+    return tuple(_round(views, sweep, course.stage(number), course, site, base) for number, sweep in enumerate(sweeps))
+
+
+def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse, site: str, base: str) -> Round:
+    query = course.query(stage, site, sweep.sweep)
+    if (decided := _decided(views, sweep, site, base)) is not None:
+        weights = known(views.get(WEIGHTS, decided.challenger["weights"]))
+        dataset = views.get(CHECKPOINTS, f"dataset/{weights.dataset}")
+        return Round(sweep, stage, query, dataset, views.get(TRAININGS, weights.training), decided)
+    frozen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if state.queried() == query]
+    dataset = max(frozen, key=lambda state: state.frozen_since, default=None)
+    before = Round(sweep, stage, query, dataset, None, None)
+    if dataset is None:
+        return before
+    training = views.get(TRAININGS, training_name(dataset.dataset, base, before.parent, stage))
+    judged = () if training is None else _judged(views, site, {training.checkpoint})
+    return Round(sweep, stage, query, dataset, training, max(judged, key=_OPENED, default=None))
+
+
+def _decided(views: Views, sweep: SweepPlanned, site: str, base: str) -> VerdictState | None:
+    """The newest verdict on a checkpoint that was learned from a sweep, whatever stage gave it."""
+    datasets = {s.dataset for s in views.find(CHECKPOINTS, "dataset/").values() if s.queried().sweep == sweep.sweep}
+    learned = {s.checkpoint for s in views.find(WEIGHTS).values() if s.dataset in datasets and s.base == base}
+    decided = (state for state in _judged(views, site, learned) if state.decision is not None)
+    return max(decided, key=_OPENED, default=None)
+
+
+def _judged(views: Views, site: str, checkpoints: Collection[str | None]) -> tuple[VerdictState, ...]:
+    """The evaluations of these checkpoints on the slow loop's own benchmarks; others say nothing of its rounds."""
+    own = _benchmarks_of(views, site)
+    every = views.find(VERDICTS).values()
+    return tuple(s for s in every if s.benchmark in own and s.challenger["weights"] in checkpoints)
+
+
+def _benchmarks_of(views: Views, site: str) -> frozenset[str]:
+    """The first benchmark that checkpoints are judged on, and its successors."""
+    states, found = views.find(BENCHMARKS), {benchmark_name(site)}
+    while more := {key for key, state in states.items() if state.successor_of in found} - found:
+        found |= more
+    return frozenset(found)
+
+
+def decide_slow(
+    views: Views,
+    rounds: Sequence[Round],
+    used: Sequence[SweepPlanned],
+    *,
+    course: SlowCourse,
+    site: str,
+    base: str,
+    executor: Executor,
+    barren: Collection[str] = (),
+) -> SlowNext:
+    """What the log says is next: the last round to its end, then another one.
+
+    `used` are all sweeps of the site, whose seeds are taken. A sweep that gave no rows is `barren`: its round is over,
+    and so is one whose training failed. A stage whose process died is begun again, MOST_ATTEMPTS times at most.
+    """
+    last = rounds[-1] if rounds else None
+    if last is not None and plays(executor, last.sweep):
+        unfinished = _within(views, last, course, site, barren)
+        if unfinished is not None:
+            return unfinished
+    if len(rounds) >= course.max_rounds:
+        return SlowNext("stop", f"no round is left of {course.max_rounds}")
+    if not fresh_seeds(used, course.sizes, held=held_seeds(views, site)):
+        why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
+        return SlowNext("stop", why)
+    return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
+
+
+def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
+    """The next thing in a round; None where it is over."""
+    name = last.sweep.sweep
+    if unended(views, last.sweep.specs, f"{name}__"):
+        return SlowNext("play_sweep", "a sweep was planned and has not ended", last)
+    if name in barren:
+        return None
+    if last.dataset is None:
+        return SlowNext("freeze", f"{name} has ended, and its runs are in no dataset", last)
+    if last.training is not None and _is_given_up(last.training):
+        return None
+    if last.checkpoint is None:
+        return SlowNext("train", f"the dataset of {name} was not trained on", last)
+    if last.verdict is None:
+        return _judging(views, last, course, site)
+    if last.verdict.decision is None:
+        return SlowNext("play_arms", "an evaluation was opened and has no verdict", last)
+    return None
+
+
+def _is_given_up(training: TrainingState) -> bool:
+    """Whether a stage failed for good: what training itself refuses it would refuse again."""
+    may_pass = training.error == PROCESS_ENDED and training.attempts < MOST_ATTEMPTS
+    return training.status == "failed" and not may_pass
+
+
+def _judging(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNext:
+    benchmark, rules = present_benchmark(views, site), course.sizes.rules
+    if known(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
+        return SlowNext(
+            "renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers", last
+        )
+    if sealed_instances(benchmark) < rules.min_pairs:
+        return SlowNext("renew_benchmark", f"{benchmark.benchmark} is too small: {too_small(benchmark, rules)}", last)
+    return SlowNext("open_evaluation", "a checkpoint was saved that nobody judged", last)
+
+
+def weights_to_go_on_with(views: Views, rounds: Sequence[Round], base: str) -> str:
+    """The newest checkpoint that the gate held though it was better than the present champion, else the champion's.
+
+    A later round that gave nothing, or something worse, takes nothing from that. Where the champion is on another
+    base, the base itself.
+    """
+    present = champion(views).pointed().weights
+    for each in reversed(rounds):
+        if each.checkpoint is not None and _was_better(each.verdict, present):
+            return each.checkpoint
+    state = views.get(WEIGHTS, present)
+    return present if state is not None and state.base == base else BASE
+
+
+def _was_better(state: VerdictState | None, champion_weights: str) -> bool:
+    """Whether a challenger that was held did better on average than a champion of these weights."""
+    verdict = None if state is None else state.reached()
+    if verdict is None or verdict.champion.artifact.weights != champion_weights:
+        return False
+    return verdict.decision == "hold" and (verdict.mean_delta or 0) > 0

@@ -1,0 +1,91 @@
+"""Variance seeking: more siblings for groups whose runs all ended alike, until they differ or the budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.envs.environment import Environment
+from agents.executors.executor import Executor
+from agents.rollouts.play import PLAN
+from agents.rollouts.sweep import extended
+from eventlog.events import Spec, SweepPlanned
+from eventlog.store import EventStore
+from projections.datasets.variance import GroupClass, classes
+from projections.engine.views import Views
+from projections.rewards import REWARDS
+
+from ..house import House
+from ..sweeps.jobs import Reporter
+from ..sweeps.plan import extend, play_sweep, sweeps_of
+from ..sweeps.recovery_costs import known_sum, recovery_costs
+from .fast_next import Course
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where seeking stops: siblings a group, and micro-dollars that the whole sweep may have cost (None: no limit)."""
+
+    max_siblings: int
+    max_cost: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """How seeking ended: siblings added, each group's class, and what the sweep has cost so far (micro-dollars)."""
+
+    added: int
+    groups: Mapping[str, GroupClass]
+    cost: int
+    stopped: str
+
+
+def spent(store: EventStore, views: Views, sweep: str) -> int:
+    """What a sweep's graded runs and recovery cost, in micro-dollars; a cost that is not known counts as nothing."""
+    planned = next(iter(store.read(stream=f"sweep/{sweep}")), None)
+    asked = recovery_costs(views, 0 if planned is None else planned.position)
+    rewards = views.find(REWARDS, f"{sweep}__").values()
+    return sum(reward.cost or 0 for reward in rewards) + known_sum(asked, f"{sweep}__")
+
+
+def seek(
+    house: House,
+    client: Environment,
+    sweep: SweepPlanned,
+    course: Course,
+    limits: Limits,
+    reporter: Reporter,
+    executor: Executor = PLAN,
+    *,
+    actor: str,
+) -> Sought:
+    """Add one sibling at a time to each group that GRPO cannot use, all at the temperatures its siblings had."""
+    added = 0
+    while True:
+        views = house.views()
+        found, cost = classes(views, sweep.sweep), spent(house.store, views, sweep.sweep)
+        specs = _one_more(house, sweep, found, limits.max_siblings)
+        if limits.max_cost is not None and cost >= limits.max_cost:
+            return Sought(added, found, cost, "the cost limit was reached")
+        if not specs:
+            is_done = all(each.grpo_usable for each in found.values())
+            return Sought(added, found, cost, "each group differs" if is_done else "groups have all their siblings")
+        play_sweep(house, client, extend(house, views, sweep, specs, actor), course, reporter, executor)
+        added += len(specs)
+
+
+def _one_more(house: House, sweep: SweepPlanned, found: Mapping[str, GroupClass], most: int) -> tuple[Spec, ...]:
+    """The next sibling of each unusable group that has fewer than `most`, in order of group."""
+    events = [event for event in sweeps_of(house.store, sweep.environment) if event.sweep == sweep.sweep]
+    by_group: dict[str, list[Spec]] = {}
+    for event in events:
+        for spec in event.specs:
+            by_group.setdefault(spec.group_id, []).append(spec)
+    wanting = sorted(
+        name for name, known in by_group.items() if name in found and not found[name].grpo_usable and len(known) < most
+    )
+    return tuple(spec for name in wanting for spec in _extended(sweep, by_group[name]))
+
+
+def _extended(sweep: SweepPlanned, known: Sequence[Spec]) -> tuple[Spec, ...]:
+    return extended(sweep.sweep, sweep.templates, known, len(known) + 1)

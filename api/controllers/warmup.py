@@ -1,0 +1,206 @@
+"""A first base model where there is none: demonstrations, a small model made in place, turns of warm-up, each measured.
+
+Nothing is downloaded. What is next is read from the log alone, so that a warm-up that was killed repeats nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agents.envs.environment import Environment
+from agents.executors.demonstration import Demonstrator
+from agents.executors.executor import Executor
+from agents.models.local.network import refuse_missing
+from agents.rollouts.sweep import SeedSweep
+from eventlog.events import SftQuery, SweepPlanned, Template
+from projections.checkpoints import WeightsState
+
+from ..datasets import freeze
+from ..datasets.demonstrations import keep_tokens, tokens_of
+from ..errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
+from ..house import House
+from ..sweeps.jobs import Reporter
+from ..sweeps.plan import plan, planned_by, play_sweep, sweeps_of
+from ..training.first_bases import first_base
+from ..training.stage_process import PROCESS_ENDED
+from ..training.stages import Stage, measured, telling, train_stage
+from ..training.weights import base_of
+from .fast_next import BASE, fresh_seeds, held_seeds, known
+from .slow import Serving, rounds_on, tasks_of
+from .slow_next import MOST_ATTEMPTS, SlowCourse
+from .warmup_next import (
+    ACTOR,
+    Turn,
+    WarmingCourse,
+    WarmingNext,
+    bases_of,
+    decide_warming,
+    measured_name,
+    measured_seeds,
+    success_of,
+    tokens_in,
+)
+
+DEMONSTRATOR: Final = Demonstrator(wording="brief")
+"""Who demonstrates: a small model is told little."""
+
+_MICRO: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Warming:
+    """The warm-up over one site, for the tasks of a slow loop. Turns are measured by the executor of `serving`."""
+
+    house: House
+    client: Environment
+    site: str
+    course: SlowCourse
+    warming: WarmingCourse
+    reporter: Reporter
+    serving: Serving
+
+    def run(self) -> str:
+        """Go on until a base model is taken: its digest. For who is alone on the site.
+
+        Raises LibrariesMissing, Unknown, NoBase where seeds run out, EmptyDataset where no demonstration passed,
+        TrainingEnded, and what playing does.
+        """
+        refuse_missing("that a warm-up makes")
+        templates = tasks_of(self.client, self.course)
+        tasks = {template.oracle_task_id for template in templates}
+        while True:
+            own, rounds = self._own(), rounds_on(self.house.store, self.site)
+            views = self.house.views()
+            step = decide_warming(views, own, rounds, course=self.warming, site=self.site, tasks=tasks)
+            match step.what:
+                case "show":
+                    self._show(step.shown, templates)
+                case "freeze":
+                    self._freeze(known(step.shown))
+                case "train":
+                    self._train(step)
+                case "measure":
+                    self._measure(known(step.turn), templates, measured_seeds(own, tasks, self.warming.measured))
+                case "take":
+                    return self._take(known(step.turn), step.why)
+
+    def _own(self) -> tuple[SweepPlanned, ...]:
+        """The sweeps that a warm-up planned on the site, in order."""
+        return tuple(each for each in planned_by(self.house.store, ACTOR) if each.environment == self.site)
+
+    def _show(self, shown: SweepPlanned | None, templates: Sequence[Template]) -> None:
+        """Play the plan of each task, with what memory has for it, as a policy would be told of it."""
+        if shown is None:
+            generator = SeedSweep(self._free_name(), templates, self._fresh(self.warming.demonstrated))
+            shown = self._planned(generator, DEMONSTRATOR)
+            self.reporter.say(
+                f"{shown.sweep} demonstrates {', '.join(template.oracle_task_id for template in templates)}"
+            )
+        play_sweep(self.house, self.client, shown, self.course.sizes, self.reporter, DEMONSTRATOR)
+
+    def _freeze(self, shown: SweepPlanned) -> None:
+        start = first_base(self.house, shown, self.warming.shape)
+        tokens = keep_tokens(self.house.blobs, start.path)
+        query = SftQuery(runs="demonstration", environment=self.site, sweep=shown.sweep, tokens=tokens)
+        made = freeze.make(self.house.store, self.house.blobs, self.house.views(), query)
+        digest = freeze.freeze(self.house.store, freeze.refuse_empty(made), ACTOR)
+        self.reporter.say(f"{digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
+        passed = known(success_of(self.house.views(), shown))
+        if not self.warming.is_warm(passed):
+            way_out = "what learns from them will hardly pass more; where the fast loop goes first, it mends the plans"
+            self.reporter.say(f"{_share(passed)} of the demonstrations passed, less than {self.warming.low}: {way_out}")
+
+    def _train(self, step: WarmingNext) -> None:
+        """One turn. Where what it would learn from does not count any more, it is frozen again, and all begins anew."""
+        shown, dataset, turn = known(step.shown), known(step.dataset), step.turn
+        if turn is None:
+            base, number = first_base(self.house, shown, self.warming.shape), 0
+            if tokens_of(base.path) != tokens_in(dataset):
+                return self._freeze(shown)  # other texts count now, or other libraries cut them otherwise
+        else:
+            base, number = base_of(self.house, turn.weights.checkpoint, None), turn.number + 1
+        stage = Stage(dataset, base, None, self.warming.stage(number))
+        try:
+            saved = self._trained(stage)
+        except (DatasetErased, DatasetWithdrawn, freeze.DatasetDiffers) as error:
+            self.reporter.say(f"{shown.sweep} is frozen again: {error}")
+            return self._freeze(shown)
+        told = measured(self.house.views(), saved)
+        turns = f"turn {number + 1} of {self.warming.turns} at most"
+        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
+
+    def _trained(self, stage: Stage) -> WeightsState:
+        """What a stage gives. One whose process dies is begun again, as often as in a round of the slow loop."""
+        died = 0
+        while True:
+            try:
+                with self.reporter.phase(stage.name, stage.config.steps) as advance:
+                    return train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
+            except TrainingEnded as error:
+                died += 1
+                if error.facts["error"] != PROCESS_ENDED or died == MOST_ATTEMPTS:
+                    raise
+                self.reporter.say(str(error))
+
+    def _measure(self, turn: Turn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
+        """Let a base play each task at the seeds that the others were measured at, else at fresh ones."""
+        digest = turn.weights.checkpoint
+        with self.serving(base_of(self.house, digest, None)) as executor:
+            sweep = turn.sweep
+            if sweep is None:
+                seeds = seeds or self._fresh(self.warming.measured)
+                temperatures = (self.course.temperature_micro,)
+                name = measured_name(self.site, digest)
+                sweep = self._planned(SeedSweep(name, templates, seeds, 1, temperatures), executor)
+            play_sweep(self.house, self.client, sweep, self.course.sizes, self.reporter, executor)
+        success = _share(known(success_of(self.house.views(), sweep)))
+        self.reporter.say(f"after {turn.steps} steps {digest[:8]} passes {success} of {len(sweep.specs)} instances")
+
+    def _take(self, turn: Turn, why: str) -> str:
+        digest = turn.weights.checkpoint
+        passes = "" if turn.success is None else f" and passes {_share(turn.success)}"
+        band = f"{self.warming.low} to {self.warming.high}"
+        self.reporter.say(f"{digest[:8]} is the base: {why} (it has {turn.steps} steps{passes}; the band is {band})")
+        return digest
+
+    def _planned(self, generator: SeedSweep, executor: Executor) -> SweepPlanned:
+        return plan(
+            self.house,
+            self.house.views(),
+            self.site,
+            generator,
+            rng_seed=self.course.sizes.rng_seed,
+            learns=False,
+            executor=executor,
+            actor=ACTOR,
+            weights=BASE,
+        )
+
+    def _fresh(self, amount: int) -> tuple[int, ...]:
+        """So many training seeds that no sweep has seen and no benchmark holds. Raises NoBase."""
+        sizes, held = self.course.sizes, held_seeds(self.house.views(), self.site)
+        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
+        if len(seeds) < amount:
+            left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
+            raise NoBase(
+                actual=f"a warm-up asks for {amount} that no sweep has seen and no benchmark holds, and {left}"
+            )
+        return seeds
+
+    def _free_name(self) -> str:
+        taken = {recorded.stream for recorded in self.house.store.read(types=["SweepPlanned"])}
+        number = 1
+        while f"sweep/{self.site}-shown-{number}" in taken:
+            number += 1
+        return f"{self.site}-shown-{number}"
+
+
+def is_told_briefly(house: House, base: str) -> bool:
+    """Whether a base model was warmed up here, on demonstrations that are told little."""
+    return base in bases_of(house.views(), {sweep.sweep for sweep in planned_by(house.store, ACTOR)})
+
+
+def _share(success: int) -> str:
+    return f"{success / _MICRO:.2f}"

@@ -1,0 +1,231 @@
+"""What a warm-up does next: a pure reading of the log, so that a killed one resumes where the log stands.
+
+A first base model learns from demonstrations of a site's tasks, a turn at a time. Each turn goes on from the one before
+and is measured by a sweep. The sweeps say which turn is taken, so that one that came later and is worse is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from agents.models.local.host import name_of
+from eventlog.events import FrozenModel, SftQuery, SweepPlanned, Tokens, WarmupConfig
+from eventlog.events.training import Number
+from projections.checkpoints import WEIGHTS, WeightsState
+from projections.engine.views import Views
+from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.rewards import REWARDS
+from projections.runs import DEMONSTRATION
+from projections.trainings import TRAININGS
+from trainer.tiny import Shape
+
+from .fast_next import known, unended
+
+ACTOR = "warm-up"
+_MICRO = 1_000_000
+
+Seeds = Annotated[int, Field(ge=1, le=9_000)]
+
+
+class WarmingCourse(FrozenModel):
+    """How a first base model is made and when it is warm enough.
+
+    Of each task `demonstrated` seeds are shown, and each turn is measured at `measured` others. The first turn takes
+    the configuration `first`, the others `further`, each with a seed of its own. It ends where a turn passes `low` of
+    what it is measured on, or after so many `turns`; what lies nearest to `low` to `high` is taken. The sizes are for
+    one task on a CPU.
+    """
+
+    shape: Shape = Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=2048)
+    demonstrated: Seeds = 200
+    measured: Seeds = 30
+    first: WarmupConfig = WarmupConfig(steps=180, learning_rate="0.003", rows_per_step=3)
+    further: WarmupConfig = WarmupConfig(steps=30, learning_rate="0.001", rows_per_step=3, seed=1)
+    turns: Annotated[int, Field(ge=1, le=100)] = 8
+    low: Number = "0.35"
+    high: Number = "0.5"
+
+    @model_validator(mode="after")
+    def _is_a_band(self) -> Self:
+        if not Decimal(self.low) <= Decimal(self.high) <= 1:
+            raise ValueError(f"low {self.low} to high {self.high} is no band of success: expected low <= high <= 1")
+        return self
+
+    def stage(self, number: int) -> WarmupConfig:
+        """The configuration of a turn, counted from 0."""
+        if number == 0:
+            return self.first
+        return self.further.model_copy(update={"seed": self.further.seed + number - 1})
+
+    def is_warm(self, success: int) -> bool:
+        """Whether a success in millionths is that of a base that is not warmed up any further."""
+        return success >= Decimal(self.low) * _MICRO
+
+    def away(self, success: int) -> Decimal:
+        """How far from the band a success in millionths lies."""
+        return max(Decimal(self.low) * _MICRO - success, success - Decimal(self.high) * _MICRO, Decimal(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A base model that was made, and how it stands. `steps` are those of all turns so far.
+
+    `success` is the share of the measuring sweep's runs that passed, in millionths; None: the sweep has not ended.
+    """
+
+    number: int
+    weights: WeightsState
+    steps: int
+    sweep: SweepPlanned | None
+    success: int | None
+
+
+What = Literal["show", "freeze", "train", "measure", "take"]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingNext:
+    """What to do next, and why. `turn` is the one that is measured, gone on from or taken; None: there is none yet."""
+
+    what: What
+    why: str
+    shown: SweepPlanned | None = None
+    dataset: DatasetState | None = None
+    turn: Turn | None = None
+
+
+def measured_name(site: str, base: str) -> str:
+    """The sweep that a base model is measured by."""
+    return f"{site}-measured-{base[:12]}"
+
+
+def decide_warming(
+    views: Views,
+    own: Sequence[SweepPlanned],
+    rounds: Iterable[SweepPlanned],
+    *,
+    course: WarmingCourse,
+    site: str,
+    tasks: Collection[str],
+) -> WarmingNext:
+    """What the log says is next. `own` are the warm-up's sweeps on the site, `rounds` the slow loop's.
+
+    A base that rounds were played with stays the one, whatever the course is now.
+    """
+    shown = _shown(views, own, course, tasks)
+    if shown is None:
+        return WarmingNext("show", "no demonstrations of these tasks were planned")
+    if unended(views, shown.specs, f"{shown.sweep}__"):
+        return WarmingNext("show", "demonstrations were planned and have not ended", shown)
+    every = datasets_of(views, {shown.sweep})
+    played = {sweep.model for sweep in rounds}
+    for turn in reversed(_turns(views, own, site, every)):
+        if name_of(turn.weights.checkpoint) in played:
+            return WarmingNext("take", "rounds were played with it", shown, turn=turn)
+    dataset = max(every, key=lambda state: state.frozen_since, default=None)
+    if dataset is None:
+        return WarmingNext("freeze", f"{shown.sweep} has ended, and its runs are in no dataset", shown)
+    return _within(_turns(views, own, site, [dataset]), course, shown, dataset)
+
+
+def _within(turns: Sequence[Turn], course: WarmingCourse, shown: SweepPlanned, dataset: DatasetState) -> WarmingNext:
+    """The next thing on one dataset."""
+    for turn in turns:
+        if turn.success is None:
+            return WarmingNext("measure", "a base was saved, and what it passes is not known", shown, dataset, turn)
+    last = turns[-1] if turns else None
+    is_over = len(turns) >= course.turns or any(course.is_warm(known(turn.success)) for turn in turns)
+    if not is_over:
+        return WarmingNext("train", f"{len(turns)} of {course.turns} turns were made", shown, dataset, last)
+    return WarmingNext("take", "it is the nearest to the band", shown, dataset, nearest(turns, course))
+
+
+def nearest(turns: Sequence[Turn], course: WarmingCourse) -> Turn:
+    """The turn whose success lies nearest to the band, of two alike the first. All of them were measured."""
+    return min(turns, key=lambda turn: (course.away(known(turn.success)), turn.number))
+
+
+def _shown(
+    views: Views, own: Sequence[SweepPlanned], course: WarmingCourse, tasks: Collection[str]
+) -> SweepPlanned | None:
+    """The newest demonstrations of these tasks; where nothing was learned from them, as many as the course asks for."""
+    for sweep in reversed(own):
+        if sweep.executor == DEMONSTRATION and tasks_in(sweep) == set(tasks):
+            is_enough = len(sweep.specs) >= course.demonstrated * len(tasks)
+            return sweep if is_enough or _bases(views, datasets_of(views, {sweep.sweep})) else None
+    return None
+
+
+def _turns(views: Views, own: Sequence[SweepPlanned], site: str, datasets: Sequence[DatasetState]) -> tuple[Turn, ...]:
+    """Every base model that was made on these datasets, in order."""
+    planned = {sweep.sweep: sweep for sweep in own}
+    turns: list[Turn] = []
+    for number, weights in enumerate(_bases(views, datasets)):
+        training = known(views.get(TRAININGS, weights.training))
+        steps = training.configured().steps + (turns[-1].steps if turns else 0)
+        sweep = planned.get(measured_name(site, weights.checkpoint))
+        turns.append(Turn(number, weights, steps, sweep, None if sweep is None else success_of(views, sweep)))
+    return tuple(turns)
+
+
+def success_of(views: Views, sweep: SweepPlanned) -> int | None:
+    """The share of a sweep's runs that passed, in millionths; None where it has not ended.
+
+    A run that the platform could not play counts as one that did not pass.
+    """
+    prefix = f"{sweep.sweep}__"
+    if unended(views, sweep.specs, prefix):
+        return None
+    rewards = views.find(REWARDS, prefix)
+    passed = sum(rewards[spec.spec_id].passed for spec in sweep.specs if spec.spec_id in rewards)
+    return passed * _MICRO // len(sweep.specs)
+
+
+def datasets_of(views: Views, sweeps: Collection[str]) -> tuple[DatasetState, ...]:
+    """The datasets that were frozen of these sweeps' demonstrations."""
+    frozen = views.find(CHECKPOINTS, "dataset/").values()
+    return tuple(state for state in frozen if state.queried().sweep in sweeps and tokens_in(state) is not None)
+
+
+def tokens_in(dataset: DatasetState) -> Tokens | None:
+    """What the words of a dataset's demonstrations were made into ids with; None where it has none."""
+    query = dataset.queried()
+    return query.tokens if isinstance(query, SftQuery) else None
+
+
+def measured_seeds(own: Sequence[SweepPlanned], tasks: Collection[str], amount: int) -> tuple[int, ...]:
+    """The seeds of the last measuring sweep, so that turns differ by the base alone; none where it had fewer."""
+    for sweep in reversed(own):
+        if sweep.executor != DEMONSTRATION and tasks_in(sweep) == set(tasks):
+            seeds = dict.fromkeys(spec.env_seed for spec in sweep.specs)
+            return tuple(seeds) if len(seeds) >= amount else ()
+    return ()
+
+
+def tasks_in(sweep: SweepPlanned) -> set[str]:
+    """The oracle tasks that a sweep plays."""
+    return {template.oracle_task_id for template in sweep.templates}
+
+
+def _bases(views: Views, datasets: Iterable[DatasetState]) -> list[WeightsState]:
+    """The base models that were made on these datasets, in the order they were saved."""
+    names = {state.dataset for state in datasets}
+    found = (state for state in views.find(WEIGHTS).values() if state.is_base and state.dataset in names)
+    return sorted(found, key=lambda state: state.since)
+
+
+def bases_of(views: Views, sweeps: Collection[str]) -> tuple[str, ...]:
+    """The digests of the base models that were made on these sweeps' demonstrations, in order."""
+    return tuple(state.checkpoint for state in _bases(views, datasets_of(views, sweeps)))
+
+
+def newest_base(views: Views, but: Collection[str] = ()) -> str | None:
+    """The base model that was warmed up last, but for these; None where there is none. Digests."""
+    warmed = [state for state in views.find(WEIGHTS).values() if state.is_base and state.checkpoint not in but]
+    last = max(warmed, key=lambda state: state.since, default=None)
+    return None if last is None else last.checkpoint

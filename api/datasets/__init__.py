@@ -1,0 +1,1 @@
+"""Datasets: frozen from the log, made again in batches, described."""

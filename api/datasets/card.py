@@ -1,0 +1,97 @@
+"""A dataset's card in Markdown: what a reader has to know before using the rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from eventlog.blobs import Inventory
+from eventlog.store import EventStore, Position
+from projections.datasets.refusals import REFUSALS
+from projections.slices import SliceState
+
+from .freeze import Frozen, Made, ViewsAt, again, make
+from .row_batches import is_of_plans, schema_of
+
+_RUNS = ("run", "chosen_run", "rejected_run")
+_IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
+_POLICY = ("weights", "model", "temperature")
+_TRUNCATED = ("truncated", "chosen_truncated", "rejected_truncated")
+
+
+@dataclass
+class _Seen:
+    """What the rows come from."""
+
+    first: int | None = None
+    last: int = 0
+    runs: int = 0
+    truncated: int = 0
+    before: str = ""
+    tokens: Counter[str] = field(default_factory=Counter)
+    policies: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    def take(self, frame: pl.DataFrame) -> None:
+        """Count a batch. The rows of a run lie side by side, and a run of pairs counts once a group."""
+        positions = frame["position"].to_list()
+        self.first = min(positions) if self.first is None else min(self.first, *positions)
+        self.last = max(self.last, *positions)
+        named = [frame[name] for name in _RUNS if name in frame.columns]
+        self.runs += pl.concat([series.alias("run") for series in named]).n_unique()
+        for name in _IDS:
+            if name in frame.columns:
+                self.tokens[name] += int(frame[name].list.len().sum())
+        if cut := [name for name in _TRUNCATED if name in frame.columns]:
+            self.truncated += int(frame.select(pl.any_horizontal(cut).sum()).item())
+        if "weights" in frame.columns:
+            self.policies.update(zip(*(map(str, frame[name].to_list()) for name in _POLICY), strict=True))
+
+
+def card_of(store: EventStore, blobs: Inventory, views_at: ViewsAt, frozen: Frozen) -> str:
+    """The card. The rows are made again for it. Raises DatasetDiffers, DatasetErased and what `make` does."""
+    seen, views = _Seen(), views_at(Position(frozen.upto))
+    made = again(frozen, lambda: make(store, blobs, views, frozen.queried(), seen.take))
+    return "\n".join(_lines(frozen, made, seen)) + "\n"
+
+
+def _lines(frozen: Frozen, made: Made, seen: _Seen) -> Iterator[str]:
+    of = f"the group {frozen.group}" if isinstance(frozen, SliceState) else f"{made.groups} groups"
+    yield from (f"# Dataset {made.digest[:8]}", "")
+    yield f"{made.height} rows for {made.query.kind}, of {seen.runs} runs in {of}."
+    yield from ("", "| | |", "|---|---|")
+    yield f"| digest of the rows' content | `{made.digest}` |"
+    yield f"| query | `{json.dumps(made.query.model_dump(mode='json'), sort_keys=True)}` |"
+    yield f"| selected at position | {made.upto} |"
+    yield f"| finished at positions | {'none' if seen.first is None else f'{seen.first} to {seen.last}'} |"
+    yield from (f"| tokens in `{name}` | {amount} |" for name, amount in seen.tokens.items())
+    if not is_of_plans(made.query):
+        yield f"| rows with an answer that was cut at its length | {seen.truncated} |"
+    yield from _table("## Refused", ("reason", "runs", "means"), _refused(made))
+    yield from _table("## Columns", ("column", "type"), _columns(made))
+    if not is_of_plans(made.query):
+        rows = ((*policy, str(amount)) for policy, amount in sorted(seen.policies.items()))
+        yield from _table("## Drawn by", (*_POLICY, "rows"), rows)
+    yield from ("", "## Where it comes from", "")
+    yield "Every row names its run and group. The events of a run are its stream: `flywheel runs show RUN`."
+    name = frozen.group if isinstance(frozen, SliceState) else made.digest
+    yield f"The rows are made again from the log, and compared, by `flywheel dataset verify {name}`."
+
+
+def _refused(made: Made) -> Iterable[tuple[str, ...]]:
+    return ((f"`{item.reason}`", str(item.runs), REFUSALS.get(item.reason, "")) for item in made.refused)
+
+
+def _columns(made: Made) -> Iterable[tuple[str, ...]]:
+    schema: Mapping[str, pl.DataType] = schema_of(made.query)
+    return ((f"`{name}`", f"`{dtype}`") for name, dtype in schema.items())
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """A section with a table, or nothing where there is no row."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    if lines:
+        yield from ("", title, "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *lines)

@@ -1,0 +1,40 @@
+"""Demonstrations as rows of tokens, the shell: a base model's tokenizer and chat template, kept in the log's blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from eventlog.blobs import Blob, BlobStore
+from eventlog.events import Tokens
+from projections.datasets.plan_rows import Message
+from projections.datasets.sampled import Tokenise
+from trainer.bases import TEMPLATE, TOKENIZER, read_base
+from trainer.tokenising import tokeniser_of
+
+
+def tokens_of(base: Path) -> Tokens:
+    """What a base model's text is tokenised with, by name; nothing is kept yet. Raises BaseMissing."""
+    found = read_base(base)
+    return Tokens(tokenizer=found.tokenizer, chat_template=found.chat_template)
+
+
+def keep_tokens(blobs: BlobStore, base: Path) -> Tokens:
+    """Keep it, so that the rows can be made again without the base. Raises OSError where the folder is none."""
+    tokenizer, template = blobs.put(
+        [
+            Blob("application/json", (base / TOKENIZER).read_bytes()),
+            Blob("text/plain; charset=utf-8", (base / TEMPLATE).read_bytes()),
+        ]
+    )
+    return Tokens(tokenizer=tokenizer, chat_template=template)
+
+
+def tokenise_with(blobs: BlobStore, tokens: Tokens) -> Tokenise:
+    """How these tokens are made. Raises BlobMissing, TemplateUnfit."""
+    tokeniser = tokeniser_of(blobs.get(tokens.tokenizer).body, blobs.get(tokens.chat_template).body.decode())
+
+    def tokenise(asked: Sequence[Message], answer: str) -> tuple[list[int], list[int]]:
+        return tokeniser.tokenised([{"role": each.role, "content": each.content} for each in asked], answer)
+
+    return tokenise

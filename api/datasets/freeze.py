@@ -1,0 +1,286 @@
+"""Datasets, the shell: make one from the log, freeze it, make it again and check that it is the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from eventlog.blobs import Inventory
+from eventlog.chain import digest
+from eventlog.errors import BlobErased, FlywheelError
+from eventlog.events import DatasetFrozen, Query, Refused, SftQuery, SliceRegistered
+from eventlog.store import Append, EventStore, Position
+from projections.datasets.curation import judged_by_log, looked_at
+from projections.datasets.plan_rows import select_sft
+from projections.engine.projection import Fold
+from projections.engine.views import Views
+from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.groups import GROUPS
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+from projections.slices import SLICES, SliceState
+from projections.taint import Holding
+
+from ..errors import DatasetErased, EmptyDataset, Unknown
+from .row_batches import GROUPS_AT_ONCE, Batch, batches, facts_of, knowledge, schema_of
+
+ROW_GROUP: Final = 1024
+"""Rows to a row group of a Parquet file."""
+
+_SHORTEST = 8
+_MOST_SINGLE = 500
+
+S = TypeVar("S", bound=msgspec.Struct)
+M = TypeVar("M", "Made", "Built")
+
+ViewsAt = Callable[[Position | None], Views]
+"""Views at a position, None: the head; `House.views` is one."""
+
+Frozen = DatasetState | SliceState
+"""What can be made again: a frozen dataset or a registered slice."""
+
+
+class DatasetDiffers(FlywheelError):
+    """The dataset {expected} gives other rows now: their digest is {actual} at position {upto}, expected its own.
+
+    Other code makes rows than it was frozen with, or the log is damaged: run `flywheel log verify`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a query made: the digest of its rows, how many, of how many groups, and what gives them again."""
+
+    digest: str
+    height: int
+    groups: int
+    refused: tuple[Refused, ...]
+    upto: Position
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Built(Made):
+    """The same with all rows at hand."""
+
+    rows: pl.DataFrame
+
+
+@dataclass
+class _Tally:
+    """What batches came to so far."""
+
+    content: hashlib._Hash = field(default_factory=hashlib.sha256)
+    height: int = 0
+    groups: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def frames(self, found: Iterable[Batch]) -> Iterator[pl.DataFrame]:
+        """The frames of batches that hold rows; all of them are counted as they go by."""
+        for batch in found:
+            self.content.update(b"".join(batch.digests))
+            self.height += batch.frame.height
+            self.groups += batch.groups
+            self.refused.update(batch.refused)
+            if batch.frame.height:
+                yield batch.frame
+
+    def made(self, views: Views, query: Query) -> Made:
+        """The sum of them."""
+        refused = tuple(Refused(reason=reason, runs=amount) for reason, amount in sorted(self.refused.items()))
+        return Made(self.content.hexdigest(), self.height, self.groups, refused, views.upto, query)
+
+
+def make(
+    store: EventStore,
+    blobs: Inventory,
+    views: Views,
+    query: Query,
+    each: Callable[[pl.DataFrame], object] = id,
+    *,
+    groups_at_once: int = GROUPS_AT_ONCE,
+) -> Made:
+    """Make the rows that the query selects at the views' position, a batch at a time, and hand each on.
+
+    Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased.
+    """
+    tally = _Tally()
+    for frame in tally.frames(batches(store, blobs, views, query, groups_at_once)):
+        each(frame)
+    return tally.made(views, query)
+
+
+def build(store: EventStore, blobs: Inventory, views: Views, query: Query) -> Built:
+    """The same, all rows at once as a frame."""
+    frames = [pl.DataFrame(schema=dict(schema_of(query)))]
+    made = make(store, blobs, views, query, frames.append)
+    return Built(
+        made.digest, made.height, made.groups, made.refused, made.upto, query, rows=pl.concat(frames, rechunk=False)
+    )
+
+
+def write(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> Made:
+    """Make the rows into a file, Parquet or lines of JSON by its ending, as they come: a batch is held at once.
+
+    Raises what `make` does, and OSError.
+    """
+    tally = _Tally()
+
+    def source(
+        with_columns: list[str] | None, _predicate: pl.Expr | None, _most: int | None, _size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for frame in tally.frames(batches(store, blobs, views, query)):
+            yield frame if with_columns is None else frame.select(with_columns)
+
+    rows = register_io_source(source, schema=dict(schema_of(query)))
+    if file.suffix == ".ndjson":
+        rows.sink_ndjson(file)
+    else:
+        rows.sink_parquet(file, row_group_size=ROW_GROUP)
+    return tally.made(views, query)
+
+
+def refuse_empty(made: Made) -> Made:
+    """The same, unless it has no rows. Raises EmptyDataset, which says what was refused."""
+    if made.height:
+        return made
+    refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused)
+    raise EmptyDataset(kind=made.query.kind, upto=made.upto, actual=refused or "there was no run to look at")
+
+
+def holding(store: EventStore, views_at: ViewsAt) -> Holding:
+    """A Holding over the log. It selects among the runs of the groups concerned alone, and reads no blob.
+
+    A query judges each group by itself, so that the others need not be looked at. Of a policy's runs it says those too
+    that are refused for their tokens only: what they drew is not read.
+    """
+    siblings: dict[str, set[str]] = defaultdict(set)
+    groups: dict[str, str] = {}
+    for run, state in views_at(None).find(RUNS).items():
+        siblings[state.group].add(run)
+        groups[run] = state.group
+
+    def holds(frozen: DatasetState, runs: Set[str]) -> bool:
+        views, named = views_at(Position(frozen.upto)), {groups[run] for run in runs if run in groups}
+        return not runs.isdisjoint(_selected(store, views, frozen.queried(), named, siblings))
+
+    return holds
+
+
+def _selected(
+    store: EventStore, views: Views, query: Query, named: Set[str], siblings: dict[str, set[str]]
+) -> Set[str]:
+    """The runs of some groups that a query takes, by what the log says."""
+    if not (isinstance(query, SftQuery) and query.runs == "plan"):
+        return selected(store, views, query, named)
+    known, groups = knowledge(store, views), _found(views, GROUPS, named)
+    among = {run for group in named for run in siblings[group]}
+    played, rewards = _found(views, RUNS, among), _found(views, REWARDS, among)
+    return {*select_sft(query, played, rewards, known.instances, known.oracles, groups, known.left_out).runs}
+
+
+def selected(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
+    """The runs of some groups that a query takes of those that were called, by what the log says; no blob is read."""
+    known = knowledge(store, views)
+    asked = [group for group in _found(views, GROUPS, named).values() if looked_at(query, group)]
+    facts = facts_of(store, views, asked)
+    fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
+    return {sibling.run for own in fit for sibling in own}
+
+
+def _found(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
+    """The states of these keys: one by one where they are few."""
+    if len(keys) > _MOST_SINGLE:
+        return {key: state for key, state in views.find(fold).items() if key in keys}
+    return {key: state for key in sorted(keys) if (state := views.get(fold, key)) is not None}
+
+
+def freeze(store: EventStore, made: Made, actor: str) -> str:
+    """Append DatasetFrozen and return the digest; rows that were frozen at this position before stay as they were."""
+    event = DatasetFrozen(
+        dataset=made.digest,
+        query=made.query,
+        upto=made.upto,
+        rows=made.height,
+        groups=made.groups,
+        refused=made.refused,
+    )
+    key = f"freeze:{made.digest}:{made.upto}:{_digest_of(made.query)}"
+    store.append([Append(stream=f"dataset/{made.digest}", events=(event,), actor=actor, key=key)])
+    return made.digest
+
+
+def register(store: EventStore, made: Made, actor: str) -> str:
+    """Append SliceRegistered for the group that the query names; that group. Raises ValueError without one."""
+    group = made.query.group
+    if group is None:
+        raise ValueError("the query of a slice names no group; expected the one that is registered")
+    event = SliceRegistered(
+        group=group, dataset=made.digest, query=made.query, upto=made.upto, rows=made.height, refused=made.refused
+    )
+    key = f"slice:{group}:{made.digest}:{made.upto}:{_digest_of(made.query)}"
+    store.append([Append(stream=f"slice/{group}", events=(event,), actor=actor, key=key)])
+    return group
+
+
+def _digest_of(query: Query) -> str:
+    return digest(query.model_dump(mode="json")).hex()[:16]
+
+
+def refuse_unknown_group(views: Views, group: str) -> None:
+    """Raise Unknown where no run that counts is of the group."""
+    if views.get(GROUPS, group) is None:
+        way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` name some."
+        raise Unknown(what="group", actual=group, way_out=way_out)
+
+
+def find(views: Views, digest: str) -> DatasetState:
+    """The dataset as it was frozen, by its digest or the first eight characters or more. Raises Unknown."""
+    found = list(views.find(CHECKPOINTS, f"dataset/{digest}").values()) if len(digest) >= _SHORTEST else []
+    if len(found) != 1:
+        way_out = "Give more of its characters." if found else "List what was frozen with `flywheel dataset list`."
+        raise Unknown(what="dataset", actual=digest, way_out=way_out)
+    return found[0]
+
+
+def find_slice(views: Views, group: str) -> SliceState:
+    """The slice of a group as it was registered last. Raises Unknown."""
+    found = views.get(SLICES, group)
+    if found is None:
+        raise Unknown(what="slice", actual=group, way_out="Register one with `flywheel dataset slice --group GROUP`.")
+    return found
+
+
+def find_any(views: Views, name: str) -> Frozen:
+    """The slice of a group of that name, else the dataset of that digest. Raises Unknown."""
+    return views.get(SLICES, name) or find(views, name)
+
+
+def load(
+    store: EventStore, blobs: Inventory, views_at: ViewsAt, digest: str, *, as_of: Position | None = None
+) -> Built:
+    """The rows of a frozen dataset, made again from the log.
+
+    Raises Unknown, DatasetDiffers, DatasetErased where it needs bytes that were erased, and what `make` does.
+    """
+    frozen = find(views_at(as_of), digest)
+    return again(frozen, lambda: build(store, blobs, views_at(Position(frozen.upto)), frozen.queried()))
+
+
+def again(frozen: Frozen, making: Callable[[], M]) -> M:
+    """What `making` makes of a frozen dataset, if the digest is the same. Raises DatasetDiffers, DatasetErased."""
+    try:
+        made = making()
+    except BlobErased as error:
+        raise DatasetErased(actual=error.facts["actual"], expected=frozen.dataset, upto=frozen.upto) from error
+    if made.digest != frozen.dataset:
+        raise DatasetDiffers(actual=made.digest, expected=frozen.dataset, upto=frozen.upto)
+    return made

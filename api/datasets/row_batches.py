@@ -1,0 +1,229 @@
+"""The rows of a dataset in batches of groups: what is read at once, and held, hangs on no length of the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+import polars as pl
+
+from eventlog.blobs import Inventory
+from eventlog.blobs.fetching import fetched
+from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
+from eventlog.postgres import PostgresStore
+from eventlog.store import EventStore, Position
+from projections.benchmarks import BENCHMARKS, benchmark_instances
+from projections.datasets.conversations import Nodes, message_of, told
+from projections.datasets.curation import (
+    ROW_READS,
+    Knowledge,
+    Reading,
+    RunFacts,
+    Taken,
+    judged_by_log,
+    judged_by_tokens,
+    looked_at,
+    run_facts,
+)
+from projections.datasets.packing import Content, row_digest
+from projections.datasets.plan_rows import SCHEMA, Message, oracle_tasks, select_sft, sft_rows, step_digest, to_frame
+from projections.datasets.sampled import CallFact, demonstrated, drawn
+from projections.datasets.token_rows import SCHEMAS, frame_of, token_rows
+from projections.engine.reader import columns_of, rows_in_streams
+from projections.engine.rows import Row, row_of
+from projections.engine.views import Views, paged
+from projections.groups import GROUPS, GroupState
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+from projections.taint import left_out
+
+from .demonstrations import tokenise_with
+
+GROUPS_AT_ONCE = 64
+"""How many groups are read, judged and made rows of together."""
+
+_RUNS_AT_ONCE = 256
+_TEXTS_KEPT = 1024
+
+Place = tuple[tuple[str, ...], int]
+"""Which row it is: the run or the runs it is made of, and which of their rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows as a frame, each with its place and its digest; how many groups gave them; runs refused, by reason."""
+
+    frame: pl.DataFrame
+    places: tuple[Place, ...]
+    digests: tuple[bytes, ...]
+    groups: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def schema_of(query: Query) -> Mapping[str, pl.DataType]:
+    """The columns of a query's rows."""
+    return SCHEMA if is_of_plans(query) else SCHEMAS[query.kind]
+
+
+def is_of_plans(query: Query) -> bool:
+    """Whether rows are made of plan steps, not of what a policy drew."""
+    return isinstance(query, SftQuery) and query.runs == "plan"
+
+
+def batches(
+    store: EventStore, blobs: Inventory, views: Views, query: Query, groups_at_once: int = GROUPS_AT_ONCE
+) -> Iterator[Batch]:
+    """The rows that a query selects at the views' position; the same rows in the same order for any size of batch.
+
+    Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased, NotAConversation.
+    """
+    if isinstance(query, SftQuery) and query.runs == "plan":
+        yield from _of_plans(store, blobs, views, query)
+    else:
+        yield from _of_policies(store, blobs, views, query, groups_at_once)
+
+
+def knowledge(store: EventStore, views: Views) -> Knowledge:
+    """What rows are refused for beside what their groups say."""
+    instances = benchmark_instances(views.find(BENCHMARKS).values())
+    planned = store.read(upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen")) if instances else ()
+    return Knowledge(instances, oracle_tasks(planned), left_out(views))
+
+
+def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery) -> Iterator[Batch]:
+    """Selected all at once, in order of run; only the rows come in batches."""
+
+    @lru_cache(maxsize=_TEXTS_KEPT)
+    def text_of(digest: str) -> str:
+        return blobs.get(digest).body.decode("utf-8", errors="replace")
+
+    runs, rewards = views.find(RUNS), views.find(REWARDS)
+    known = knowledge(store, views)
+    selection = select_sft(query, runs, rewards, known.instances, known.oracles, views.find(GROUPS), known.left_out)
+    refused = Counter({item.reason: item.runs for item in selection.refused})
+    yield Batch(to_frame(()), (), (), selection.groups, refused)
+    for start in range(0, len(selection.runs), _RUNS_AT_ONCE):
+        rows = [
+            row
+            for run in selection.runs[start : start + _RUNS_AT_ONCE]
+            for row in sft_rows(runs[run], rewards[run], store.read(stream=f"run/{run}", upto=views.upto), text_of)
+        ]
+        places = tuple(((row.run,), row.step) for row in rows)
+        yield Batch(to_frame(rows), places, tuple(map(step_digest, rows)))
+
+
+def _of_policies(
+    store: EventStore, blobs: Inventory, views: Views, query: SftQuery | DpoQuery | GrpoQuery, groups_at_once: int
+) -> Iterator[Batch]:
+    known = knowledge(store, views)
+    yield Batch(frame_of(query.kind, ()), (), (), 0, _withdrawn(query, views, known))
+    readings = _readings(blobs, query)
+    for page in _pages(views, query, groups_at_once):
+        groups = [group for group in page if looked_at(query, group)]
+        if groups:
+            yield _batch(store, blobs, views, query, groups, known, readings)
+
+
+def _pages(views: Views, query: Query, size: int) -> Iterator[Iterable[GroupState]]:
+    if query.group is None:
+        yield from (page.values() for page in paged(views, GROUPS, size))
+    elif (group := views.get(GROUPS, query.group)) is not None:
+        yield (group,)
+
+
+def _withdrawn(query: Query, views: Views, known: Knowledge) -> Counter[str]:
+    """Withdrawn runs are in no group any more; they are counted here."""
+    found: Counter[str] = Counter()
+    for run, reason in known.left_out.items():
+        state = views.get(RUNS, run) if reason == "withdrawn" else None
+        if state is not None and is_asked_for(query, state.environment, state.sweep, state.group):
+            found["benchmark" if state.evaluation is not None else reason] += 1
+    return found
+
+
+def _batch(
+    store: EventStore,
+    blobs: Inventory,
+    views: Views,
+    query: SftQuery | DpoQuery | GrpoQuery,
+    groups: Sequence[GroupState],
+    known: Knowledge,
+    readings: Callable[[Iterable[CallFact]], Reading],
+) -> Batch:
+    """The rows of some groups: one read of their runs' streams, one of completions, and one a level of messages."""
+    refused: Counter[str] = Counter()
+    facts = facts_of(store, views, groups)
+    fit = []
+    for group in groups:
+        siblings, reasons = judged_by_log(query, group, facts, known)
+        refused.update(reasons.values())
+        fit.append((group, siblings))
+    calls = [call for _, own in fit for sibling in own for call in facts[sibling.run].calls]
+    bodies = {address: blob.body for address, blob in fetched(blobs, {call.completion for call in calls})}
+    read = readings(calls)
+    taken: list[tuple[GroupState, tuple[Taken, ...]]] = []
+    for group, siblings in fit:
+        kept, reasons = judged_by_tokens(query, group, siblings, facts, bodies, read)
+        refused.update(reasons.values())
+        taken.append((group, kept))
+    said = partial(told, _nodes(blobs, [call.fact for _, kept in taken for each in kept for call in each.calls]))
+    rows: list[Content] = []
+    giving = 0
+    for group, kept in taken:
+        made = token_rows(query, group, kept, said)
+        refused.update(made.refused.values())
+        rows += made.rows
+        giving += bool(made.rows)
+    places = tuple(map(_place, rows))
+    return Batch(frame_of(query.kind, rows), places, tuple(map(row_digest, rows)), giving, refused)
+
+
+def facts_of(store: EventStore, views: Views, groups: Iterable[GroupState]) -> dict[str, RunFacts]:
+    """The facts of all runs of some groups, read at once."""
+    streams = [f"run/{sibling.run}" for group in groups for sibling in group.siblings]
+    return run_facts(_rows(store, streams, views.upto))
+
+
+def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[Row]:
+    if isinstance(store, PostgresStore):
+        with store.engine.connect() as connection:
+            return rows_in_streams(connection, store, columns_of([ROW_READS]), streams, upto)
+    found = (event for stream in streams for event in store.read(stream=stream, upto=upto))
+    return [row_of(event, ROW_READS[event.event.type]) for event in found if event.event.type in ROW_READS]
+
+
+def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], Reading]:
+    """How calls are read: of a demonstration their words are tokenised, of all others the tokens stand in the log."""
+    tokens = query.tokens if isinstance(query, SftQuery) else None
+    if tokens is None:
+        return lambda _calls: drawn
+    tokenise = tokenise_with(blobs, tokens)
+
+    def reading(calls: Iterable[CallFact]) -> Reading:
+        nodes = _nodes(blobs, calls)
+
+        def said(address: str) -> list[Message]:
+            return [message for _, message in told(nodes, address)]
+
+        return partial(demonstrated, said=said, tokenise=tokenise, tokens=tokens)
+
+    return reading
+
+
+def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
+    """Every message of every call, a level of parents at a time."""
+    found: dict[str, tuple[Message, str | None]] = {}
+    wanted = {call.messages for call in calls}
+    while wanted:
+        found.update((address, message_of(address, blob)) for address, blob in fetched(blobs, wanted))
+        wanted = {parent for address in wanted if (parent := found[address][1]) is not None} - found.keys()
+    return found
+
+
+def _place(row: Content) -> Place:
+    if "chosen_run" in row:
+        return (str(row["chosen_run"]), str(row["rejected_run"])), 0
+    call = row["call"]
+    return (str(row["run"]),), call if isinstance(call, int) else 0

@@ -1,0 +1,1 @@
+"""Environments: connected to, probed, admitted, leased."""

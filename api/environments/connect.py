@@ -1,0 +1,95 @@
+"""The site that a command plays on: one of ours, started for it, or one that runs elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agents.envs.connect import connect
+from agents.envs.environment import Environment
+from agents.envs.foreign.dialect import Dialect
+from agents.envs.leases import leased
+from agents.envs.miniwob.tabs import Tabs
+from agents.envs.provider import Site, local_site, site_at
+from agents.envs.sandbox import PORT, Account, Sandbox, daytona_site
+
+from ..errors import NoSite
+from ..house import House
+from ..settings import Settings
+from .leases import DatabaseLeases, this_process
+from .miniwob import is_miniwob, opened
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a site is: at an address, or in a Daytona sandbox that exists.
+
+    `admin_url` and `admin_port` are left out where pages and admin surface are one.
+    """
+
+    url: str | None = None
+    admin_url: str | None = None
+    sandbox: str | None = None
+    port: int = PORT
+    admin_port: int | None = None
+
+
+ANEW = Where()
+"""Nowhere yet: one of our own sites, started for the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A site that serves, and the environment over it; `tabs` are those of MiniWoB++, whose executors need them."""
+
+    site: Site
+    environment: Environment
+    tabs: Tabs | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the site was started for this: a process of ours, or tabs in one."""
+        return self.site.pid is not None or self.tabs is not None
+
+
+@contextmanager
+def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
+    """A site ready to be played on. One of a single instance is leased over the house's database.
+
+    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.opened raises.
+    """
+    if where == ANEW and is_miniwob(name):
+        with opened(name, house.settings.browser) as (miniwob, tabs):
+            yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
+        return
+    running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
+    with running as site, connect(site, dialect) as environment:
+        if dialect is None or not dialect.one_instance:
+            yield Placed(site, environment)
+        else:
+            yield Placed(site, leased(environment, DatabaseLeases(house.engine, this_process())))
+
+
+@contextmanager
+def site_elsewhere(settings: Settings, name: str, where: Where) -> Iterator[Site]:
+    """A site that runs elsewhere, for as long as the block lasts. Raises NoSite, BadSiteUrl, SandboxFailed."""
+    token = settings.env_admin_token
+    if token is None:
+        raise NoSite(actual="FLYWHEEL_ENV_ADMIN_TOKEN is not set", expected="the site's admin token in it")
+    if where.url is not None and where.sandbox is None:
+        admin_url = where.admin_url or where.url
+        yield site_at(name, url=where.url, admin_url=admin_url, admin_token=token.get_secret_value())
+    elif where.sandbox is not None and where.url is None:
+        sandbox = Sandbox(sandbox_id=where.sandbox, port=where.port, admin_port=where.admin_port)
+        with daytona_site(name, sandbox, account_of(settings), token.get_secret_value()) as site:
+            yield site
+    else:
+        raise NoSite(actual="an address and a sandbox" if where.url else "neither", expected="--url or --sandbox")
+
+
+def account_of(settings: Settings) -> Account:
+    """Whose sandboxes they are. Raises NoSite."""
+    if settings.daytona_key is None:
+        raise NoSite(actual="FLYWHEEL_DAYTONA_KEY is not set", expected="the key of the sandbox's owner in it")
+    return Account(settings.daytona_key.get_secret_value(), settings.daytona_url, settings.daytona_target)

@@ -1,0 +1,1 @@
+"""Evaluations: benchmarks, both arms, the verdict, and its verification."""

@@ -1,0 +1,75 @@
+"""The two arms of an evaluation: what is left to play of them, and what they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.rollouts.arms import planned_templates, unplanned
+from agents.rollouts.play import Job
+from eventlog.events import BenchmarkFrozen, Rules, Template
+from eventlog.store import Position
+from gate.alpha import Alpha, alpha_of
+from gate.arms import Arm, arm
+from gate.benchmark import PlannedArmRun
+from projections.alpha import ALPHA
+from projections.engine.views import Views
+from projections.rewards import REWARDS
+from projections.runs import PLANLESS, RUNS
+from projections.verdicts import VerdictState
+
+from ..controllers.fast_next import ended, known
+from ..house import House
+from ..sweeps.jobs import pieces_of
+
+Sides = tuple[Arm, Arm, BenchmarkFrozen, Rules, Alpha]
+"""What is judged: champion, challenger, benchmark, rules, alpha."""
+
+
+def sides(views: Views, state: VerdictState, benchmark: BenchmarkFrozen) -> Sides:
+    """Both arms as far as they were played. Raises ForeignRun, TwoResults, ScoreOutOfRange."""
+    evaluation, rules = state.evaluation, state.ruled()
+    runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
+    present, challenger = state.artifacts()
+    return (
+        arm(benchmark, evaluation, "champion", present, runs, rewards, rules),
+        arm(benchmark, evaluation, "challenger", challenger, runs, rewards, rules),
+        benchmark,
+        rules,
+        alpha_of(known(views.get(ALPHA, state.benchmark)), evaluation),
+    )
+
+
+def jobs_of_arms(
+    house: House, benchmark: BenchmarkFrozen, state: VerdictState, places: Sequence[PlannedArmRun]
+) -> list[Job]:
+    """Those of the planned runs that have not ended, each with what its arm remembers and the plan of its template.
+
+    A run whose template has no plan in the log is left out, and so it is missing. Raises BlobMissing.
+    """
+    present, challenger = state.artifacts()
+    artifacts = {"champion": present, "challenger": challenger}
+    pieces = {name: pieces_of(house, artifact) for name, artifact in artifacts.items()}
+    templates = templates_of(house, benchmark, state)
+    done = ended(house.views(), f"{state.evaluation}__")
+    return [
+        Job(
+            spec=place.spec,
+            template=templates[place.spec.template],
+            environment=benchmark.environment,
+            artifact=artifacts[place.arm.arm],
+            pieces=pieces[place.arm.arm],
+            candidate=None,
+            arm=place.arm,
+            learns=False,
+        )
+        for place in places
+        if place.spec.spec_id not in done and place.spec.template in templates
+    ]
+
+
+def templates_of(house: House, benchmark: BenchmarkFrozen, state: VerdictState) -> Mapping[str, Template]:
+    """The templates of an evaluation with the plans that were recorded when it was opened, by id."""
+    if state.executor in PLANLESS:
+        return {template.template_id: unplanned(template) for template in benchmark.templates}
+    opened = Position(state.opened_since)
+    return planned_templates(benchmark.templates, state.plans(), house.store, house.blobs, opened)

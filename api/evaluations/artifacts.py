@@ -1,0 +1,88 @@
+"""Artifacts by the name a person writes: weights, `base` or a checkpoint's, with the memory at a position."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agents.learning.memory import erased_in, forget_everything, pieces_from, reading, remember
+from agents.plans import Piece
+from eventlog.blobs import Blob
+from eventlog.events import Artifact
+from eventlog.store import Position
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.checkpoints import WEIGHTS
+from projections.engine.views import Views
+from projections.memories import candidacies
+from projections.verdicts import VERDICTS
+
+from ..controllers.fast_next import BASE
+from ..errors import BadArtifactName, Unknown
+from ..house import House
+
+_NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
+
+
+def resolve(house: House, name: str) -> tuple[Artifact, Blob]:
+    """The artifact of a name and the blob of its memory, matched as is set now.
+
+    Raises BadArtifactName, Unknown, NotThereYet, and what House.embeddings does.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise BadArtifactName(actual=name)
+    weights, upto = _weights(house, found[1]), int(found[2])
+    if upto == 0:
+        return forget_everything(weights)
+    return remember(house.views(Position(upto)), weights, embeddings=house.embeddings)
+
+
+def _weights(house: House, name: str) -> str:
+    """`base`, or the whole digest of the one checkpoint that begins so. Raises Unknown."""
+    if name == BASE:
+        return name
+    known = _known_weights(house.views())
+    found = [digest for digest in known if digest.startswith(name.removeprefix("ck-"))]
+    if len(found) == 1:
+        return found[0]
+    way_out = (
+        "Give more of its digest." if found else f"Known are {', '.join(known) or 'none'}; `base` is always there."
+    )
+    raise Unknown(what="checkpoint", actual=name, way_out=way_out)
+
+
+def _known_weights(views: Views) -> list[str]:
+    """The digests of all weights that were saved, were champion or were judged, in order."""
+    pointed = (change.state.pointed() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None)
+    judged = (artifact for state in views.find(VERDICTS).values() for artifact in state.artifacts())
+    return sorted({*views.find(WEIGHTS), *(artifact.weights for artifact in (*pointed, *judged))} - {BASE})
+
+
+def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
+    """The same, less what is quarantined now: a piece that a rollback took out does not come back by an older name."""
+    artifact, _blob = resolve(house, name)
+    if artifact.memory.upto == 0:
+        return forget_everything(artifact.weights)
+    quarantined = {key for key, state in candidacies(house.views()).items() if state.status == "quarantined"}
+    views = house.views(Position(artifact.memory.upto))
+    return remember(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
+
+
+def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:
+    """The pieces an artifact remembers, as they are kept; without a change where the content was erased.
+
+    Raises BlobMissing, BlobErased.
+    """
+    held, read = house.blobs.get(artifact.memory.digest).body, reading(house.blobs)
+    kept: list[dict[str, Any]] = [
+        {
+            "piece": piece.piece,
+            "kind": piece.kind,
+            "step": piece.anchor.intent if isinstance(piece, Piece) else piece.occasion.intent,
+            "change": piece.change.model_dump(mode="json"),
+            "wins": piece.wins,
+        }
+        for piece in pieces_from(held, read)
+    ]
+    erased = {"kind": "erased", "step": "", "change": None, "wins": 0}
+    return kept + [{"piece": piece, **erased} for piece in erased_in(held, read)]

@@ -1,0 +1,123 @@
+"""Benchmarks frozen for a site: by the controller, or by a person with `flywheel benchmark`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.envs.admission import why_not
+from agents.envs.environment import Environment
+from agents.envs.errors import NotAdmitted
+from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SweepPlanned, Template
+from gate.benchmark import refuse_unfit, sealed_instances
+from gate.candidates import graded_tasks
+from gate.promote import freeze_into
+from gate.renewal import Amounts, successor
+from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances, seen_instances
+from projections.contamination import contaminated_runs
+from projections.datasets.plan_rows import oracle_tasks
+from projections.engine.views import Views
+from projections.environments import ENVIRONMENTS
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+from projections.taint import left_out
+
+from ..errors import Unknown
+from ..house import House
+
+
+def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
+    """Templates as a benchmark holds them."""
+    kept = BenchmarkTemplate.model_fields.keys()
+    return tuple(BenchmarkTemplate(**template.model_dump(include=set(kept))) for template in templates)
+
+
+def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int) -> tuple[BenchmarkTemplate, ...]:
+    """The tasks that a site grades, or those of these names. Raises Unknown for one that it does not grade."""
+    told = {task.task_id: task for task in client.health().tasks}
+    for name in names or ():
+        if name not in told:
+            raise Unknown(what="task of the site", actual=name, way_out=f"It grades {', '.join(sorted(told))}.")
+    return tuple(
+        BenchmarkTemplate(
+            template_id=name,
+            cluster=told[name].cluster,
+            oracle_task_id=name,
+            instruction=told[name].instruction,
+            max_steps=max_steps,
+        )
+        for name in dict.fromkeys(names or sorted(told))
+    )
+
+
+def candidates(house: House, environment: str, least: int) -> dict[str, int]:
+    """The oracle tasks that enough runs were graded of, whatever their outcome, and how many those are.
+
+    Counted are clean runs that something may be learned from; so no task is chosen by what the champion passes.
+    """
+    views = house.views()
+    events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
+    found = graded_tasks(
+        (run for run in views.find(RUNS).values() if run.environment == environment),
+        views.find(REWARDS).keys(),
+        benchmark_instances(views.find(BENCHMARKS).values()),
+        oracle_tasks(events),
+        contaminated_runs(views) | left_out(views).keys(),
+    )
+    return {task: runs for task, runs in found.items() if runs >= least}
+
+
+def seen(house: House, views: Views) -> frozenset[Instance]:
+    """Every instance that something may have been learned from."""
+    events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
+    sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
+    return seen_instances(sweeps, views.find(RUNS).values(), oracle_tasks(events))
+
+
+def taken(house: House, views: Views) -> frozenset[Instance]:
+    """Every instance that no new benchmark can be drawn from: seen, or held by another one."""
+    return seen(house, views) | benchmark_instances(views.find(BENCHMARKS).values())
+
+
+def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFrozen:
+    """Append a benchmark. Raises NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists."""
+    views = house.views()
+    environment = views.get(ENVIRONMENTS, frozen.environment)
+    if environment is None or environment.admitted_since is None:
+        raise NotAdmitted(environment=frozen.environment, actual=why_not(environment))
+    others = {key: state for key, state in views.find(BENCHMARKS).items() if key != frozen.benchmark}
+    refuse_unfit(frozen, environment, seen(house, views), benchmark_instances(others.values()))
+    freeze_into(house.store, frozen, actor)
+    return frozen
+
+
+def renew(
+    house: House,
+    benchmark: BenchmarkFrozen,
+    actor: str,
+    *,
+    rng_seed: int,
+    amounts: Amounts | None = None,
+    templates: Sequence[BenchmarkTemplate] | None = None,
+) -> BenchmarkFrozen:
+    """A benchmark's successor from fresh seeds, frozen, of the same templates or of others.
+
+    Raises AlreadySucceeded, NoFreshSeeds, `freeze_on`'s.
+    """
+    views = house.views()
+    found, used = views.find(BENCHMARKS), taken(house, views)
+    fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=templates)
+    return freeze_on(house, fresh, actor)
+
+
+def find_benchmark(views: Views, name: str) -> BenchmarkFrozen:
+    """A benchmark by its name. Raises Unknown."""
+    state = views.get(BENCHMARKS, name)
+    if state is None:
+        raise Unknown(what="benchmark", actual=name, way_out="`flywheel benchmark list` names them.")
+    return state.frozen()
+
+
+def size_in_words(benchmark: BenchmarkFrozen) -> str:
+    """How many instances are sealed, how many visible, and how often each is played."""
+    sealed = sealed_instances(benchmark)
+    return f"{sealed} sealed instances, {len(benchmark.tasks) - sealed} visible ones, {benchmark.repeats} repeats"

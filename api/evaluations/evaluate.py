@@ -1,0 +1,215 @@
+"""An evaluation from opening to verdict: who plays what, then judgement, then the champion's stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+
+from agents.envs.environment import Environment
+from agents.executors.by_weights import refuse_unserved
+from agents.executors.executor import Executor
+from agents.learning.memory import pieces_from, reading, remember
+from agents.learning.memory_effect import is_same_for
+from agents.rollouts.arms import suite_of
+from agents.rollouts.play import PLAN
+from eventlog.blobs import Blob
+from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
+from eventlog.store import Position
+from gate.alpha import next_alpha
+from gate.benchmark import PlannedArmRun, blocks, confirming_specs, specs
+from gate.eprocess import order, stopped_at
+from gate.errors import AlreadyOpened, ChampionMoved
+from gate.figures import counted
+from gate.judge import judge, screen
+from gate.promote import STREAM, open_evaluation, opening_of, settle
+from projections.alpha import ALPHA
+from projections.benchmarks import BENCHMARKS
+from projections.engine.views import Views
+from projections.runs import PLANLESS
+from projections.verdicts import VERDICTS, VerdictState
+
+from ..controllers.fast_next import ACTOR, Course, champion, ended, known
+from ..errors import OtherExecutor
+from ..house import House
+from ..sweeps.candidates import cold_now
+from ..sweeps.executors import in_words, options_of, recorded_as
+from ..sweeps.jobs import Reporter, pieces_of, play_jobs
+from ..sweeps.models import agent_model
+from .arms import Sides, jobs_of_arms, sides
+
+BLOCK = 10
+"""Sealed instances that are played between two looks of a test that may stop early."""
+
+
+def challenge(
+    house: House,
+    benchmark: BenchmarkFrozen,
+    challenger: Artifact,
+    rules: Rules,
+    executor: Executor = PLAN,
+    actor: str = ACTOR,
+) -> str:
+    """Open an evaluation of a challenger against the present champion; its name.
+
+    One that was opened alike and has no verdict is gone on with: its alpha is spent. Raises BenchmarkExhausted,
+    UnknownTemplate, NotServed; nothing is opened then.
+    """
+    name, _ = recorded_as(executor)
+    present = champion(house.views()).pointed()
+    refuse_unserved(executor, (present, challenger))
+    under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
+    if under_way is not None:
+        return under_way
+    next_alpha(known(house.views().get(ALPHA, benchmark.benchmark)))  # before a model is asked for plans
+    suite = () if executor.name in PLANLESS else _suite(house, benchmark)
+    while True:
+        evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
+        try:
+            open_evaluation(
+                house.store, evaluation, benchmark, present, challenger, rules, actor, executor=name, suite=suite
+            )
+        except AlreadyOpened:
+            continue  # by somebody else, on another benchmark, since the views were read
+        return evaluation
+
+
+def _under_way(
+    views: Views, benchmark: BenchmarkFrozen, artifacts: tuple[Artifact, Artifact], rules: Rules, executor: str | None
+) -> str | None:
+    """The same evaluation, where it was opened and has no verdict: its alpha is spent."""
+    wanted = (benchmark.digest, artifacts, rules, executor)
+    for key, state in views.find(VERDICTS).items():
+        found = (state.benchmark_digest, state.artifacts(), state.ruled(), state.executor)
+        if state.decision is None and found == wanted:
+            return key
+    return None
+
+
+def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
+    with ExitStack() as stack:
+        model = None if house.settings.model is None else stack.enter_context(agent_model(house.settings))
+        return suite_of(benchmark.templates, benchmark.environment, house.store, house.blobs, model)
+
+
+def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
+    """What memory holds now of these kinds, with the champion's weights."""
+    weights = champion(views).pointed().weights
+    return remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
+
+
+def concerns(
+    house: House, views: Views, kinds: Collection[PieceKind], site: str, templates: Iterable[Template]
+) -> bool:
+    """Whether a run of these tasks of a site would be another one with today's memory than with the champion's.
+
+    Raises BlobMissing, and what House.embedded does.
+    """
+    _, content = challenger_now(house, views, kinds)
+    today = pieces_from(content.body, reading(house.blobs), house.embeddings)
+    return not is_same_for(templates, site, pieces_of(house, champion(views).pointed()), today)
+
+
+def play_and_settle(
+    house: House,
+    client: Environment,
+    evaluation: str,
+    course: Course,
+    reporter: Reporter,
+    executor: Executor = PLAN,
+) -> str:
+    """Play what is left of both arms, judge, and append the verdict; says how it ended.
+
+    Where the champion was moved meanwhile the verdict is void: what was judged is no longer the champion. Raises
+    OtherExecutor where it was opened for another executor.
+    """
+    _refuse_other(house, evaluation, executor)
+    _play(house, client, evaluation, course, reporter, executor)
+    return f"{evaluation} was decided: {_settled(house, evaluation)}"
+
+
+def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
+    """Both arms are played by one executor, whoever goes on with them."""
+    opened, (name, _) = opening_of(house.store, evaluation), recorded_as(executor)
+    if opened.executor != name:
+        options = "--loop slow" if opened.executor in PLANLESS else options_of(opened)
+        raise OtherExecutor(
+            what=f"The evaluation {evaluation}",
+            expected=in_words(opened.executor),
+            actual=in_words(name),
+            way_out=f"Say `flywheel run {options}`.",
+        )
+
+
+def _play(
+    house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter, executor: Executor
+) -> None:
+    """Both arms, in blocks where the test may stop early; then the fresh repeats of what looked worse."""
+    state = known(house.views().get(VERDICTS, evaluation))
+    benchmark, rules = _benchmark(house.views(), state), state.ruled()
+
+    def play(title: str, places: Sequence[PlannedArmRun]) -> None:
+        jobs = jobs_of_arms(house, benchmark, state, places)
+        play_jobs(house, client, f"{evaluation}: {title}", jobs, course, reporter, executor)
+
+    if rules.test != "e_process":
+        play(f"both arms on {benchmark.benchmark}", specs(benchmark, evaluation))
+    else:
+        parts = blocks(benchmark, evaluation, order(benchmark, rules), BLOCK)
+        for number, part in enumerate(parts, start=1):
+            if number > 1 and _is_stopped(house, state, part):
+                break
+            play(f"both arms on {benchmark.benchmark}, block {number} of {len(parts)}", part)
+    instances = screen(*_compared(house.views(), state))
+    if instances:
+        again = confirming_specs(benchmark, evaluation, instances, rules)
+        play(f"{counted(len(instances), 'instance')} that looked worse, again in both arms", again)
+
+
+def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedArmRun]) -> bool:
+    """Whether an early stop was reached before a block. Where the block was begun it was not, whatever shows since."""
+    views = house.views()
+    is_begun = not ended(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
+    return not is_begun and stopped_at(*_compared(views, state)) is not None
+
+
+def _settled(house: House, evaluation: str) -> Decision:
+    """Judge and append; again where the champion's stream grew in between, for that may have moved the champion."""
+    while True:
+        version = sum(1 for _ in house.store.read(stream=STREAM))
+        try:
+            return settle(house.store, evaluation, judged(house, evaluation), version, ACTOR).decision
+        except ChampionMoved:
+            continue
+
+
+def judged(house: House, evaluation: str) -> Verdict:
+    """The verdict as the log carried it just before it was reached (now, if it was not): the same bytes whenever asked.
+
+    It is void where the one who was judged is not the champion.
+    """
+    reached = [
+        c.since
+        for c in house.views().history(VERDICTS, evaluation)
+        if c.state is not None and c.state.decision is not None
+    ]
+    views = house.views(Position(reached[0] - 1) if reached else None)
+    state = known(views.get(VERDICTS, evaluation))
+    verdict = of_the_arms(views, state)
+    present, judged_one = champion(views), verdict.champion.artifact
+    if present.pointed() != judged_one:
+        reason = f"{judged_one} was judged, but {present.name} is champion since position {present.since}"
+        return verdict.model_copy(update={"decision": "void", "reasons": (reason,)})
+    return verdict
+
+
+def of_the_arms(views: Views, state: VerdictState) -> Verdict:
+    """What the arms of an evaluation come to, as of the views' position, whoever is champion."""
+    return judge(*_compared(views, state))
+
+
+def _compared(views: Views, state: VerdictState) -> Sides:
+    return sides(views, state, _benchmark(views, state))
+
+
+def _benchmark(views: Views, state: VerdictState) -> BenchmarkFrozen:
+    return known(views.get(BENCHMARKS, state.benchmark)).frozen()

@@ -1,0 +1,80 @@
+"""The gate's ledger: what may be spent on each benchmark, which evaluations spent it, and what they decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from projections.alpha import ALPHA, AlphaState, Spending
+from projections.engine.views import Views
+from projections.verdicts import VERDICTS, VerdictState
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One evaluation, by what it spent in millionths. `challenge` 0 was opened before there was a ledger.
+
+    `decision` is None while the arms are playing; whatever it becomes, what was spent stays spent.
+    """
+
+    evaluation: str
+    challenge: int
+    alpha: int
+    champion: str
+    challenger: str
+    since: int
+    decision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One benchmark: `alpha` for all `challengers`, `spent` of it by the `challenges` so far, and what is left.
+
+    Alpha is in millionths. What does not divide by the number of challengers is never spent.
+    """
+
+    benchmark: str
+    alpha: int
+    challengers: int
+    challenges: int
+    spent: int
+    left: int
+    is_exhausted: bool
+    evaluations: tuple[Entry, ...]
+
+
+def ledgers(views: Views) -> tuple[Ledger, ...]:
+    """The ledger of every benchmark, in order of name, as of what `views` show."""
+    verdicts = views.find(VERDICTS)
+    return tuple(_ledger(state, verdicts) for state in views.find(ALPHA).values())
+
+
+def ledger(views: Views, benchmark: str) -> Ledger | None:
+    """The ledger of one benchmark, None where there is no such."""
+    state = views.get(ALPHA, benchmark)
+    return None if state is None else _ledger(state, views.find(VERDICTS))
+
+
+def _ledger(state: AlphaState, verdicts: dict[str, VerdictState]) -> Ledger:
+    return Ledger(
+        benchmark=state.benchmark,
+        alpha=state.alpha,
+        challengers=state.challengers,
+        challenges=state.challenges,
+        spent=state.spent,
+        left=state.alpha - state.spent,
+        is_exhausted=state.is_exhausted,
+        evaluations=tuple(_entry(spending, verdicts[spending.evaluation]) for spending in state.spendings),
+    )
+
+
+def _entry(spending: Spending, state: VerdictState) -> Entry:
+    champion, challenger = state.artifacts()
+    return Entry(
+        evaluation=spending.evaluation,
+        challenge=spending.challenge,
+        alpha=spending.alpha,
+        champion=str(champion),
+        challenger=str(challenger),
+        since=spending.since,
+        decision=state.decision,
+    )

@@ -1,0 +1,39 @@
+"""A verdict drawn from the log: its arms as they stood when it was reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eventlog.store import Position
+from gate.drawing import Drawing, drawn
+from gate.plot import Kind, plot
+from projections.benchmarks import BENCHMARKS
+from projections.verdicts import VERDICTS, VerdictState
+
+from ..controllers.fast_next import known
+from ..errors import BadPicture, Unknown
+from ..house import House
+from .arms import sides
+
+KINDS: dict[str, Kind] = {".svg": "svg", ".png": "png"}
+
+
+def picture(house: House, state: VerdictState, file: Path) -> None:
+    """Draw a verdict into a file, as its name says. Raises BadPicture, PlotsMissing, Unknown, NothingToDraw."""
+    kind = KINDS.get(file.suffix.lower())
+    if kind is None or not file.parent.is_dir() or file.is_dir():
+        raise BadPicture(actual=str(file), expected=" or ".join(KINDS))
+    file.write_bytes(plot(drawing_of(house, state), kind))
+
+
+def drawing_of(house: House, state: VerdictState) -> Drawing:
+    """What the picture of a verdict shows. Raises Unknown where it was not reached, NothingToDraw."""
+    evaluation, verdict = state.evaluation, state.reached()
+    if verdict is None:
+        raise Unknown(
+            what="verdict", actual=evaluation, way_out="It has not been reached; `flywheel run` goes on with it."
+        )
+    reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state and c.state.decision]
+    views = house.views(Position(reached[0] - 1))
+    champion, challenger, benchmark, _, _ = sides(views, state, known(views.get(BENCHMARKS, state.benchmark)).frozen())
+    return drawn(evaluation, verdict, champion, challenger, benchmark)

@@ -1,0 +1,1 @@
+"""What has happened: replayed, graded again, withdrawn, erased, signed, and asked what-if."""

@@ -1,0 +1,155 @@
+"""Ended runs shown to a judge, its opinions into the log. A proxy: nothing decides by them where an oracle spoke."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from agents.models.errors import BadEndpoint, ModelFailure, ModelRefused, ModelUnknown
+from agents.models.judge import PROMPT_VERSION, Opinion, ShownRun, ShownStep, ask_judge
+from agents.models.model import Image, Model
+from eventlog.blobs import Blob
+from eventlog.errors import BlobErased, BlobMissing
+from eventlog.events import JudgeOpined, RunFinished, RunStarted, StepTaken
+from eventlog.store import Append, KeyReused
+from projections.engine.views import PostgresViews
+from projections.judges import JUDGES, judge_name
+from projections.runs import RUNS
+
+from ..errors import NoJudge, RunUnreadable, Unknown
+from ..house import House
+from ..settings import Settings
+from ..sweeps.models import open_model
+
+ACTOR: Final = "judge"
+
+Outcome = Literal["opined", "already", "not_ended", "missing", "personal", "failed"]
+"""already: this judge has spoken of it. personal: its pages belong to a person, so no judge is shown them. failed: no
+opinion came of it, and `reason` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """What came of showing one run to a judge; `score` in millionths."""
+
+    run: str
+    outcome: Outcome
+    passed: bool | None = None
+    score: int | None = None
+    reason: str = ""
+
+
+@contextmanager
+def judge_from(settings: Settings) -> Iterator[Model]:
+    """The judge that the settings name. Raises NoJudge, BadEndpoint."""
+    name, key, url = settings.judge_model, settings.judge_key, settings.judge_url
+    if name is None:
+        raise NoJudge(actual="FLYWHEEL_JUDGE_MODEL is not set", expected="the name of a model that judges")
+    if settings.judge_api == "anthropic" and key is None:
+        raise NoJudge(
+            actual="FLYWHEEL_JUDGE_KEY is not set", expected="a key; Anthropic's API takes no request without"
+        )
+    with open_model(settings.judge_api, name, url, key) as model:
+        yield model
+
+
+def grade_runs(
+    house: House,
+    model: Model,
+    runs: Sequence[str],
+    *,
+    max_parallel: int = 4,
+    advance: Callable[[], None] = lambda: None,
+) -> tuple[Graded, ...]:
+    """Show runs to a judge, each once, and append what it says as it says it; in the order given.
+
+    A failure over one run leaves the others alone; a judge that refuses every question ends it: ModelRefused,
+    ModelUnknown, BadEndpoint. Raises Unknown for a run that is not there, before anything is asked.
+    """
+    named = tuple(dict.fromkeys(runs))
+    views = house.views()
+    for run in named:
+        if views.get(RUNS, run) is None:
+            raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    pool = ThreadPoolExecutor(max_workers=max_parallel, thread_name_prefix="judge")
+    found: dict[str, Graded] = {}
+    try:
+        for future in as_completed([pool.submit(_grade, house, views, model, run) for run in named]):
+            graded = future.result()
+            found[graded.run] = graded
+            advance()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return tuple(found[run] for run in named)
+
+
+def _grade(house: House, views: PostgresViews, model: Model, run: str) -> Graded:
+    state, judge = views.get(RUNS, run), judge_name(model.name, PROMPT_VERSION)
+    if state is None or not state.is_ended:
+        return Graded(run, "not_ended", reason="it is not played to its end yet")
+    if state.status == "missing":
+        return Graded(run, "missing", reason=f"it was not played: {state.missing_reason}")
+    spoken = views.get(JUDGES, run)
+    said = next((opinion for opinion in spoken.opinions if opinion.judge == judge), None) if spoken else None
+    if said is not None:
+        return Graded(run, "already", said.passed, said.score)
+    try:
+        shown = shown_run(house, views, run)
+        if shown is None:
+            return Graded(run, "personal", reason="its pages belong to a person")
+        opinion = ask_judge(model, shown)
+    except (ModelRefused, ModelUnknown, BadEndpoint):
+        raise
+    except (ModelFailure, BlobMissing, BlobErased, RunUnreadable) as failure:
+        return Graded(run, "failed", reason=str(failure))
+    return _recorded(house, model, run, state.group, opinion)
+
+
+def shown_run(house: House, views: PostgresViews, run: str) -> ShownRun | None:
+    """A run as a judge sees it: events and pages; None where they are a person's. Raises BlobMissing, RunUnreadable."""
+    events = [recorded.event for recorded in house.store.read(stream=f"run/{run}", upto=views.upto)]
+    start = next((event for event in events if isinstance(event, RunStarted)), None)
+    end = next((event for event in events if isinstance(event, RunFinished)), None)
+    if start is None or end is None:
+        raise RunUnreadable(actual=run)
+    if start.subject is not None:
+        return None
+    steps = tuple(_step(house, event) for event in events if isinstance(event, StepTaken))
+    return ShownRun(start.task_spec.instruction, end.status, steps)
+
+
+def _step(house: House, event: StepTaken) -> ShownStep:
+    page: str | Image | None = None
+    if event.observation is not None:
+        blob = house.blobs.get(event.observation)
+        is_picture = blob.media_type.startswith("image/")
+        page = Image(blob.media_type, blob.body) if is_picture else blob.body.decode(errors="replace")
+    return ShownStep(event.index, event.action, event.intent, event.outcome, event.http_status, page)
+
+
+def _recorded(house: House, model: Model, run: str, group: str, opinion: Opinion) -> Graded:
+    completion = opinion.completion
+    said = {"reason": opinion.reason, "answer": completion.samples[0].text, "served": completion.model}
+    blob = Blob("application/json", json.dumps(said, sort_keys=True).encode())
+    house.blobs.put([blob])
+    event = JudgeOpined(
+        run=run,
+        group=group,
+        model=model.name,
+        prompt=PROMPT_VERSION,
+        passed=opinion.passed,
+        score=opinion.score,
+        confidence=opinion.confidence,
+        opinion=blob.digest,
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+    )
+    key = f"judge:{judge_name(model.name, PROMPT_VERSION)}:{run}"
+    (outcome,) = house.store.append([Append(f"run/{run}", (event,), ACTOR, key=key)])
+    if isinstance(outcome, KeyReused):
+        return Graded(run, "already", reason="it spoke of it meanwhile")
+    return Graded(run, "opined", opinion.passed, opinion.score, opinion.reason)

@@ -1,0 +1,98 @@
+"""Memory out to a file that a person may edit, and in again from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agents.learning.memory import held_of, piece_of, reading
+from agents.learning.memory_file import Entry, by_name, entry_of_lesson, entry_of_rewrite, read, written
+from agents.learning.occasions import Lesson
+from eventlog.events import PromotionRule
+from eventlog.store import Append, Committed
+from projections.candidacy import may_return
+from projections.engine.views import Views
+from projections.memories import candidacies
+from projections.pieces import PieceState
+from projections.rewrites import RewriteState
+from projections.runs import RUNS
+
+from ..controllers.fast_next import describe
+from ..house import House
+from ..sweeps.candidates import is_poisoned
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file's text, how many pieces it holds, and which were left out.
+
+    Because their content was `erased`, because they are `quarantined`, or because the run that they were found in was
+    contaminated (`poisoned`).
+    """
+
+    text: str
+    pieces: int
+    erased: tuple[str, ...]
+    quarantined: tuple[str, ...]
+    poisoned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a file brought: pieces that are candidates now, and those that memory knew already."""
+
+    fresh: tuple[str, ...]
+    known: tuple[str, ...]
+
+
+def export_memory(house: House, views: Views) -> Exported:
+    """Every piece of every kind but what is quarantined, poisoned or erased; rewrites as recipes of their step."""
+    found: dict[str, Entry] = {}
+    erased: list[str] = []
+    states, read_content = candidacies(views), reading(house.blobs)
+    quarantined = tuple(key for key, state in states.items() if state.status == "quarantined")
+    poisoned = tuple(key for key, state in states.items() if key not in quarantined and is_poisoned(views, state))
+    for key, state in states.items():
+        if key in quarantined or key in poisoned:
+            continue
+        entry = None
+        if isinstance(state, RewriteState):
+            run = views.get(RUNS, state.proposed_by)
+            if run is None:
+                continue
+            piece = piece_of(state)
+            entry = entry_of_rewrite(piece, run.environment, describe(piece.change.model_dump(mode="json")))
+        elif isinstance(state, PieceState) and state.rule is not None:
+            lesson = held_of(state, read_content)
+            entry = entry_of_lesson(lesson, state) if isinstance(lesson, Lesson) else None
+            erased += [] if entry is not None else [key]
+        if entry is not None:
+            found.setdefault(entry.piece, entry)
+    return Exported(written(found.values()), len(found), tuple(erased), quarantined, poisoned)
+
+
+def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:
+    """Append what a file holds and memory lacks, as candidates under this rule: in one commit, or nothing.
+
+    Of what is on trial or in use nothing is said anew; what was retired, demoted or cold is a candidate again. Raises
+    BadMemoryFile before anything is appended.
+    """
+    entries = by_name(read(text))
+    views = house.views()
+    states = candidacies(views)
+    returning = may_return(states, datetime.now(UTC))
+    names = [name for name in sorted(entries) if name not in states or name in returning]
+    house.blobs.put([entries[name].content for name in names])
+    outcomes = house.store.append(
+        [
+            Append(
+                f"{entries[name].kind}/{name}",
+                (entries[name].event(rule),),
+                actor,
+                key=f"import:{name}:{int(views.upto)}",
+            )
+            for name in names
+        ]
+    )
+    fresh = tuple(name for name, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, Committed))
+    return Imported(fresh, tuple(sorted(entries.keys() - set(fresh))))

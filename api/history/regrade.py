@@ -1,0 +1,151 @@
+"""Ended runs graded again from the end state that was recorded, by a verifier's version; the new grade stands beside.
+
+Nothing is played and nobody is asked. The newest grade of a run is the one in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from agents.plans import plan_from
+from agents.rewards import Conduct
+from agents.rollouts.errors import CannotGrade
+from agents.rollouts.regrade import (
+    VERIFIERS,
+    Verifier,
+    conduct_recorded,
+    regraded,
+    restored,
+    rewarded,
+    verifier,
+)
+from eventlog.blobs import BlobStore
+from eventlog.errors import BlobErased, BlobMissing
+from eventlog.events import RewardGraded, RunFinished, RunStarted, StepTaken
+from eventlog.store import Append, EventStore, KeyReused, Position
+from projections.contamination import is_contaminated
+from projections.engine.views import PostgresViews, Views
+from projections.rewards import REWARDS, RewardState
+from projections.runs import RUNS, RunState
+from projections.verdicts import VERDICTS
+
+from ..errors import Unknown
+from ..house import House
+
+ACTOR: Final = "operator"
+
+Outcome = Literal["graded", "already", "not_ended", "missing", "contaminated", "undecided", "erased", "failed"]
+"""already: this verifier's grade is in force. undecided: its evaluation has no verdict yet, and arms are compared
+under one verifier. erased: its end state was. failed: it cannot be graded again, and `reason` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regrade:
+    """What came of grading one run again; the grade in force and the one before; in millionths."""
+
+    run: str
+    outcome: Outcome
+    passed: bool | None = None
+    score: int | None = None
+    before_passed: bool | None = None
+    before_score: int | None = None
+    reason: str = ""
+
+
+def regrade_runs(
+    house: House,
+    version: str,
+    runs: Sequence[str],
+    *,
+    known: Mapping[str, Verifier] = VERIFIERS,
+    advance: Callable[[], None] = lambda: None,
+) -> tuple[Regrade, ...]:
+    """Grade runs again and append each grade that is new; each run once, in the order given.
+
+    Doing it again changes nothing. A run that cannot be graded leaves the others alone. Raises UnknownVerifier, and
+    Unknown for a run that is not there, before anything is written.
+    """
+    grade, views = verifier(version, known), house.views()
+    named = {run: views.get(RUNS, run) for run in runs}
+    for run, state in named.items():
+        if state is None:
+            raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    found = []
+    for state in named.values():
+        if state is not None:
+            found.append(_regrade(house, views, state, version, grade))
+            advance()
+    return tuple(found)
+
+
+def _regrade(house: House, views: PostgresViews, run: RunState, version: str, grade: Verifier) -> Regrade:
+    refused = _refused(views, run)
+    if refused is not None:
+        return refused
+    reward = views.get(REWARDS, run.run)
+    if reward is None:
+        return Regrade(run.run, "failed", reason="it was never graded: there is no grade to stand beside")
+    if reward.version == version:
+        return _told(run.run, "already", reward)
+    try:
+        event = _graded(house, run.run, version, grade)
+    except BlobErased as error:
+        return Regrade(run.run, "erased", reason=f"its end state {error.facts['actual']} was erased with its subject")
+    except (CannotGrade, BlobMissing) as error:
+        return Regrade(run.run, "failed", reason=str(error))
+    key = f"regrade:{run.run}:{version}:{reward.since}"
+    request = Append(f"run/{run.run}", (event,), ACTOR, key=key, cause=Position(reward.since))
+    (outcome,) = house.store.append([request])
+    if isinstance(outcome, KeyReused):
+        return Regrade(run.run, "failed", reason=f"{version} gave it another grade meanwhile, at {outcome.first}")
+    return Regrade(run.run, "graded", event.passed, event.score, reward.passed, reward.score)
+
+
+def _refused(views: Views, run: RunState) -> Regrade | None:
+    """The answer of a run whose grade would say nothing, or would say it in the middle of a judgement."""
+    if not run.is_ended:
+        return Regrade(run.run, "not_ended", reason="it is not played to its end yet")
+    if run.status == "missing":
+        return Regrade(run.run, "missing", reason=f"it was not played: {run.missing_reason}")
+    if is_contaminated(views, run):
+        return Regrade(run.run, "contaminated", reason="it began from another state than the runs beside it")
+    opened = None if run.evaluation is None else views.get(VERDICTS, run.evaluation)
+    if opened is not None and opened.decision is None:
+        return Regrade(run.run, "undecided", reason=f"{run.evaluation} has no verdict yet")
+    return None
+
+
+def _told(run: str, outcome: Outcome, reward: RewardState) -> Regrade:
+    return Regrade(run, outcome, reward.passed, reward.score, reward.passed, reward.score)
+
+
+def _graded(house: House, run: str, version: str, grade: Verifier) -> RewardGraded:
+    """The reward by another verifier. Raises CannotGrade, BlobErased, BlobMissing."""
+    events = [item.event for item in house.store.read(stream=f"run/{run}")]
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    finished = next((event for event in events if isinstance(event, RunFinished)), None)
+    before = [event for event in events if isinstance(event, RewardGraded)]
+    if started is None or finished is None:
+        raise CannotGrade(run=run, actual="its start or its end is not in its stream")
+    end_state = house.blobs.get(finished.end_state).body
+    said = regraded(started, restored(started, started.spec.env_seed, end_state), grade)
+    return rewarded(before[-1], said, version, conduct_in(house.store, house.blobs, started, finished))
+
+
+def conduct_in(store: EventStore, blobs: BlobStore, started: RunStarted, finished: RunFinished) -> Conduct | None:
+    """How a run went, from its stream and its plan; None where the bytes of the plan are gone."""
+    try:
+        plan = plan_from(blobs.get(started.plan).body)
+    except (BlobErased, BlobMissing):
+        return None
+    events = (item.event for item in store.read(stream=f"run/{started.run}", types=("StepTaken",)))
+    steps = [event for event in events if isinstance(event, StepTaken)]
+    return conduct_recorded(started, steps, finished, plan)
+
+
+def ended(views: Views, sweep: str | None) -> list[str]:
+    """The runs that were played to their end, of a sweep or an evaluation, or (None) all of them."""
+    prefix = "" if sweep is None else f"{sweep}__"
+    return [run for run, state in views.find(RUNS, prefix).items() if state.is_ended and state.status != "missing"]

@@ -1,0 +1,172 @@
+"""A recorded run gathered from log and blobs, and executed again from them. Reads alone; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.executors import plan as plan_executor
+from agents.learning.embeddings import Embedded, by_words
+from agents.learning.memory import forget_everything, held_of, pieces_from, remembered_again
+from agents.learning.retrieval import overlaid
+from agents.plans import Overlaid, plan_from
+from agents.rollouts.arms import planned_templates
+from agents.rollouts.replay import Recording, Replayed, erased, replay
+from eventlog.blobs import BlobStore
+from eventlog.errors import BlobErased, BlobMissing
+from eventlog.events import (
+    ArmRun,
+    BenchmarkFrozen,
+    EvaluationOpened,
+    InstanceReset,
+    PriceBookSet,
+    RewardGraded,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    StepTaken,
+    SweepPlanned,
+    Template,
+)
+from eventlog.store import EventStore, Position, Recorded
+from projections.costs import PriceBook
+from projections.memories import candidacies
+
+from ..datasets.freeze import ViewsAt
+from ..errors import NotReplayable, Unknown
+
+
+def replayed(
+    store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
+) -> Replayed:
+    """Execute a recorded run again. An erased blob that it needs makes the answer *erased*.
+
+    Its plan is derived with the embedding model that its memory was pinned with. Raises Unknown, NotReplayable,
+    BlobMissing, BlobDamaged, EmbeddingsMissing, EmbeddingsOther.
+    """
+    try:
+        return replay(recording(store, blobs, views_at, run, embedded))
+    except BlobErased as error:
+        return erased(run, str(error.facts["actual"]))
+
+
+def recording(
+    store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
+) -> Recording:
+    """All that log and blobs hold of a run.
+
+    Raises Unknown, NotReplayable, BlobMissing, BlobDamaged, BlobErased, EmbeddingsMissing, EmbeddingsOther.
+    """
+    events = tuple(store.read(stream=f"run/{run}"))
+    started, finished = _played(run, events)
+    begun = next(item.position for item in events if isinstance(item.event, RunStarted))
+    steps = tuple(item.event for item in events if isinstance(item.event, StepTaken))
+    graded = next(((item.position, item.event) for item in events if isinstance(item.event, RewardGraded)), None)
+    return Recording(
+        started=started,
+        reset=next((item.event for item in events if isinstance(item.event, InstanceReset)), None),
+        steps=steps,
+        finished=finished,
+        graded=None if graded is None else graded[1],
+        plan=plan_from(blobs.get(started.plan).body),
+        texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in _pages(steps)},
+        derived=_derived(store, blobs, views_at, started, begun, embedded),
+        memory=_memory(views_at, started),
+        end_state=_end_state(blobs, finished),
+        book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
+    )
+
+
+def _played(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:
+    """The first and the last fact of a run that was played by the plan executor."""
+    started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)
+    if started is None:
+        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    missing = next((item.event for item in events if isinstance(item.event, RunMissing)), None)
+    if missing is not None:
+        raise NotReplayable(run=run, actual=f"it is missing ({missing.reason}): nothing of it was recorded")
+    finished = next((item.event for item in events if isinstance(item.event, RunFinished)), None)
+    if finished is None:
+        raise NotReplayable(run=run, actual="it has not ended")
+    if started.executor != plan_executor.NAME:
+        raise NotReplayable(run=run, actual=f"its executor is {started.executor!r}")
+    return started, finished
+
+
+def _pages(steps: Sequence[StepTaken]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(step.observation for step in steps if step.observation is not None))
+
+
+def _derived(
+    store: EventStore,
+    blobs: BlobStore,
+    views_at: ViewsAt,
+    started: RunStarted,
+    begun: Position,
+    embedded: Embedded,
+) -> Overlaid | None:
+    """The plan that the run's template and memory give, with what it tried; None where the log has no such template."""
+    template = template_of(store, blobs, started, begun)
+    if template is None:
+        return None
+
+    def read(address: str) -> bytes:
+        return blobs.get(address).body
+
+    memory = started.artifact.memory
+    model = embedded(memory)
+    held = pieces_from(read(memory.digest), read, model)
+    pieces = [piece for piece in held if piece.piece != started.spec.withheld]
+    named = started.spec.candidate
+    state = None if named is None else candidacies(views_at(Position(begun - 1))).get(named)
+    candidate = None if state is None else held_of(state, read, model)
+    return overlaid(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
+
+
+def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
+    """The template that a run was planned with: of its sweep, or of its evaluation. Raises BlobMissing, BlobErased."""
+    if started.arm is not None:
+        return _of_evaluation(store, blobs, started, started.arm, upto)
+    for item in store.read(stream=f"sweep/{started.spec.sweep}", upto=upto):
+        if isinstance(item.event, SweepPlanned):
+            found = (each for each in item.event.templates if each.template_id == started.spec.template)
+            return next(found, None)
+    return None
+
+
+def _of_evaluation(
+    store: EventStore, blobs: BlobStore, started: RunStarted, arm: ArmRun, upto: Position
+) -> Template | None:
+    frozen: BenchmarkFrozen | None = None
+    for item in store.read(types=["BenchmarkFrozen", "EvaluationOpened"], upto=upto):
+        match item.event:
+            case BenchmarkFrozen() as event if event.benchmark == arm.benchmark:
+                frozen = event
+            case EvaluationOpened() as event if event.evaluation == arm.evaluation and frozen is not None:
+                templates = planned_templates(frozen.templates, event.suite, store, blobs, item.position)
+                return templates.get(started.spec.template)
+            case _:
+                pass
+    return None
+
+
+def _memory(views_at: ViewsAt, started: RunStarted) -> str | None:
+    """The digest that the run's memory folds to now; None where folds of other versions made it."""
+    memory = started.artifact.memory
+    if memory.upto == 0:
+        return forget_everything(started.artifact.weights)[0].memory.digest
+    found = remembered_again(views_at(Position(memory.upto)), started.artifact.weights, memory)
+    return None if found is None else found.digest
+
+
+def _end_state(blobs: BlobStore, finished: RunFinished) -> bytes | None:
+    try:
+        return blobs.get(finished.end_state).body
+    except BlobMissing:
+        return None
+
+
+def book_of(store: EventStore, version: int, upto: Position) -> PriceBook | None:
+    """The newest price book of a version up to a position."""
+    books = (item.event for item in store.read(types=("PriceBookSet",), upto=upto))
+    found = [event for event in books if isinstance(event, PriceBookSet) and event.version == version]
+    return PriceBook(**found[-1].model_dump(exclude={"type"})) if found else None

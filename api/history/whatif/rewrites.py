@@ -1,0 +1,44 @@
+"""Rewrites under another definition: when their status would have turned, and on which wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eventlog.events import RewriteWon
+from eventlog.store import Position
+from projections.counterfactual import Mapped
+from projections.difference import turns_of
+from projections.engine.views import Views
+from projections.moves import Turn
+from projections.rewrites import REWRITES
+
+from .report import RewriteWouldBe
+
+
+def rewrites(truth: Views, other: Views, mapped: Mapped) -> tuple[RewriteWouldBe, ...]:
+    """Rewrites whose status would have turned at other positions or to another status, in order of id."""
+    return tuple(_rewrites(truth, other, mapped))
+
+
+def _rewrites(truth: Views, other: Views, mapped: Mapped) -> Iterator[RewriteWouldBe]:
+    for key, state in other.find(REWRITES).items():
+        actual = turns_of(truth.history(REWRITES, key))
+        would = turns_of(other.history(REWRITES, key))
+        if _marks(actual) != _marks(would):
+            yield RewriteWouldBe(key, state.change, actual, would, _streak(mapped, key, would))
+
+
+def _marks(turns: tuple[Turn, ...]) -> list[tuple[int, str]]:
+    return [(turn.since, turn.status) for turn in turns]
+
+
+def _streak(mapped: Mapped, rewrite: str, turns: tuple[Turn, ...]) -> tuple[str, ...]:
+    """The runs of the wins in a row that the last promotion came with."""
+    promoted = [turn.since for turn in turns if turn.status == "promoted"]
+    if not promoted:
+        return ()
+    runs: list[str] = []
+    stream = f"rewrite/{rewrite}"
+    for item in mapped.read(stream=stream, types=("RewriteWon", "RewriteLost"), upto=Position(promoted[-1])):
+        runs = [*runs, item.event.run] if isinstance(item.event, RewriteWon) else []
+    return tuple(runs)

@@ -1,0 +1,88 @@
+"""Verdicts and the champion under another reward: the arms that were played, judged again in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eventlog.events import Artifact, ChampionPointed, Verdict, VerdictReached
+from eventlog.store import EventStore, Position
+from gate.promote import STREAM
+from projections.counterfactual import ViewsAt
+from projections.verdicts import VERDICTS
+
+from ...controllers.fast_next import known
+from ...evaluations.evaluate import of_the_arms
+from .report import ChampionWouldBe, Figure, VerdictWouldBe
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Every verdict of one history in order, and who is champion at its end."""
+
+    verdicts: dict[str, Verdict]
+    champion: Artifact | None
+
+
+def judged(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
+    """Judge every verdict up to a position again, as of just before it was reached.
+
+    A verdict that promotes moves the champion, one that does not leaves it, whatever was recorded; moves by hand stay.
+    An evaluation against one who would not have been champion is void.
+    """
+    verdicts: dict[str, Verdict] = {}
+    champion: Artifact | None = None
+    for item in store.read(stream=STREAM, upto=upto):
+        match item.event:
+            case VerdictReached() as event:
+                verdict = _judged(views_at, event.evaluation, Position(item.position - 1), champion)
+                verdicts[event.evaluation] = verdict
+                if verdict.decision == "promote":
+                    champion = verdict.challenger.artifact
+            case ChampionPointed() as event if event.by != "gate":
+                champion = event.artifact
+            case _:
+                pass
+    return Judged(verdicts, champion)
+
+
+def _judged(views_at: ViewsAt, evaluation: str, at: Position, champion: Artifact | None) -> Verdict:
+    views = views_at(at)
+    verdict = of_the_arms(views, known(views.get(VERDICTS, evaluation)))
+    judged_one = verdict.champion.artifact
+    if champion is not None and champion != judged_one:
+        reason = f"{judged_one} was judged, but {champion} is champion"
+        return verdict.model_copy(update={"decision": "void", "reasons": (reason,)})
+    return verdict
+
+
+def verdicts(truth: Judged, other: Judged) -> tuple[VerdictWouldBe, ...]:
+    """Verdicts whose decision or figures would differ, in the order in which they were reached."""
+    return tuple(_verdicts(truth, other))
+
+
+def _verdicts(truth: Judged, other: Judged) -> Iterator[VerdictWouldBe]:
+    for evaluation, verdict in truth.verdicts.items():
+        would = other.verdicts[evaluation]
+        if would != verdict:
+            figures = tuple(_figures(verdict, would))
+            yield VerdictWouldBe(evaluation, verdict.decision, would.decision, would.reasons, figures)
+
+
+def _figures(verdict: Verdict, would: Verdict) -> Iterator[Figure]:
+    """What differs but the decision and its reasons; of an arm, figure by figure."""
+    before, after = verdict.model_dump(mode="json"), would.model_dump(mode="json")
+    for name in ("champion", "challenger"):
+        for side in (before, after):
+            side |= {f"{name} {part}": value for part, value in side.pop(name).items()}
+    for name, value in before.items():
+        if name not in {"decision", "reasons"} and after[name] != value:
+            yield Figure(name, value, after[name])
+
+
+def champion(truth: Judged, other: Judged) -> ChampionWouldBe | None:
+    """Who would be champion, where that is another one."""
+    if truth.champion == other.champion:
+        return None
+    actual, would = (None if each is None else str(each) for each in (truth.champion, other.champion))
+    return ChampionWouldBe(actual, would)

@@ -1,0 +1,87 @@
+"""Withdrawal: from a position on nothing is learned from some runs. What was learned from them is listed first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from eventlog.chain import canonical, digest
+from eventlog.events import RunsWithdrawn
+from eventlog.store import Append, Conflict, EventStore, KeyReused, Position
+from projections.champions import CHAMPION, CHAMPIONS
+from projections.engine.views import Views
+from projections.runs import RUNS
+from projections.taint import Tainted, runs_of_artifact, tainted, withdrawals
+
+from ..datasets.freeze import holding
+from ..errors import AlreadyWithdrawn, NoReason, Unknown
+from ..house import House
+
+STREAM = "withdrawals"
+MOST_IN_ONE = 200
+"""How many runs one event names: more of them are several events of one append."""
+
+_MOST_NAMED = 5
+
+
+def learned_from(house: House, views: Views, runs: Collection[str]) -> Tainted:
+    """What was learned from these runs, as of what `views` show."""
+    return tainted(views, runs, holding(house.store, house.views))
+
+
+def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
+    """These runs, each once and in order of their bytes. Raises Unknown, AlreadyWithdrawn, UnstorableText."""
+    canonical({"runs": runs})
+    chosen = tuple(sorted(set(runs), key=str.encode))
+    unknown = [run for run in chosen if views.get(RUNS, run) is None]
+    if unknown:
+        raise Unknown(what="run", actual=_few(unknown), way_out="`flywheel runs list` names them.")
+    before = withdrawals(views)
+    again = [run for run in chosen if run in before]
+    if again:
+        raise _already(again, before[again[0]].since)
+    return chosen
+
+
+def withdraw(store: EventStore, runs: Sequence[str], reason: str, actor: str) -> Position:
+    """Record that these runs are withdrawn; the position from which they are. The key is made of the runs.
+
+    Doing it again changes nothing. Raises NoReason, and AlreadyWithdrawn where somebody gave another reason.
+    """
+    events = withdrawal(runs, reason)
+    key = f"withdraw:{digest(sorted(runs)).hex()[:32]}"
+    (outcome,) = store.append([Append(STREAM, events, actor, key=key)])
+    if isinstance(outcome, KeyReused):
+        raise _already(runs, outcome.first)
+    if isinstance(outcome, Conflict):
+        raise TypeError(f"a withdrawal names no version, and the store answered {outcome!r}; expected no conflict")
+    return outcome.first
+
+
+def withdrawal(runs: Sequence[str], reason: str) -> tuple[RunsWithdrawn, ...]:
+    """The events that withdraw these runs. Raises NoReason."""
+    if not reason.strip():
+        raise NoReason(what="the runs are withdrawn")
+    return tuple(RunsWithdrawn(runs=part, reason=reason) for part in _parts(runs))
+
+
+def runs_of_champion(views: Views) -> tuple[str, ...]:
+    """The runs played with the present champion since it was pointed, less those already withdrawn."""
+    state = views.get(CHAMPIONS, CHAMPION)
+    if state is None:
+        return ()
+    before = withdrawals(views)
+    return tuple(run for run in runs_of_artifact(views, state.pointed(), after=state.since) if run not in before)
+
+
+def _parts(runs: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return (tuple(runs[start : start + MOST_IN_ONE]) for start in range(0, len(runs), MOST_IN_ONE))
+
+
+def _already(runs: Sequence[str], since: int) -> AlreadyWithdrawn:
+    actual = f"{len(runs)} {'is' if len(runs) == 1 else 'are'}"
+    return AlreadyWithdrawn(actual=actual, runs=_few(runs), position=since)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""Sweeps: planned, drawn, played by jobs, and read for what they teach."""

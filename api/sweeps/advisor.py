@@ -1,0 +1,79 @@
+"""The model that recovery asks, where the settings name one; what it fails in is said once, and costs no run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from agents.models.errors import ModelFailure
+from agents.models.model import Completion, Model, Offers, Request
+from agents.models.wire import Patience
+
+from ..settings import Settings
+from .models import local_folder, local_host, open_model
+
+PATIENCE: Final = Patience(timeout_s=20.0, tries=2, longest_wait_s=2.0)
+"""A failed run waits for the answer, and so do its instance and its place among the runs side by side."""
+
+_SHARE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Advisor:
+    """A Model whose failures are told as they happen, each kind of them once."""
+
+    model: Model
+    tell: Callable[[str], None]
+    told: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """See Model."""
+        return self.model.name
+
+    @property
+    def offers(self) -> Offers:
+        """See Model."""
+        return self.model.offers
+
+    def complete(self, request: Request) -> Completion:
+        """See Model.complete."""
+        try:
+            return self.model.complete(request)
+        except ModelFailure as failure:
+            kind = type(failure).__name__
+            if kind not in self.told:
+                self.told.add(kind)
+                self.tell(f"recovery goes without its model {self.name}, {kind}: {failure}")
+            raise
+
+
+@contextmanager
+def advisor_of(
+    settings: Settings, tell: Callable[[str], None], *, timeout_s: float | None, is_asked: bool = True
+) -> Iterator[Model | None]:
+    """The model that the settings name for recovery; None where they name none, or none `is_asked`.
+
+    A run may take `timeout_s`. Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    """
+    name = settings.recovery_model
+    if name is None or not is_asked:
+        yield None
+        return
+    folder = local_folder(settings, name)
+    if folder is not None:
+        with local_host(folder, settings) as host:
+            yield Advisor(host.base(), tell)
+        return
+    key, url = settings.recovery_key, settings.recovery_url
+    with open_model(settings.recovery_api, name, url, key, patience=patience_within(timeout_s)) as model:
+        yield Advisor(model, tell)
+
+
+def patience_within(timeout_s: float | None) -> Patience:
+    """How long an answer is waited for: each of two tries at most a quarter of what a run may take."""
+    if timeout_s is None:
+        return PATIENCE
+    return replace(PATIENCE, timeout_s=min(PATIENCE.timeout_s, timeout_s / _SHARE))

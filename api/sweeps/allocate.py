@@ -1,0 +1,98 @@
+"""Substrates chosen for the groups of a sweep, and credited when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, Place, allotted, credited
+from agents.rollouts.trials import Tryable, of_kinds, open_to
+from eventlog.events import Decay, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
+from eventlog.store import Append, EventStore
+from projections.contamination import contaminated_runs
+from projections.engine.views import Views
+from projections.rewards import REWARDS
+from projections.substrates import SUBSTRATES
+
+from ..controllers.fast_next import ACTOR, unended
+from ..house import House
+
+
+def stream_of(environment: str, cluster: str) -> str:
+    """Where a cluster's choices and credits stand."""
+    return f"substrate/{environment}/{cluster}"
+
+
+def allot(
+    views: Views, sweep: SweepPlanned, candidates: Sequence[Tryable], decay: Decay, budget_left: int | None
+) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
+    """A sweep whose treated groups learn by the substrate that the allocator chose for each, and the choices."""
+    clusters = {template.template_id: template.cluster for template in sweep.templates}
+    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.environment)
+    treated = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
+    places = [
+        Place(spec.group_id, clusters[spec.template], frozenset(SUBSTRATE_OF[kind] for kind in opened[spec.group_id]))
+        for spec in treated
+    ]
+    allotment = Allotment(sweep.environment, sweep.sweep, sweep.rng_seed, budget_left, decay)
+    choices = allotted(views.find(SUBSTRATES), places, allotment)
+    specs = of_kinds(sweep.specs, opened, {each.group: KINDS[each.substrate] for each in choices}, sweep.rng_seed)
+    return sweep.model_copy(update={"specs": specs}), choices
+
+
+def choosing(choices: Sequence[SubstrateChosen], actor: str = ACTOR) -> list[Append]:
+    """The requests that record choices, each once."""
+    return [
+        Append(stream_of(each.environment, each.cluster), (each,), actor, key=f"choose:{each.group}")
+        for each in choices
+    ]
+
+
+def choices_of(store: EventStore, sweep: SweepPlanned) -> dict[str, SubstrateChosen]:
+    """What was chosen for the groups of a sweep, by group."""
+    found = {}
+    for cluster in sorted({template.cluster for template in sweep.templates}):
+        for recorded in store.read(stream=stream_of(sweep.environment, cluster), types=["SubstrateChosen"]):
+            if isinstance(recorded.event, SubstrateChosen) and recorded.event.sweep == sweep.sweep:
+                found[recorded.event.group] = recorded.event
+    return found
+
+
+def credit_choices(house: House, sweep: SweepPlanned, actor: str = ACTOR) -> None:
+    """Credit what was chosen for the groups of a sweep that has ended. Crediting it again changes nothing."""
+    choices = choices_of(house.store, sweep)
+    if not choices:
+        return
+    views, prefix = house.views(), f"{sweep.sweep}__"
+    if unended(views, sweep.specs, prefix):
+        return
+    kinds, rewards, bad = (
+        _applied_kinds(house.store, sweep),
+        views.find(REWARDS, prefix),
+        contaminated_runs(views, prefix),
+    )
+    requests = []
+    for spec in sweep.specs:
+        if spec.candidate is None or (choice := choices.get(spec.group_id)) is None:
+            continue
+        controls = [each for each in sweep.specs if each.group_id == spec.group_id and each.is_plain]
+        if bad.isdisjoint({spec.spec_id, *(each.spec_id for each in controls)}):
+            applied = choice.substrate in {SUBSTRATE_OF[kind] for kind in kinds.get(spec.spec_id, ())}
+            event = credited(choice, spec, controls, rewards, applied=applied)
+            stream = stream_of(event.environment, event.cluster)
+            requests.append(Append(stream, (event,), actor, key=f"credit-substrate:{spec.group_id}"))
+    house.store.append(requests)
+
+
+def _applied_kinds(store: EventStore, sweep: SweepPlanned) -> dict[str, frozenset[PieceKind]]:
+    """The kinds of memory that really applied in the treated runs of a sweep, by run."""
+    treated: list[Spec] = [spec for spec in sweep.specs if spec.candidate is not None]
+    starts = (
+        recorded.event
+        for spec in treated
+        for recorded in store.read(stream=f"run/{spec.spec_id}", types=["RunStarted"])
+    )
+    return {
+        event.run: frozenset(item.kind for item in event.applied if item.piece == event.spec.candidate)
+        for event in starts
+        if isinstance(event, RunStarted)
+    }

@@ -1,0 +1,81 @@
+"""What the log says is still to be done on a site: specs of planned sweeps to play, sweeps that ended to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.executors.executor import Executor
+from agents.rollouts.dispatching.queue import RolloutQueue, Ticket, tickets
+from agents.rollouts.play import PLAN
+from eventlog.events import SweepPlanned
+from eventlog.store import START, Position
+from projections.engine.views import Views
+from projections.runs import RUNS
+
+from ..controllers.fast_next import ended
+from ..house import House
+from ..locks import is_controlled
+from .executors import plays
+
+
+@dataclass(slots=True)
+class Backlog:
+    """The sweeps of one site that were planned for one executor and the model it asks: open ones, and those `over`.
+
+    What was read of the log is remembered: a sweep that has ended stays so. Where one taught something, `learn` is
+    given it, once; to learn from it again must change nothing.
+    """
+
+    house: House
+    site: str
+    executor: Executor = PLAN
+    learn: Callable[[SweepPlanned], None] = lambda _sweep: None
+    read: Position = START
+    sweeps: list[SweepPlanned] = field(default_factory=list)
+    over: list[SweepPlanned] = field(default_factory=list)
+
+    def refill(self, queue: RolloutQueue) -> int:
+        """Put a job for each spec that was planned, has not ended and has none; how many those were.
+
+        Then it is learned from the sweeps that have ended. While a controller works on the site neither is done: it
+        plays what it has planned, and learns from it.
+        """
+        if is_controlled(self.house.engine, self.site):
+            return 0
+        added = queue.put(self.unended())
+        while self.over and not is_controlled(self.house.engine, self.site):
+            self.learn(self.over.pop(0))
+        return added
+
+    def unended(self) -> tuple[Ticket, ...]:
+        """What is still to be played, in the order it was planned."""
+        views = self.house.views()
+        for recorded in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"]):
+            event = recorded.event
+            if isinstance(event, SweepPlanned) and event.environment == self.site and plays(self.executor, event):
+                self.sweeps.append(event)
+        self.read = views.upto
+        waiting = [(sweep, _unended(views, sweep)) for sweep in self.sweeps]
+        self.sweeps = [sweep for sweep, found in waiting if found]
+        self.over += [sweep for sweep, found in waiting if not found and _teaches(sweep)]
+        return tuple(ticket for _, found in waiting for ticket in found)
+
+
+def _teaches(sweep: SweepPlanned) -> bool:
+    return sweep.learns or not all(spec.is_plain for spec in sweep.specs)
+
+
+def _unended(views: Views, sweep: SweepPlanned) -> list[Ticket]:
+    prefix = f"{sweep.sweep}__"
+    done = ended(views, prefix)
+    return [
+        ticket
+        for ticket in tickets(sweep)
+        if ticket.spec not in done and (ticket.spec.startswith(prefix) or not _has_ended(views, ticket.spec))
+    ]
+
+
+def _has_ended(views: Views, run: str) -> bool:
+    state = views.get(RUNS, run)
+    return state is not None and state.is_ended

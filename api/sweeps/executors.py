@@ -1,0 +1,136 @@
+"""The ways of doing tasks that a command can ask for, made ready from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+from agents.envs.contract import Instance
+from agents.envs.environment import Environment
+from agents.envs.miniwob.tabs import Tabs
+from agents.executors.browser import BrowserExecutor, Chromium
+from agents.executors.demonstration import Demonstrator
+from agents.executors.executor import Executor
+from agents.executors.inspection import HttpSurroundings
+from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
+from agents.executors.miniwob.executor import MiniWobScript, on_miniwob
+from agents.executors.miniwob.inspection import around_miniwob
+from agents.executors.miniwob.plan import MiniWobPlan
+from agents.executors.policy import PolicyExecutor, over_http
+from agents.learning.inspection import Surroundings
+from agents.models.local.host import PREFIX
+from agents.rollouts.play import PLAN
+from eventlog.events import EvaluationOpened, SweepPlanned
+
+from ..errors import OtherExecutor, WrongWay
+from ..settings import Settings
+from .models import agent_model, local_folder, local_host
+
+
+class Way(StrEnum):
+    """A way of doing tasks."""
+
+    PLAN = "plan"
+    BROWSER = "browser"
+    POLICY = "policy"
+    DEMONSTRATION = "demonstration"
+    MINIWOB_SCRIPT = "miniwob-script"
+    MINIWOB_PLAN = "miniwob-plan"
+
+
+_ON_MINIWOB = frozenset({Way.MINIWOB_SCRIPT, Way.MINIWOB_PLAN})
+
+
+@contextmanager
+def executor_of(
+    way: Way,
+    settings: Settings,
+    *,
+    model: str | None = None,
+    tabs: Tabs | None = None,
+    folder_of: FolderOf = no_checkpoints,
+) -> Iterator[Executor]:
+    """The executor of a way, ready to be used; a policy asks the model of the settings, or another of that endpoint.
+
+    The model `transformers:FOLDER` is a base model in this process, with the checkpoints whose folders `folder_of`
+    knows. `tabs` are those that a site of MiniWoB++ lives in: there a policy, the scripts or plans with slots act.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    """
+    fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
+    if way not in fit:
+        raise WrongWay(actual=way.value, expected=" or ".join(fit))
+    match way:
+        case Way.PLAN:
+            yield PLAN
+        case Way.BROWSER:
+            with Chromium(settings.browser) as chromium:
+                yield BrowserExecutor(chromium)
+        case Way.POLICY:
+            opening = over_http if tabs is None else on_miniwob(tabs)
+            folder = local_folder(settings, model)
+            if folder is not None:
+                with local_host(folder, settings) as host:
+                    yield LocalPolicies(host, folder_of, opening, settings.policy_wording)
+                return
+            with agent_model(settings, model) as asked:
+                yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
+        case Way.DEMONSTRATION:
+            yield Demonstrator(wording=settings.policy_wording)
+        case Way.MINIWOB_SCRIPT if tabs is not None:
+            yield MiniWobScript(tabs)
+        case Way.MINIWOB_PLAN if tabs is not None:
+            yield MiniWobPlan(tabs)
+
+
+def surroundings_of(executor: Executor) -> Callable[[Environment, Instance, int], Surroundings]:
+    """What gives recovery the surroundings of a run that an executor played."""
+    return around_miniwob(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpSurroundings
+
+
+def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
+    """What a plan says of the executor that plays it: its name, None for plans over HTTP, and the model it asks."""
+    name = None if executor.name == PLAN.name else executor.name
+    return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
+
+
+def plays(executor: Executor, sweep: SweepPlanned) -> bool:
+    """Whether a sweep was planned for this executor, and for the model that it asks."""
+    return recorded_as(executor) == (sweep.executor, sweep.model)
+
+
+def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
+    """The options of a command that plays what was planned."""
+    model = planned.model if isinstance(planned, SweepPlanned) else None
+    return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
+
+
+def worker_of(sweep: SweepPlanned) -> str:
+    """The command that plays a sweep's jobs out of the queue."""
+    model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
+    executor = f" --executor {sweep.executor}" if sweep.executor else ""
+    return f"{model}flywheel worker --site {sweep.environment}{executor}"
+
+
+def _without_api(model: str) -> str:
+    """A model as the settings name it: its recorded name begins with the API it is asked by.
+
+    A base model in a process is named by its folder, of which the log knows the digest alone.
+    """
+    return f"{PREFIX}FOLDER" if model.startswith(PREFIX) else model.partition(":")[2] or model
+
+
+def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:
+    """Raise OtherExecutor where a sweep was planned for another executor, or for another model."""
+    if not plays(executor, sweep):
+        raise OtherExecutor(
+            what=f"The sweep {sweep.sweep}",
+            expected=in_words(sweep.executor, sweep.model),
+            actual=in_words(*recorded_as(executor)),
+            way_out=way_out,
+        )
+
+
+def in_words(executor: str | None, model: str | None = None) -> str:
+    """An executor as a plan records it, for people."""
+    return f"the executor {executor or PLAN.name}{f' with {model}' if model else ''}"

@@ -1,0 +1,211 @@
+"""Jobs played side by side under a progress bar, each of them recorded as it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from agents.envs.environment import Environment
+from agents.executors.executor import Executor
+from agents.executors.local import LocalPolicies
+from agents.executors.policy import PolicyExecutor
+from agents.learning.advice import worth_telling
+from agents.learning.memory import held_of, pieces_from, reading
+from agents.learning.occasions import Held
+from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
+from agents.rollouts.dispatching.profiles import Place, TableKeeper, held
+from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.errors import StartedOtherwise
+from agents.rollouts.play import PLAN, Job, Means, Played
+from agents.rollouts.record import abandon, rollout, stopwatch
+from eventlog.blobs.postgres import unhurried
+from eventlog.events import Artifact, Spec, SweepPlanned
+from projections.candidacy import may_return
+from projections.engine.views import Views
+from projections.memories import candidacies
+from projections.runs import DEMONSTRATION, PLANLESS
+
+from ..controllers.budgets import given_up
+from ..controllers.fast_next import Course, known, prices
+from ..errors import SessionNotKept
+from ..house import House
+from .advisor import advisor_of
+from .executors import surroundings_of
+from .step_checks import watching_of
+
+
+class Advance(Protocol):
+    """Counts one step of a phase. A `note` says what came of it, and is shown until the next step."""
+
+    def __call__(self, *, note: str = "") -> None:
+        """Count it."""
+        ...
+
+
+class Reporter(Protocol):
+    """Where progress is shown."""
+
+    def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
+        """A phase of `total` steps; the function it gives counts one."""
+        ...
+
+    def say(self, text: str) -> None:
+        """One line about what has happened."""
+        ...
+
+
+def pieces_of(house: House, artifact: Artifact) -> tuple[Held, ...]:
+    """What an artifact remembers, less what was erased. Raises BlobMissing, and what House.embedded does."""
+    content = house.blobs.get(artifact.memory.digest).body
+    return pieces_from(content, reading(house.blobs), house.embedded(artifact.memory))
+
+
+def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
+    """Some specs of a sweep, each with all that its run needs to know.
+
+    Raises BlobMissing, FactMissing, and what House.embedded does.
+    """
+    by_id = {template.template_id: template for template in sweep.templates}
+    pieces = pieces_of(house, sweep.artifact)
+    states, read = candidacies(views), reading(house.blobs)
+    model = house.embedded(sweep.artifact.memory)
+    returning = returning_now(views, sweep.environment) if sweep.learns else frozenset()
+    return [
+        Job(
+            spec=spec,
+            template=by_id[spec.template],
+            environment=sweep.environment,
+            artifact=sweep.artifact,
+            pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
+            candidate=None if spec.candidate is None else held_of(known(states.get(spec.candidate)), read, model),
+            arm=None,
+            learns=sweep.learns,
+            returning=returning,
+            known=frozenset(states),
+        )
+        for spec in specs
+    ]
+
+
+def returning_now(views: Views, site: str) -> frozenset[str]:
+    """The pieces that a new proposal brings back now; not those that the course under way has given up."""
+    return may_return(candidacies(views), datetime.now(UTC)) - given_up(views, site)
+
+
+def refuse_session_not_kept(state_key: str | None, executor: Executor) -> None:
+    """Who holds a conversation keeps nothing of its browser, so it plays no sessions. Raises SessionNotKept."""
+    if state_key is not None and executor.name in {*PLANLESS, DEMONSTRATION}:
+        raise SessionNotKept(actual=state_key, executor=executor.name)
+
+
+def play_jobs(
+    house: House,
+    client: Environment,
+    title: str,
+    jobs: Sequence[Job],
+    course: Course,
+    reporter: Reporter,
+    executor: Executor = PLAN,
+) -> None:
+    """Play every job, at the prices in force now. An error is raised when all the others have ended.
+
+    For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
+    SessionNotKept, NoJudge, and what advisor_of does, before any is played.
+    """
+    for job in jobs:
+        refuse_session_not_kept(job.spec.state_key, executor)
+    site = next((job.environment for job in jobs), "")
+    learns = any(job.learns for job in jobs) and executor.name not in PLANLESS
+    with (
+        watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch,
+        advisor_of(house.settings, reporter.say, timeout_s=course.timeout_s, is_asked=learns) as advisor,
+    ):
+        means = Means(
+            client,
+            prices(house.views()),
+            course.rule,
+            stopwatch,
+            executor,
+            watch,
+            course.tries,
+            surroundings_of(executor),
+            advisor=advisor,
+        )
+        _dispatched(house, means, title, jobs, course, reporter)
+
+
+def _dispatched(
+    house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
+) -> None:
+    calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
+    errors = []
+    with reporter.phase(title, len(jobs)) as advance:
+        for outcome in _outcomes(calls, lambda job, state: _play_alone(house, means, job, state), course):
+            if outcome.error is not None:
+                errors.append(outcome.error)
+            if outcome.ending == "timed_out":
+                give_up(house, outcome.call.work, means.executor, took_longer(known(course.timeout_s)))
+            advance()
+    if errors:
+        raise errors[0]
+
+
+def _outcomes(
+    calls: Sequence[Call[Job]], work: Callable[[Job, State], None], course: Course
+) -> Iterator[Outcome[Job, None]]:
+    """How each call ended. An arm's run that took too long is begun again first: a missing one takes its pair along."""
+    for tries_left in reversed(range(course.tries)):
+        late = []
+        dispatch = Dispatch(calls, work, max_parallel=course.max_parallel, timeout_s=course.timeout_s)
+        for outcome in dispatch.outcomes():
+            if tries_left and outcome.ending == "timed_out" and outcome.call.work.arm is not None:
+                late.append(outcome.call)
+            else:
+                yield outcome
+        if not late:
+            return
+        calls = late
+
+
+def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
+    try:
+        play_one(house, means, job, state)
+    except StartedOtherwise as error:
+        give_up(house, job, means.executor, str(error))
+
+
+def play_one(house: House, means: Means, job: Job, state: State) -> Played:
+    """Play and record one job with the browser profile of its state. Runs that walk no plan carry no plan of memory.
+
+    Raises SessionNotKept, StartedOtherwise, KeyTaken.
+    """
+    refuse_session_not_kept(job.spec.state_key, means.executor)
+    job = _carried(job, means.executor)
+    place = Place(job.environment, job.spec.sweep, means.executor.name)
+    with held(TableKeeper(house.engine), state, place) as holding:
+        played = rollout(job, house.store, unhurried(house.blobs), means, holding.profile)
+        if played.stands:
+            holding.profile = played.profile or holding.profile
+        return played
+
+
+def give_up(house: House, job: Job, executor: Executor, why: str) -> None:
+    """Record a run that is not waited for any more as missing, unless it has ended. Raises KeyTaken."""
+    abandon(_carried(job, executor), house.store, house.blobs, executor.name, why)
+
+
+def took_longer(timeout_s: float) -> str:
+    """Why a run was given up."""
+    return f"it took longer than {timeout_s:g} s"
+
+
+def _carried(job: Job, executor: Executor) -> Job:
+    """A job with what its executor takes of memory: a policy that is told in full is told what helped before."""
+    if executor.name not in PLANLESS:
+        return job
+    is_told = isinstance(executor, PolicyExecutor | LocalPolicies) and executor.wording == "full"
+    told = worth_telling(job.template.instruction, job.environment, job.pieces) if is_told else ()
+    return replace(job, pieces=(), candidate=None, told=told)

@@ -1,0 +1,285 @@
+"""Sweeps planned and played, whoever asks for them: the controller, or a person with `flywheel rollout`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from agents.envs.environment import Environment
+from agents.envs.miniwob.environment import MiniWob
+from agents.executors.by_weights import refuse_unserved
+from agents.executors.executor import Executor
+from agents.learning.memory import EVERY_KIND, forget_everything, reading, remember
+from agents.learning.trial_results import Outcomes, credits_of
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
+from agents.rollouts.dispatching.queue import RolloutQueue, tickets
+from agents.rollouts.play import PLAN
+from agents.rollouts.sweep import Generator, planned, refuse_frozen
+from agents.rollouts.tasks import templates
+from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
+from eventlog.store import Append, Committed, EventStore, Position, Repeated
+from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
+from projections.contamination import contaminated_runs
+from projections.engine.views import PostgresViews, Views
+from projections.failures import FAILURES
+from projections.memories import candidacies
+from projections.rewards import REWARDS
+from projections.runs import RUNS
+
+from ..controllers.fast_next import ACTOR, BASE, Course, champion, unended
+from ..errors import NotExtended, SweepExists
+from ..house import House
+from ..locks import learning_alone
+from .allocate import allot, choosing, credit_choices
+from .candidates import Trying, cold_now, tryable_now
+from .capture import capture_from
+from .executors import options_of, recorded_as, refuse_other
+from .jobs import Reporter, jobs_of, play_jobs
+
+KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
+"""What the controller freezes a site's first benchmark from."""
+
+
+def first_facts(house: House) -> None:
+    """The facts without which nothing can be played: prices and a first champion. Appended once."""
+    artifact, blob = forget_everything(BASE)
+    house.blobs.put([blob])
+    first = ChampionPointed(artifact=artifact, by="genesis", reason="the bare plans", evaluation=None)
+    house.store.append(
+        [
+            Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1"),
+            Append("champion", (first,), ACTOR, expect=0, key="champion:genesis"),
+        ]
+    )
+
+
+def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
+    """What was planned on a site, in order; a sweep that was extended comes more than once."""
+    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]))
+    return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
+
+
+def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
+    """The sweeps that somebody planned, on any site, in order."""
+    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]) if recorded.actor == actor)
+    return tuple(event for event in found if isinstance(event, SweepPlanned))
+
+
+def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
+    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later.
+
+    Only those after a position.
+    """
+    found: dict[str, SweepPlanned] = {}
+    for recorded in store.read(after=Position(after), types=["SweepPlanned"]):
+        event = recorded.event
+        if not isinstance(event, SweepPlanned) or event.environment != site:
+            continue
+        if event.sweep in found:
+            first = found[event.sweep]
+            found[event.sweep] = first.model_copy(update={"specs": first.specs + event.specs})
+        elif event.learns and recorded.actor == ACTOR:
+            found[event.sweep] = event
+    return tuple(found.values())
+
+
+def site_templates(client: Environment) -> tuple[Template, ...]:
+    """The templates of all tasks that a site grades. Raises UnknownTemplate."""
+    if isinstance(client, MiniWob):
+        return (client.task.template(),)
+    return templates({task.task_id: task.instruction for task in client.health().tasks})
+
+
+def next_name(store: EventStore, site: str) -> str:
+    """The name of a site's next sweep: the site and a number. A sweep of another site may be called so too."""
+    planned = [recorded.event for recorded in store.read(types=["SweepPlanned"])]
+    sites = {event.sweep: event.environment for event in planned if isinstance(event, SweepPlanned)}
+    names = sites.keys()
+    number = list(sites.values()).count(site) + 1
+    while f"{site}-{number}" in names:
+        number += 1
+    return f"{site}-{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How much a biased sweep draws, and from which seeds."""
+
+    seeds: Sequence[int]
+    instances: int
+    siblings: int
+    rng_seed: int
+    temperatures: Sequence[int] = ()
+
+
+def biased(
+    views: Views, site: str, name: str, found: Sequence[Template], sorting: Sorting, draw: Draw, of: str | None = None
+) -> FailureBiased:
+    """The generator that draws where this site's runs failed, as the views see it; only those of the sweep `of`."""
+    prefix = "" if of is None else f"{of}__"
+    return FailureBiased(
+        sweep=name,
+        templates_by_cluster=sorted_by(found, sorting),
+        cluster_failure_counts=failures_by(
+            views.find(FAILURES, prefix).values(), sorting, site, contaminated_runs(views, prefix)
+        ),
+        seeds=draw.seeds,
+        total_instances=draw.instances,
+        siblings_per_instance=draw.siblings,
+        rng_seed=draw.rng_seed,
+        temperatures=draw.temperatures,
+        by=sorting,
+        of=of,
+    )
+
+
+def kept_to_judge(views: Views, site: str, found: Iterable[Template]) -> frozenset[Instance]:
+    """What no sweep of these tasks may play: what a benchmark holds, and the seeds that one is still frozen from."""
+    kept = {(site, template.oracle_task_id, seed) for template in found for seed in KEPT_SEEDS}
+    return benchmark_instances(views.find(BENCHMARKS).values()) | kept
+
+
+def plan(
+    house: House,
+    views: PostgresViews,
+    site: str,
+    generator: Generator,
+    *,
+    rng_seed: int,
+    trials: Trials | None = None,
+    learns: bool = True,
+    queue: RolloutQueue | None = None,
+    executor: Executor = PLAN,
+    actor: str = ACTOR,
+    weights: str | None = None,
+    decay: Decay | None = None,
+    budget_left: int | None = None,
+    kinds: Collection[PieceKind] = EVERY_KIND,
+) -> SweepPlanned:
+    """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
+
+    `weights` are those that play (None: the champion's). `trials` are the shares of its groups that try what is on
+    trial, or do without a promoted piece; None: nothing is tried. With `decay` the allocator chooses the substrate of
+    each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
+    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings do.
+    """
+    weights = weights or champion(views).pointed().weights
+    matching = house.embeddings
+    artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
+    refuse_unserved(executor, (artifact,))
+    trying = Trying()
+    if trials is not None:
+        trying = tryable_now(views, reading(house.blobs), kinds, matching).among(generator.templates, site)
+    name, model = recorded_as(executor)
+    event = planned(
+        generator,
+        site,
+        artifact,
+        rng_seed=rng_seed,
+        candidates=trying.candidates,
+        promoted=trying.promoted,
+        trials=_shares(trials, has_promoted=bool(trying.promoted)),
+        frozen=kept_to_judge(views, site, generator.templates),
+        bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
+        learns=learns,
+        executor=name,
+        model=model,
+    )
+    event, choices = (event, ()) if decay is None else allot(views, event, trying.candidates, decay, budget_left)
+    house.blobs.put([blob])
+    _append(house, event, choosing(choices, actor), queue, actor)
+    return event
+
+
+def _append(
+    house: House, event: SweepPlanned, choices: Sequence[Append], queue: RolloutQueue | None, actor: str
+) -> None:
+    """Together, because choices that were lost to a kill could never be credited. Raises SweepExists."""
+    stream = f"sweep/{event.sweep}"
+    # Looked for first: what is appended with a refused sweep is not refused with it.
+    if next(house.store.read(stream=stream), None) is not None:
+        raise SweepExists(actual=event.sweep)
+    request = Append(stream, (event,), actor, expect=0, key=f"sweep:{event.sweep}")
+    if queue is None:
+        outcome = house.store.append([request, *choices])[0]
+    else:
+        outcome = queue.plan(request, tickets(event), choices)
+    if not isinstance(outcome, Committed):
+        raise SweepExists(actual=event.sweep)
+
+
+def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
+    """The shares; where there is nothing to withhold, its share is treated too."""
+    if trials is None or has_promoted:
+        return trials
+    return Trials(treated_micro=trials.treated_micro + trials.withheld_micro, withheld_micro=0)
+
+
+def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
+    """Append further siblings of a sweep's groups. Raises BenchmarkInstance, NotExtended."""
+    frozen = kept_to_judge(views, sweep.environment, sweep.templates)
+    refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
+    drawn = {spec.template for spec in specs}
+    event = sweep.model_copy(
+        update={
+            "templates": tuple(template for template in sweep.templates if template.template_id in drawn),
+            "specs": tuple(specs),
+        }
+    )
+    request = Append(f"sweep/{sweep.sweep}", (event,), actor, key=f"sweep:{specs[0].spec_id}")
+    if not isinstance(house.store.append([request])[0], Committed | Repeated):
+        raise NotExtended(sweep=sweep.sweep, actual=specs[0].spec_id)
+    return event
+
+
+def play_sweep(
+    house: House,
+    client: Environment,
+    sweep: SweepPlanned,
+    course: Course,
+    reporter: Reporter,
+    executor: Executor = PLAN,
+) -> None:
+    """Play what is left of a sweep, credit what its runs tried, and capture what they show.
+
+    Raises OtherExecutor, BlobMissing, and what refuse_unserved does.
+    """
+    refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
+    refuse_unserved(executor, (sweep.artifact,))
+    views = house.views()
+    jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
+    play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
+    learn_from(house, sweep, course)
+
+
+def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
+    """Credit what a sweep tried and capture what it shows, where it has ended; another time it changes nothing.
+
+    Raises BlobMissing.
+    """
+    with learning_alone(house.engine, sweep.environment):
+        credit(house, sweep)
+        if sweep.learns and not unended(house.views(), sweep.specs, f"{sweep.sweep}__"):
+            capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
+
+
+def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
+    """Learn from sweeps that have ended, where whoever played them did not: killed before that, or one of many workers.
+
+    What was given up stays so: a course that has ended may have found it again, and left it at that.
+
+    Raises BlobMissing.
+    """
+    for sweep in sweeps:
+        learn_from(house, sweep, course, brings_back=False)
+
+
+def credit(house: House, sweep: SweepPlanned) -> None:
+    """The trials of a sweep that has ended, in its order; one that goes on would be credited out of order."""
+    views, prefix = house.views(), f"{sweep.sweep}__"
+    if unended(views, sweep.specs, prefix):
+        return
+    outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
+    house.store.append(credits_of(sweep.specs, outcomes, candidacies(views), ACTOR))
+    credit_choices(house, sweep)

@@ -1,0 +1,41 @@
+"""What recovery's model cost. It is in no reward: a run does not pay for being looked at, but a budget does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.rewards import cost_of
+from eventlog.events import Usage
+from projections.advice import ADVICE, AdviceState
+from projections.costs import COSTS, PRICES, PriceBook
+from projections.engine.views import Views
+
+
+def recovery_costs(views: Views, after: int = 0) -> Mapping[str, int | None]:
+    """Micro-dollars of what recovery asked, by run, at the prices in force then; None where they are not known.
+
+    Only of what was asked after a position.
+    """
+    books = _books(views)
+    found: dict[str, int | None] = {}
+    for run, advice in views.find(ADVICE).items():
+        if advice.since > after:
+            then = [book for since, book in books if since < advice.since]
+            found[run] = _cost(advice, then[-1]) if then else None
+    return found
+
+
+def known_sum(costs: Mapping[str, int | None], prefix: str = "") -> int:
+    """The sum of those that are known, of runs whose name begins so; in micro-dollars."""
+    return sum(cost or 0 for run, cost in costs.items() if run.startswith(prefix))
+
+
+def _books(views: Views) -> Sequence[tuple[int, PriceBook]]:
+    """Every price book with the position it was set at, in order."""
+    changes = views.history(COSTS, PRICES)
+    return [(each.since, each.state.book) for each in changes if each.state is not None and each.state.book is not None]
+
+
+def _cost(advice: AdviceState, book: PriceBook) -> int | None:
+    tokens = Usage(actions=0, wall_microseconds=0, input_tokens=advice.input_tokens, output_tokens=advice.output_tokens)
+    return cost_of(tokens, book)

@@ -1,0 +1,45 @@
+"""Who checks the steps of runs: the site's own record, or the judge's model where a site has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agents.envs.clients.mutations import read_mutations
+from agents.envs.contract import Instance
+from agents.envs.environment import Environment
+from agents.executors.executor import Watch, unwatched
+from agents.executors.observers import watching
+from agents.learning.step_checks import ModelVerifier
+
+from ..history.grade import judge_from
+from ..settings import Settings
+
+Watching = Callable[[Instance], Watch]
+"""Makes the watch of one instance."""
+
+
+def nobody(_instance: Instance) -> Watch:
+    """Nobody looks."""
+    return unwatched
+
+
+@contextmanager
+def watching_of(settings: Settings, client: Environment, site: str, *, verify_steps: bool) -> Iterator[Watching]:
+    """Who looks at the steps of each instance: nobody, the site's record where it has one, else the judge's model.
+
+    Where there is a record no model is opened. Raises NoJudge, BadEndpoint.
+    """
+    if not verify_steps:
+        yield nobody
+    elif client.has_record:
+        yield watching(site, look=lambda instance, since: read_mutations(client, instance, since))
+    else:
+        with judge_from(settings) as model:
+            yield watching(site, by_model=ModelVerifier(model))
+
+
+def refuse_unchecked(settings: Settings, client: Environment, *, verify_steps: bool) -> None:
+    """Raise NoJudge, BadEndpoint where steps are to be checked and there is neither a record nor a judge."""
+    with watching_of(settings, client, "", verify_steps=verify_steps):
+        return

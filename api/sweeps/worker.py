@@ -1,0 +1,294 @@
+"""One process at the log, in any role.
+
+A runner plays rollouts of the queue and learns from what has ended, a projector keeps tables current, a controller
+decides what is next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Literal
+
+from agents.envs.environment import Environment
+from agents.envs.errors import EnvironmentFailure
+from agents.executors.by_weights import refuse_unserved
+from agents.executors.executor import Executor
+from agents.models.model import Model
+from agents.rewards import DEFAULT_PRICES
+from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.dispatching.queue import RolloutQueue, Ticket
+from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.play import PLAN, Job, Means, Played
+from agents.rollouts.record import stopwatch
+from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
+from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
+from eventlog.store import Append, Position
+from projections.engine.views import Views
+
+from ..controllers.fast_next import Course, known, prices
+from ..environments.admission import admitting, see_admission
+from ..environments.connect import Placed
+from ..errors import PlayedInVain, Unknown
+from ..house import House
+from ..locks import admitting_alone, is_controlled
+from .backlog import Backlog
+from .executors import refuse_other, surroundings_of, worker_of
+from .jobs import Reporter, give_up, jobs_of, play_one, took_longer
+from .plan import make_up
+from .step_checks import Watching, nobody
+
+ACTOR = "worker"
+PAIRED = PairedRule()
+_MOST_MET = 16
+_MOST_UNANSWERED = 3
+
+Role = Literal["runner", "projector", "controller"]
+ROLES: tuple[Role, ...] = ("runner", "projector", "controller")
+Controlling = Callable[[Callable[[], bool]], str]
+"""Goes round the loop until it is done, or told to stop by what it is given; says why it stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What was planned under one name of a sweep, with what was known and the means in force when it was met here."""
+
+    planned: tuple[SweepPlanned, ...]
+    views: Views
+    means: Means
+
+    def job(self, house: House, spec_id: str) -> Job:
+        """The job of one of its specs. Raises FactMissing."""
+        found = ((event, spec) for event in self.planned for spec in event.specs if spec.spec_id == spec_id)
+        event, spec = known(next(found, None))
+        return jobs_of(house, self.views, event, [spec])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRunner:
+    """Plays jobs of one site into the log. Where the next run would go missing as the last did, `lost` is told."""
+
+    house: House
+    client: Environment
+    site: str
+    terms: Terms
+    lost: Callable[[FlywheelError], None]
+    executor: Executor = PLAN
+    watching: Watching = nobody
+    advisor: Model | None = None
+    rule: PromotionRule = PAIRED
+    met: dict[str, Met] = field(default_factory=dict)
+    unanswered: list[str] = field(default_factory=list)
+
+    def play(self, ticket: Ticket, state: State) -> Facts:
+        """Play one spec; nothing where its run has ended. Raises where its job cannot be made, served or recorded."""
+        if self._has_ended(ticket):
+            return {"status": "ended before"}
+        met = self._meet(ticket)
+        refuse_other(self.executor, met.planned[0], f"Start `{worker_of(met.planned[0])} --retry-parked`.")
+        refuse_unserved(self.executor, (met.planned[0].artifact,))
+        job = met.job(self.house, ticket.spec)
+        facts = _facts(play_one(self.house, met.means, job, state))
+        self._heed(job, facts)
+        return facts
+
+    def may_play(self) -> bool:
+        """Whether the site is left to workers now: a controller is alone on it."""
+        return not is_controlled(self.house.engine, self.site)
+
+    def give_up(self, ticket: Ticket) -> None:
+        """Record a run that takes too long as missing."""
+        job = self._meet(ticket).job(self.house, ticket.spec)
+        give_up(self.house, job, self.executor, took_longer(self.terms.timeout_s))
+
+    def _heed(self, job: Job, facts: Facts) -> None:
+        """Look at why a run is missing: what will not go away by itself would make all that follow missing too."""
+        why = f"{job.run} is missing for {facts.get('reason')}, {facts.get('detail')}"
+        match facts.get("reason"):
+            case "model_down":
+                self.unanswered.append(job.run)
+                if len(self.unanswered) >= _MOST_UNANSWERED:
+                    self.lost(PlayedInVain(site=self.site, actual=f"{why}; so are those before it"))
+                return
+            case "environment_refused" | "contract_broken":
+                self.lost(PlayedInVain(site=self.site, actual=why))
+            case "environment_down" | "platform_error":
+                self._look_for_the_site(job)
+            case _:
+                pass
+        self.unanswered.clear()
+
+    def _look_for_the_site(self, job: Job) -> None:
+        task = job.template.oracle_task_id
+        try:
+            graded = {told.task_id for told in self.client.health().tasks}
+        except EnvironmentFailure as failure:
+            self.lost(failure)
+        else:
+            if task not in graded:
+                self.lost(PlayedInVain(site=self.site, actual=f"it grades no task {task!r}"))
+
+    def _has_ended(self, ticket: Ticket) -> bool:
+        ends = self.house.store.read(stream=f"run/{ticket.spec}", types=["RunFinished", "RunMissing"])
+        return next(ends, None) is not None
+
+    def _meet(self, ticket: Ticket) -> Met:
+        """The sweep of a ticket; read again where it was extended since."""
+        found = self.met.get(ticket.sweep)
+        if found is None or not any(spec.spec_id == ticket.spec for event in found.planned for spec in event.specs):
+            found = self._read(ticket.sweep)
+            if len(self.met) >= _MOST_MET:
+                self.met.clear()
+            self.met[ticket.sweep] = found
+        return found
+
+    def _read(self, name: str) -> Met:
+        events = (recorded.event for recorded in self.house.store.read(stream=f"sweep/{name}"))
+        planned = tuple(event for event in events if isinstance(event, SweepPlanned))
+        if not planned:
+            raise Unknown(
+                what="sweep", actual=name, way_out="Its job is of another log; `flywheel worker` leaves it parked."
+            )
+        views = self.house.views()
+        means = Means(
+            self.client,
+            prices(views),
+            self.rule,
+            stopwatch,
+            self.executor,
+            self.watching,
+            surroundings=surroundings_of(self.executor),
+            advisor=self.advisor,
+        )
+        return Met(planned, views, means)
+
+
+def _facts(played: Played) -> Facts:
+    """What is told of a run; of one that was ended by another process meanwhile, only that."""
+    if not played.stands:
+        return {"status": "ended elsewhere"}
+    facts: dict[str, object] = {}
+    for event in played.events:
+        match event:
+            case RunFinished():
+                facts["status"] = event.status
+            case RewardGraded():
+                facts |= {"passed": event.passed, "score": event.score}
+            case RunMissing():
+                facts |= {"status": "missing", "reason": event.reason, "detail": event.detail}
+            case _:
+                pass
+    return facts
+
+
+def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
+    """Before anything is played: the site is the one that is meant, and admitted. Raises OtherSite, NotAdmitted."""
+    with admitting_alone(house.engine, site):
+        see_admission(house, placed.environment, site, admitting(house, placed, reporter))
+
+
+def work(
+    house: House,
+    client: Environment | None,
+    site: str,
+    terms: Terms,
+    tell: Callable[[Notice], None],
+    executor: Executor = PLAN,
+    *,
+    follows: bool,
+    watching: Watching = nobody,
+    advisor: Model | None = None,
+    rule: PromotionRule = PAIRED,
+    controlling: Controlling | None = None,
+) -> None:
+    """Be a runner where there is a client of the site, a projector where it `follows`, and a controller where given.
+
+    `rule` decides what the runner's runs propose and what is captured when a sweep has ended.
+    Until SIGTERM or SIGINT, or the controller is done; what is under way ends first. Raises WorkerLost, EnvironmentDown
+    where the site is gone, PlayedInVain, and what a controller raises.
+    """
+    asyncio.run(
+        _work(
+            house,
+            client,
+            site,
+            terms,
+            tell,
+            executor,
+            follows=follows,
+            watching=watching,
+            advisor=advisor,
+            rule=rule,
+            controlling=controlling,
+        )
+    )
+
+
+async def _work(
+    house: House,
+    client: Environment | None,
+    site: str,
+    terms: Terms,
+    tell: Callable[[Notice], None],
+    executor: Executor = PLAN,
+    *,
+    follows: bool,
+    watching: Watching = nobody,
+    advisor: Model | None = None,
+    rule: PromotionRule = PAIRED,
+    controlling: Controlling | None = None,
+) -> None:
+    stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    lost: list[FlywheelError] = []
+
+    def gone(failure: FlywheelError) -> None:
+        lost.append(failure)
+        loop.call_soon_threadsafe(stop.set)
+
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
+    if client is not None:
+        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching, advisor, rule), tell)
+        tasks.append(asyncio.create_task(runner.run(stop)))
+    if controlling is not None:
+        tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))
+    if follows:
+        once = terms.until_empty and client is None
+        tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=not once)))
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    if client is not None:
+        await asyncio.wait(tasks[:2])
+    ended.set()
+    for result in [*await asyncio.gather(*tasks, return_exceptions=True), *lost]:
+        if isinstance(result, Exception):
+            raise result
+
+
+def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
+    """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
+    at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
+    queue = RolloutQueue(at.house.engine, at.site)
+    backlog = Backlog(at.house, at.site, at.executor, lambda sweep: _learn(at, sweep, tell))
+    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
+
+
+def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) -> None:
+    """What a sweep that has ended came to is learned, whoever played it; what is in the way of it stops no other."""
+    try:
+        make_up(at.house, [sweep], Course(rule=at.rule))
+    except (BlobMissing, BlobDamaged) as error:
+        tell(Notice("unlearned", facts={"sweep": sweep.sweep, "error": f"{type(error).__name__}: {error}"}))
+
+
+def project(house: House, ended: Event, *, follow: bool) -> None:
+    """Keep every projection at the head, until told to stop; or only bring them there."""
+    after = house.store.head()
+    house.projector.catch_up(after)
+    if follow:
+        for batch in house.store.subscribe(after=after, until=lambda _: ended.is_set()):
+            house.projector.catch_up(Position(batch[-1].position))

@@ -1,0 +1,1 @@
+"""Training stages: started as processes, recorded, published, verified, and the weights they leave."""

@@ -1,0 +1,158 @@
+"""Lineage: from weights back to the events they were learned from, and from a run to all weights that it touched."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from agents.models.local.network import refuse_missing
+from eventlog.errors import BlobErased
+from eventlog.events import SftQuery
+from eventlog.store import Position
+from projections.checkpoints import WEIGHTS, WeightsState, ancestry, descendants, learned_from
+from projections.engine.views import Views
+from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.runs import RUNS, RunState
+from projections.trainings import TRAININGS
+
+from ..datasets import freeze
+from ..errors import DatasetErased, Unknown
+from ..house import House
+
+_RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvents:
+    """A run whose rows were trained on, and the positions of its first and its last event up to the checkpoint's."""
+
+    run: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One step of a lineage: a checkpoint, its training, and the groups of its dataset with their runs."""
+
+    checkpoint: WeightsState
+    config: dict[str, Any]
+    dataset: DatasetState
+    groups: dict[str, tuple[RunEvents, ...]]
+
+    def plain(self) -> dict[str, Any]:
+        """The same for programs."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a run went into: datasets, checkpoints trained on those, and later ones that go on from them."""
+
+    run: str
+    datasets: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    checkpoints_under: tuple[str, ...]
+
+
+def lineage(house: House, views: Views, digest: str) -> tuple[Trained, ...]:
+    """A checkpoint, then what it goes on from: its parents, and the warm-ups behind their bases.
+
+    The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
+    DatasetDiffers.
+    """
+    return tuple(_trained(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
+
+
+def touched(house: House, views: Views, run: str) -> Touched:
+    """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
+
+    A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
+    """
+    played = views.get(RUNS, run)
+    if played is None:
+        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    holds, weights = freeze.holding(house.store, house.views), views.find(WEIGHTS)
+    chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
+    found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
+    first = learned_from(weights.values(), found)
+    return Touched(run, tuple(sorted(found)), tuple(sorted(first)), descendants(weights, first))
+
+
+def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
+    """Whether a row is of a run. A query judges each group by itself, so the others need not be made.
+
+    Where bytes of its group were erased since, or other rows are made now than then, it is what the log selects. Raises
+    LibrariesMissing where words would have to be cut into tokens and nothing is there to do that.
+    """
+    query = frozen.queried().model_copy(update={"group": run.group})
+    if isinstance(query, SftQuery) and query.tokens is not None:
+        refuse_missing(f"that the words of {frozen.dataset[:8]} were cut into tokens for")
+    found: set[str] = set()
+
+    def note(rows: pl.DataFrame) -> None:
+        found.update(*(rows[name] for name in _RUN_COLUMNS if name in rows.columns))
+
+    try:
+        freeze.make(house.store, house.blobs, house.views(Position(frozen.upto)), query, note)
+    except BlobErased:
+        return True
+    return run.run in found or _differs(house, frozen)
+
+
+def _differs(house: House, frozen: DatasetState) -> bool:
+    """Whether other rows are made of a dataset now than it was frozen with: they do not say what was in it."""
+    at = house.views(Position(frozen.upto))
+    try:
+        freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, at, frozen.queried()))
+    except freeze.DatasetDiffers:
+        return True
+    except DatasetErased:
+        return False
+    return False
+
+
+def _trained(house: House, views: Views, state: WeightsState) -> Trained:
+    frozen, upto = trained_on(views, state), Position(state.upto)
+    training, at = views.get(TRAININGS, state.training), house.views(upto)
+    runs_of: dict[str, set[str]] = defaultdict(set)
+
+    def note(rows: pl.DataFrame) -> None:
+        for column in (name for name in _RUN_COLUMNS if name in rows.columns):
+            for group, run in rows.select("group", column).unique().iter_rows():
+                runs_of[group].add(run)
+
+    freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, at, frozen.queried(), note))
+    groups = {
+        group: tuple(_events(house, run, upto) for run in sorted(runs_of[group], key=str.encode))
+        for group in sorted(runs_of, key=str.encode)
+    }
+    return Trained(state, {} if training is None else training.config, frozen, groups)
+
+
+def trained_on(views: Views, state: WeightsState) -> DatasetState:
+    """The dataset as it was frozen at a checkpoint's position: it may have been frozen again since, by another query.
+
+    Raises Unknown.
+    """
+    for change in views.history(CHECKPOINTS, f"dataset/{state.dataset}"):
+        if change.state is not None and change.state.upto == state.upto:
+            return change.state
+    return freeze.find(views, state.dataset)
+
+
+def _events(house: House, run: str, upto: Position) -> RunEvents:
+    positions = [int(event.position) for event in house.store.read(stream=f"run/{run}", upto=upto)]
+    return RunEvents(run, positions[0], positions[-1])
+
+
+def named(views: Views) -> Iterator[dict[str, Any]]:
+    """Every checkpoint in the order in which they were saved, for lists."""
+    for state in sorted(views.find(WEIGHTS).values(), key=lambda state: state.since):
+        yield msgspec.to_builtins(state)

@@ -1,0 +1,118 @@
+"""A checkpoint in the hands of those who serve it: exported to a file, or published into a model store.
+
+A model store is a folder that executors mount read-only, or an object store. What lies there is never written again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_IMODE
+from typing import Final
+
+from eventlog.blobs.objects import SCHEMES, open_store
+from eventlog.chain import digest
+from eventlog.events import CheckpointPublished, Form
+from eventlog.store import Append
+from projections.checkpoints import WeightsState
+from trainer.bases import Base, folder_digest
+from trainer.checkpoint import load_checkpoint
+from trainer.making import making_in
+from trainer.moving import move_in
+
+from ..errors import NoBase, NotAnAdapter, NotPublished
+from ..house import House
+from .weights import folder_of
+
+_FILES: Final = {"gguf-adapter": "adapter.gguf", "gguf-f16": "model-f16.gguf", "gguf-q8_0": "model-q8_0.gguf"}
+_READ_ONLY: Final = 0o555
+
+
+def export_to(house: House, state: WeightsState, base: Base, form: Form, out: Path) -> Path:
+    """Write an adapter in a form: a folder for peft, else a file.
+
+    Raises NotAnAdapter, OutTaken, BaseDiffers, NotConvertible, ExportMismatch, and what `folder_of` does.
+    """
+    from trainer.export import export  # noqa: PLC0415 what it needs takes seconds
+
+    if state.is_base:
+        raise NotAnAdapter(actual=state.checkpoint)
+    return export(load_checkpoint(folder_of(house, state.checkpoint), state.checkpoint), base, form, out)
+
+
+def publish(
+    house: House, state: WeightsState, base: Base | None, form: Form, place: str, actor: str
+) -> CheckpointPublished:
+    """Put a checkpoint into a model store, under its digest and form, and record it; a base goes there as it is.
+
+    Doing it again changes nothing. Raises NoBase, NotPublished, ObjectStoreUnusable, and what `export_to` does.
+    """
+    with _written(house, state, base, form) as folder:
+        words = "base" if state.is_base else form
+        lies = f"{place.rstrip('/')}/{state.checkpoint}/{words}"
+        if place.partition("://")[0] in SCHEMES and "://" in place:
+            _put(folder, place, f"{state.checkpoint}/{words}")
+        else:
+            _place(folder, Path(place), Path(lies))
+        event = CheckpointPublished(
+            checkpoint=state.checkpoint,
+            form="base" if state.is_base else form,
+            place=lies,
+            digest=folder_digest(folder),
+        )
+    key = f"published:{state.checkpoint}:{words}:{digest([lies, event.digest]).hex()[:16]}"
+    house.store.append([Append(f"checkpoint/{state.checkpoint}", (event,), actor, key=key)])
+    return event
+
+
+@contextmanager
+def _written(house: House, state: WeightsState, base: Base | None, form: Form) -> Iterator[Path]:
+    """A folder with what is published, nothing else."""
+    with making_in(house.settings.model_folder, "exporting") as folder:
+        whole = folder / "whole"
+        if state.is_base:
+            shutil.copytree(folder_of(house, state.checkpoint), whole)
+        elif base is None:
+            raise NoBase(actual=f"none was named, and {state.checkpoint} is an adapter")
+        elif form == "peft":
+            export_to(house, state, base, form, whole)
+        else:
+            whole.mkdir()
+            export_to(house, state, base, form, whole / _FILES[form])
+        yield whole
+
+
+def _place(folder: Path, store: Path, lies: Path) -> None:
+    """Move a folder to its place in a model store, whole, and take the right to write from it. Raises NotPublished."""
+    if not store.is_dir():
+        raise NotPublished(place=store, actual="there is no such folder", expected="a model store that is mounted")
+    if not lies.exists():
+        lies.parent.mkdir(exist_ok=True)
+        with making_in(store, "publishing") as making:
+            shutil.copytree(folder, making, dirs_exist_ok=True)
+            for file in making.iterdir():
+                file.chmod(0o444)
+            move_in(making, lies)
+    actual, expected = folder_digest(lies), folder_digest(folder)
+    if actual != expected:
+        wanted = f"nothing there, or what has the digest {expected}"
+        raise NotPublished(place=lies, actual=f"what lies there is {actual}", expected=wanted)
+    if S_IMODE(lies.stat().st_mode) != _READ_ONLY:  # one that was killed before this left it so
+        lies.chmod(_READ_ONLY)
+
+
+def _put(folder: Path, url: str, prefix: str) -> None:
+    """Put every file of a folder into an object store. Raises NotPublished where another object has its name."""
+    from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415 an extra, imported on use
+
+    store = open_store(url)
+    for file in sorted(folder.iterdir()):
+        body, path = file.read_bytes(), f"{prefix}/{file.name}"
+        try:
+            store.put(path, body, mode="create")
+        except AlreadyExistsError as error:
+            if bytes(store.get(path).bytes()) != body:
+                place, expected = f"{url}/{path}", "nothing there, or the same bytes"
+                raise NotPublished(place=place, actual="there are other bytes", expected=expected) from error

@@ -1,0 +1,299 @@
+"""Training stages, the shell: rows out of the log, a process that trains, its checkpoint into the log.
+
+A stage is known by what it is made of. One that gave a checkpoint is found and never trained again; one that was killed
+is begun again from its beginning, and gives the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from eventlog.blobs import Blob
+from eventlog.events import (
+    AnyEvent,
+    CheckpointFile,
+    CheckpointSaved,
+    Metrics,
+    StageConfig,
+    TrainingFailed,
+    TrainingProgressed,
+    TrainingStarted,
+    WarmupConfig,
+)
+from eventlog.store import Append, EventStore, KeyReused, Position
+from projections.checkpoints import WEIGHTS, WeightsState
+from projections.engine.views import Views
+from projections.frozen_datasets import DatasetState
+from projections.taint import withdrawals
+from projections.trainings import TRAININGS, TrainingState, training_name
+from trainer.bases import Base
+from trainer.checkpoint import MANIFEST
+from trainer.errors import BaseDiffers
+from trainer.request import DatasetRef, ParentRef, Request, WarmupRequest
+
+from ..datasets import freeze
+from ..errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
+from ..house import House
+from ..locks import training_alone
+from ..sweeps.jobs import Advance
+from .stage_process import PROCESS_ENDED, Line, lines_of
+from .weights import folder_of
+
+MOST_RECORDED: Final = 50
+"""How many of a stage's steps are recorded at most, the last among them."""
+
+ACTOR: Final = "trainer"
+_SOURCE: Final = "warmup.json"
+_LONGEST: Final = 2000
+_PLACES: Final = 9
+_MEDIA: Final = {".json": "application/json", ".png": "image/png", ".jsonl": "application/x-ndjson"}
+
+Watch = Callable[[Line], object]
+"""Is shown every line of a stage, steps and all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One training stage: rows, the base model, the checkpoint to go on from (None: a fresh adapter), and how."""
+
+    dataset: DatasetState
+    base: Base
+    parent: WeightsState | None
+    config: StageConfig
+
+    @property
+    def name(self) -> str:
+        """The stage's name: the same for the same rows, base, parent and configuration."""
+        parent = None if self.parent is None else self.parent.checkpoint
+        return training_name(self.dataset.dataset, self.base.digest, parent, self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a training process left: the digest of its weights and their folder."""
+
+    digest: str
+    folder: Path
+
+
+def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) -> WeightsState:
+    """Train a stage, unless it gave a checkpoint before: that checkpoint.
+
+    Raises OtherKind, BaseDiffers, DatasetWithdrawn, DatasetErased, DatasetDiffers, TrainedTwice, and TrainingEnded for
+    what training itself refuses. Before the first step nothing is registered.
+    """
+    refuse_unfit(stage)
+    with training_alone(house.engine, stage.name):
+        before = house.views().get(TRAININGS, stage.name)
+        if before is None or before.checkpoint is None:
+            refuse_withdrawn(house.store, house.views, stage.dataset)
+            _train(house, stage, before, watch, actor)
+        views = house.views()
+        saved = views.get(TRAININGS, stage.name)
+        return views.find(WEIGHTS)[str(saved.checkpoint if saved else None)]
+
+
+def refuse_unfit(stage: Stage) -> None:
+    """Raise OtherKind where the rows are for another algorithm, BaseDiffers where the parent is on another base."""
+    algorithm, kind = stage.config.algorithm, stage.dataset.queried().kind
+    expected = "sft" if algorithm == "warmup" else algorithm
+    if kind != expected:
+        raise OtherKind(dataset=stage.dataset.dataset, actual=kind, algorithm=algorithm, expected=expected)
+    if stage.parent is not None and stage.parent.base != stage.base.digest:
+        raise BaseDiffers(path=stage.base.path, actual=stage.base.digest, expected=stage.parent.base)
+
+
+def refuse_withdrawn(store: EventStore, views_at: freeze.ViewsAt, dataset: DatasetState) -> None:
+    """Raise DatasetWithdrawn where a dataset holds runs that were withdrawn since: nothing is learned from them."""
+    since = {run for run, state in withdrawals(views_at(None)).items() if state.since > dataset.upto}
+    if since and freeze.holding(store, views_at)(dataset, since):
+        raise DatasetWithdrawn(actual=dataset.dataset, upto=dataset.upto)
+
+
+def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watch, actor: str) -> None:
+    attempt = 1 + (0 if before is None else before.attempts)
+    upto = stage.dataset.upto if before is None else before.upto
+    recorder = _Recorder(house, stage, attempt, upto, actor)
+
+    def each(line: Line) -> None:
+        recorder.see(line)
+        watch(line)
+
+    try:
+        with working_folder(house, stage, "training") as folder:
+            saved = recorder.kept(produce(house, stage, upto, folder, each))
+    except TrainingEnded as error:
+        recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
+        raise
+    recorder.saved(saved)
+
+
+@contextmanager
+def working_folder(house: House, stage: Stage, doing: Literal["training", "verifying"]) -> Iterator[Path]:
+    """A folder of the stage's own, empty: what an attempt that was killed left there goes first.
+
+    For who trains the stage alone.
+    """
+    place = house.settings.model_folder.resolve() / f".{doing}-{house.settings.project}-{stage.name}"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> Trained:
+    """Make the rows and train on them in a process of its own, everything inside a folder; nothing is recorded.
+
+    Raises TrainingEnded, and what making the rows does.
+    """
+    rows = folder / "rows.parquet"
+    views, query = house.views(Position(stage.dataset.upto)), stage.dataset.queried()
+    freeze.again(stage.dataset, lambda: freeze.write(house.store, house.blobs, views, query, rows))
+    file = folder / "request.json"
+    file.write_text(_request(house, stage, upto, rows, folder / "out").model_dump_json(), encoding="utf-8")
+    with closing(lines_of(file)) as lines:
+        for line in lines:
+            each(line)
+            if line["kind"] == "failed":
+                raise TrainingEnded(training=stage.name, error=line["error"], actual=line["message"])
+            if line["kind"] == "saved":
+                return Trained(str(line.get("checkpoint") or line["base"]), Path(str(line["path"])))
+    raise TrainingEnded(training=stage.name, error=PROCESS_ENDED, actual="it said nothing more; look at its memory")
+
+
+def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Request | WarmupRequest:
+    parent = stage.parent
+    dataset = DatasetRef(path=str(rows), digest=stage.dataset.dataset, upto=upto)
+    base, expected = str(stage.base.path.resolve()), stage.base.digest
+    if isinstance(stage.config, WarmupConfig):
+        return WarmupRequest(dataset=dataset, base=base, base_digest=expected, out=str(out), config=stage.config)
+    goes_on = None
+    if parent is not None:
+        path = folder_of(house, parent.checkpoint).resolve()
+        goes_on = ParentRef(path=str(path), digest=parent.checkpoint)
+    return Request(dataset=dataset, base=base, base_digest=expected, parent=goes_on, out=str(out), config=stage.config)
+
+
+@dataclass
+class _Recorder:
+    """Appends what a stage says. A stage that is refused before it starts leaves nothing.
+
+    Raises TrainedTwice where another attempt, begun when this one's lock was lost, has said something else.
+    """
+
+    house: House
+    stage: Stage
+    attempt: int
+    upto: int
+    actor: str
+    is_started: bool = False
+
+    def see(self, line: Line) -> None:
+        """Record a line, if it is one that is kept."""
+        match line["kind"]:
+            case "started":
+                self._start()
+            case "step":
+                step, of = int(line["step"]), self.stage.config.steps
+                if step * MOST_RECORDED // of > (step - 1) * MOST_RECORDED // of:
+                    event = TrainingProgressed(training=self.stage.name, step=step, of=of, metrics=metrics_of(line))
+                    self._append(self._stream, event, f"progress:{self.stage.name}:{self.attempt}:{step}")
+
+    def failed(self, error: str, message: str) -> None:
+        """Record that the stage ended without a checkpoint, if it was begun."""
+        if self.is_started:
+            event = TrainingFailed(training=self.stage.name, error=error, message=message[:_LONGEST])
+            self._append(self._stream, event, f"failed:{self.stage.name}:{self.attempt}")
+
+    def kept(self, trained: Trained) -> CheckpointSaved:
+        """Put the files of a checkpoint: what is recorded of it once its folder is gone."""
+        stage = self.stage
+        files = tuple(self._kept(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith("."))
+        manifest = _SOURCE if stage.config.algorithm == "warmup" else MANIFEST
+        return CheckpointSaved(
+            checkpoint=trained.digest,
+            training=stage.name,
+            algorithm=stage.config.algorithm,
+            base=stage.base.digest,
+            parent=None if stage.parent is None else stage.parent.checkpoint,
+            dataset=stage.dataset.dataset,
+            upto=self.upto,
+            manifest=next(file.blob for file in files if file.name == manifest),
+            files=files,
+        )
+
+    def saved(self, event: CheckpointSaved) -> None:
+        """Record a checkpoint whose files were put."""
+        self._append(f"checkpoint/{event.checkpoint}", event, f"checkpoint:{self.stage.name}")
+
+    def _kept(self, file: Path) -> CheckpointFile:
+        blob = Blob(_MEDIA.get(file.suffix, "application/octet-stream"), file.read_bytes())
+        (address,) = self.house.blobs.put([blob])
+        return CheckpointFile(name=file.name, blob=address)
+
+    def _start(self) -> None:
+        stage = self.stage
+        event = TrainingStarted(
+            training=stage.name,
+            attempt=self.attempt,
+            dataset=stage.dataset.dataset,
+            upto=self.upto,
+            base=stage.base.digest,
+            parent=None if stage.parent is None else stage.parent.checkpoint,
+            config=stage.config,
+        )
+        self._append(self._stream, event, f"training:{stage.name}:{self.attempt}")
+        self.is_started = True
+
+    @property
+    def _stream(self) -> str:
+        return f"training/{self.stage.name}"
+
+    def _append(self, stream: str, event: AnyEvent, key: str) -> None:
+        (outcome,) = self.house.store.append([Append(stream, (event,), self.actor, key=key)])
+        if isinstance(outcome, KeyReused):
+            raise TrainedTwice(training=self.stage.name, actual=key, position=outcome.first)
+
+
+def telling(advance: Advance, say: Callable[[str], None]) -> Watch:
+    """A watch that counts the steps of a stage, with what each measured, and says what is known of its rows."""
+
+    def watch(line: Line) -> None:
+        if line["kind"] == "step":
+            advance(note=_in_words(metrics_of(line).model_dump()))
+        elif line["kind"] in {"groups", "staleness"}:
+            told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in line.items() if name != "kind")
+            say(f"{line['kind']}: {told}")
+
+    return watch
+
+
+def metrics_of(line: Mapping[str, Any]) -> Metrics:
+    """What a step measured, as decimal strings of nine places."""
+    names = ("loss", "kl", "clip_fraction", "ratio", "reward")
+    return Metrics(**{name: _decimal(line.get(name)) for name in names})
+
+
+def measured(views: Views, saved: WeightsState) -> str:
+    """What the last step of the stage that gave a checkpoint measured, in words."""
+    state = views.get(TRAININGS, saved.training)
+    return "" if state is None else _in_words(state.metrics)
+
+
+def _in_words(metrics: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value[:8]}" for name, value in metrics.items() if value is not None)
+
+
+def _decimal(value: float | None) -> str | None:
+    if value is None or not Decimal(repr(value)).is_finite():
+        return None
+    text = format(Decimal(repr(value)), f".{_PLACES}f").rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

@@ -1,0 +1,60 @@
+"""A checkpoint made again: the same rows, base, parent and configuration, and the digests compared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from projections.checkpoints import WeightsState
+from projections.trainings import TRAININGS
+from trainer.bases import Base
+from trainer.checkpoint import MANIFEST
+
+from ..controllers.fast_next import known
+from ..datasets import freeze
+from ..house import House
+from ..locks import training_alone
+from .stages import Stage, Watch, produce, working_folder
+from .weights import find_weights
+
+_WARMUP = "warmup.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrained:
+    """What training again gave. `differing` are the fields of the manifest that are others now; none: it is equal."""
+
+    checkpoint: str
+    actual: str
+    differing: tuple[str, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether it is the same checkpoint."""
+        return self.checkpoint == self.actual
+
+
+def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
+    """The stage that gave a checkpoint."""
+    views = house.views()
+    parent = None if state.parent is None else find_weights(views, state.parent)
+    config = known(views.get(TRAININGS, state.training)).configured()
+    return Stage(freeze.find(views, state.dataset), base, parent, config)
+
+
+def retrain(house: House, state: WeightsState, base: Base, watch: Watch) -> Retrained:
+    """Train a checkpoint's stage again, beside the log, and compare. Of two who ask for the same, one waits.
+
+    Raises DatasetErased, TrainingEnded.
+    """
+    stage = stage_of(house, state, base)
+    with training_alone(house.engine, stage.name), working_folder(house, stage, "verifying") as folder:
+        trained = produce(house, stage, state.upto, folder, watch)
+        before = json.loads(house.blobs.get(state.manifest).body)
+        after = json.loads((trained.folder / (_WARMUP if state.is_base else MANIFEST)).read_bytes())
+    return Retrained(state.checkpoint, trained.digest, _differing(before, after))
+
+
+def _differing(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))

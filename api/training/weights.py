@@ -1,0 +1,107 @@
+"""Weights on disk: checkpoints unpacked out of the blobs, and base models. They are checked, and never loaded here."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from agents.executors.local import FolderOf
+from eventlog.blobs import Inventory
+from projections.checkpoints import WEIGHTS, WeightsState
+from projections.engine.views import Views
+from trainer.bases import Base, folder_digest, read_base
+from trainer.checkpoint import load_checkpoint
+from trainer.errors import BaseDiffers
+from trainer.making import making_in
+from trainer.moving import move_in
+
+from ..errors import NoBase, NotABase, NotAnAdapter, Unknown
+from ..house import House
+from .first_bases import made_again
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
+
+
+def find_weights(views: Views, name: str) -> WeightsState:
+    """What was saved under a digest, or under its first eight characters or more. Raises Unknown."""
+    found = list(views.find(WEIGHTS, name).values()) if _DIGEST.fullmatch(name) else []
+    if len(found) == 1:
+        return found[0]
+    way_out = "Give more of its characters." if found else "List them with `flywheel checkpoint list`."
+    raise Unknown(what="checkpoint", actual=name, way_out=way_out)
+
+
+def find_adapter(views: Views, name: str) -> WeightsState:
+    """The same, if it is an adapter. Raises Unknown, NotAnAdapter."""
+    found = find_weights(views, name)
+    if found.is_base:
+        raise NotAnAdapter(actual=found.checkpoint)
+    return found
+
+
+def folder_of(house: House, weights: str) -> Path:
+    """The folder of a checkpoint, unpacked if need be; its bytes are checked each time.
+
+    Raises Unknown, CheckpointAltered, CheckpointMissing, BaseDiffers, BlobMissing, BlobDamaged.
+    """
+    state = find_weights(house.views(), weights)
+    place = house.settings.model_folder / state.checkpoint
+    if not place.exists():
+        _unpack(house.blobs, state, place)
+    _check(state, place)
+    return place
+
+
+def folders_of(house: House) -> FolderOf:
+    """Where the folders of checkpoints are, for policies that load them on demand."""
+    return partial(folder_of, house)
+
+
+def base_of(house: House, named: str | None, wanted: str | None) -> Base:
+    """The base model that a folder or a digest names; with None the one `wanted`, a digest that it must have.
+
+    One that no warm-up made is looked for by its digest beside those unpacked. What a first warm-up started from is
+    made again where it is missing. Raises NoBase, NotABase, Unknown, BaseMissing, BaseDiffers, StartDiffers.
+    """
+    if named is None:
+        return _by_digest(house, wanted)
+    if Path(named).is_dir() or not _DIGEST.fullmatch(named):
+        return read_base(Path(named), wanted)
+    state = find_weights(house.views(), named)
+    if not state.is_base:
+        raise NotABase(actual=state.checkpoint, algorithm=state.algorithm)
+    return read_base(folder_of(house, state.checkpoint), wanted)
+
+
+def _by_digest(house: House, digest: str | None) -> Base:
+    if digest is None:
+        raise NoBase(actual="none was named")
+    place = house.settings.model_folder / digest
+    if (state := house.views().get(WEIGHTS, digest)) is not None:
+        return base_of(house, state.checkpoint, digest)
+    if place.is_dir():
+        return read_base(place, digest)
+    if (start := made_again(house, digest)) is None:
+        raise NoBase(actual=f"{digest} was made by no warm-up, and is not at {place}")
+    return start
+
+
+def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
+    """Write its files beside their place and move them there whole, once they are what they should be."""
+    with making_in(place.parent, "unpacking") as making:
+        if place.exists():
+            return
+        for file in state.files:
+            (making / file.name).write_bytes(blobs.get(file.blob).body)
+        _check(state, making)
+        making.chmod(0o755)
+        move_in(making, place)
+
+
+def _check(state: WeightsState, folder: Path) -> None:
+    if not state.is_base:
+        load_checkpoint(folder, state.checkpoint)
+    elif (actual := folder_digest(folder)) != state.checkpoint:
+        raise BaseDiffers(path=folder, actual=actual, expected=state.checkpoint)

@@ -1,0 +1,1 @@
+"""Rows of datasets: which runs a query takes, and the rows that they make. Pure."""

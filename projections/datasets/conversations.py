@@ -1,0 +1,59 @@
+"""Messages as rows hold them, out of the chain that a call's messages are kept as. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from eventlog.blobs.conversations import node
+from eventlog.chain import canonical
+
+from .plan_rows import Message
+
+if TYPE_CHECKING:
+    from eventlog.blobs import Blob
+    from eventlog.blobs.conversations import Json
+
+Nodes = Mapping[str, tuple[Message, str | None]]
+"""A message by its address, with the address of the one before it."""
+
+
+def message_of(address: str, blob: Blob) -> tuple[Message, str | None]:
+    """A message's blob as a turn of text, and the address of the one before it.
+
+    A picture stands as its address. Raises NotAConversation, BlobDamaged.
+    """
+    found, parent = node(address, blob)
+    role = found.get("role")
+    return Message(role if isinstance(role, str) else "user", _text(found)), parent
+
+
+def told(nodes: Nodes, address: str) -> tuple[tuple[str, Message], ...]:
+    """The messages that an address stands for, in order, each with its own address."""
+    found: list[tuple[str, Message]] = []
+    following: str | None = address
+    while following is not None:
+        message, parent = nodes[following]
+        found.append((following, message))
+        following = parent
+    return tuple(reversed(found))
+
+
+def _text(message: Mapping[str, Json]) -> str:
+    match message:
+        case {"parts": [*parts]}:
+            return "\n".join(_part(part) for part in parts)
+        case {"content": str(content)}:
+            return content
+        case _:
+            return canonical({key: value for key, value in message.items() if key != "role"}).decode()
+
+
+def _part(part: Json) -> str:
+    match part:
+        case {"text": str(text)}:
+            return text
+        case {"image": str(address)}:
+            return f"<image {address}>"
+        case _:
+            return canonical(part).decode()

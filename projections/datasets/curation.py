@@ -1,0 +1,260 @@
+"""Curation: which siblings of a group a query of a policy's runs takes, and why it refuses the others. Pure.
+
+A group is judged by itself, first on what the log says, then on what was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import msgspec
+
+from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery, is_asked_for
+from eventlog.events.memory import artifact_name
+
+from ..benchmarks import Instance
+from ..engine.rows import Row
+from ..groups import GroupState, Sibling
+from ..runs import DEMONSTRATION
+from .sampled import CallFact, Drawn, Policy, drawn, unfit_for_ratio
+from .variance import classify_group
+
+ROW_READS: Mapping[str, tuple[str, ...]] = {
+    "RunStarted": ("run", "artifact.weights", "artifact.memory.upto", "executor"),
+    "ModelCalled": ("run", "index", "role", "model", "sampling", "messages", "completion"),
+    "RunFinished": ("run", "status"),
+}
+"""What is read of a run's stream."""
+
+
+Reading = Callable[[CallFact, bytes], Drawn | str]
+"""Makes a call with its tokens of its completion's blob, or says why there are none."""
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """What the log says of a run. `artifact` is the whole of what played it, by name, with the `weights` that drew.
+
+    `position` is where it finished, None: it did not.
+    """
+
+    run: str
+    weights: str
+    artifact: str
+    executor: str
+    position: int | None
+    calls: tuple[CallFact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known beside groups: the instances of benchmarks, each template's tasks, runs nothing is learned from."""
+
+    instances: Set[Instance]
+    oracles: Mapping[str, Set[str]]
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A sibling that is taken, with what it drew."""
+
+    sibling: Sibling
+    facts: RunFacts
+    calls: tuple[Drawn, ...]
+
+    @property
+    def policies(self) -> frozenset[Policy]:
+        """Who drew its calls."""
+        return frozenset(call.policy(self.facts.weights) for call in self.calls)
+
+
+def run_facts(rows: Sequence[Row]) -> dict[str, RunFacts]:
+    """The facts of each run out of the rows of its stream, in order; only calls in the role of a policy count."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.text("run"), []).append(row)
+    return {run: _facts(run, own) for run, own in found.items()}
+
+
+def _facts(run: str, rows: Sequence[Row]) -> RunFacts:
+    weights, artifact, executor, position = "", "", "", None
+    calls: list[CallFact] = []
+    for row in rows:
+        if row.type == "RunStarted":
+            weights, executor = row.text("artifact.weights"), row.text("executor")
+            artifact = artifact_name(weights, row.number("artifact.memory.upto"))
+        elif row.type == "RunFinished":
+            position = int(row.position)
+        elif row.text("role") == "policy":
+            calls.append(
+                CallFact(
+                    row.number("index"),
+                    row.text("model"),
+                    row.record("sampling"),
+                    row.text("messages"),
+                    row.text("completion"),
+                )
+            )
+    return RunFacts(run, weights, artifact, executor, position, tuple(sorted(calls, key=lambda call: call.index)))
+
+
+def reward_of(sibling: Sibling, reward: RewardName) -> int | None:
+    """The reward of a run that a query names, in millionths; None: unknown."""
+    found: int | None = getattr(sibling, reward)
+    return found
+
+
+def looked_at(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState) -> bool:
+    """Whether a group is one of the environment, the sweeps and the name that a query asks for."""
+    return is_asked_for(query, group.environment, group.sweep, group.group)
+
+
+def judged_by_log(
+    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, facts: Mapping[str, RunFacts], known: Knowledge
+) -> tuple[tuple[Sibling, ...], dict[str, str]]:
+    """The siblings that the log has nothing against, and of the others why they are refused, by run."""
+    is_benchmark, contaminated = _is_benchmark(group, known), group.contaminated
+    refused: dict[str, str] = {}
+    for sibling in group.siblings:
+        reason = "benchmark" if is_benchmark else known.left_out.get(sibling.run)
+        reason = reason or _unfit(query, sibling, facts.get(sibling.run), is_contaminated=sibling.run in contaminated)
+        if reason is not None:
+            refused[sibling.run] = reason
+    fit = tuple(sibling for sibling in group.siblings if sibling.run not in refused)
+    return _by_group(query, group, fit, refused)
+
+
+def _is_benchmark(group: GroupState, known: Knowledge) -> bool:
+    if group.evaluation is not None:
+        return True
+    tasks = known.oracles.get(group.template)
+    if tasks is None:
+        return (group.environment, group.env_seed) in {(where, seed) for where, _, seed in known.instances}
+    return any((group.environment, task, group.env_seed) in known.instances for task in tasks)
+
+
+def _unfit(
+    query: SftQuery | DpoQuery | GrpoQuery, sibling: Sibling, facts: RunFacts | None, *, is_contaminated: bool
+) -> str | None:
+    if sibling.missing:
+        return "missing"
+    if facts is None or facts.position is None:
+        return "not_ended"
+    if not isinstance(query, SftQuery) and not sibling.is_plain:
+        return "treated"
+    if is_contaminated:
+        return "contaminated"
+    if not facts.calls:
+        return "no_model_calls"
+    if isinstance(query, SftQuery) and query.runs == "demonstration" and facts.executor != DEMONSTRATION:
+        return "sampled"
+    if sibling.score is None:
+        return "ungraded"
+    return _below(query, sibling) if isinstance(query, SftQuery) else _unknown(sibling, query.reward)
+
+
+def _unknown(sibling: Sibling, reward: RewardName) -> str | None:
+    return "reward_unknown" if reward_of(sibling, reward) is None else None
+
+
+def _below(query: SftQuery, sibling: Sibling) -> str | None:
+    if (sibling.score or 0) < query.min_score:
+        return "below_score"
+    if query.floor is None:
+        return None
+    earned = reward_of(sibling, query.floor.reward)
+    if earned is None:
+        return "reward_unknown"
+    return "below_floor" if earned < query.floor.least else None
+
+
+def _by_group(
+    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, fit: tuple[Sibling, ...], refused: dict[str, str]
+) -> tuple[tuple[Sibling, ...], dict[str, str]]:
+    """Refuse all that is left of a group that teaches nothing. Which run is its best is known with the tokens."""
+    if isinstance(query, SftQuery):
+        return fit, refused
+    reason = why_flat(group, fit, query.reward) if isinstance(query, GrpoQuery) else None
+    if reason is None and len(fit) < 2:  # noqa: PLR2004 a pair, or a mean of more than one
+        reason = "alone"
+    if reason is None:
+        return fit, refused
+    return (), refused | dict.fromkeys((sibling.run for sibling in fit), reason)
+
+
+def _rank(sibling: Sibling) -> tuple[int, bool, int, bytes]:
+    """The highest score, then the highest known value, then the first id."""
+    return -(sibling.score or 0), sibling.value is None, -(sibling.value or 0), sibling.run.encode()
+
+
+def why_flat(group: GroupState, siblings: Sequence[Sibling], reward: RewardName) -> str | None:
+    """Why no advantage is made of these siblings' rewards: too few, of two formulas, or flat, as the gate judges."""
+    if len(siblings) < 2:  # noqa: PLR2004 the mean of one is that one
+        return "alone"
+    if reward == "shaped" and len({sibling.shaping for sibling in siblings}) > 1:
+        return "mixed_shaping"
+    found = classify_group(msgspec.structs.replace(group, siblings=tuple(siblings)), reward)
+    return None if found.grpo_usable and found.reward_std_micro else "flat"
+
+
+def judged_by_tokens(
+    query: SftQuery | DpoQuery | GrpoQuery,
+    group: GroupState,
+    siblings: Sequence[Sibling],
+    facts: Mapping[str, RunFacts],
+    bodies: Mapping[str, bytes],
+    read: Reading = drawn,
+) -> tuple[tuple[Taken, ...], dict[str, str]]:
+    """The siblings whose tokens are whole, and of the others why they are refused. `bodies` are completions' blobs."""
+    taken: list[Taken] = []
+    refused: dict[str, str] = {}
+    for sibling in siblings:
+        own = facts[sibling.run]
+        found = calls_of(query, own, bodies, read)
+        if isinstance(found, str):
+            refused[sibling.run] = found
+        else:
+            taken.append(Taken(sibling, own, found))
+    if isinstance(query, SftQuery) and query.best_of_group and taken:
+        best = min(taken, key=lambda each: _rank(each.sibling))
+        refused |= {each.sibling.run: "not_best_of_group" for each in taken if each is not best}
+        taken = [best]
+    reason = _mixed(query, group, taken) if taken else None
+    if reason is None:
+        return tuple(taken), refused
+    return (), refused | dict.fromkeys((each.sibling.run for each in taken), reason)
+
+
+def calls_of(
+    query: SftQuery | DpoQuery | GrpoQuery, facts: RunFacts, bodies: Mapping[str, bytes], read: Reading = drawn
+) -> tuple[Drawn, ...] | str:
+    """The calls of a run with their tokens, or why a query has no use for them: the first reason met."""
+    calls: list[Drawn] = []
+    for fact in facts.calls:
+        found = read(fact, bodies[fact.completion])
+        if isinstance(found, str):
+            return found
+        reason = _unfit_tokens(query, found)
+        if reason is not None:
+            return reason
+        calls.append(found)
+    if len({call.policy(facts.weights) for call in calls}) > 1:
+        return "mixed_policies"
+    return tuple(calls)
+
+
+def _unfit_tokens(query: SftQuery | DpoQuery | GrpoQuery, call: Drawn) -> str | None:
+    if isinstance(query, GrpoQuery):
+        return unfit_for_ratio(call)
+    return "cut_off" if isinstance(query, SftQuery) and call.is_cut else None  # who imitates it learns not to end
+
+
+def _mixed(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken]) -> str | None:
+    if not isinstance(query, GrpoQuery):
+        return None
+    if len(frozenset[Policy]().union(*(each.policies for each in taken))) > 1:
+        return "mixed_policies"
+    if len({tuple(each.calls[0].prompt_ids) for each in taken}) > 1:
+        return "mixed_policies"  # one that was told something else drew of another distribution
+    return why_flat(group, [each.sibling for each in taken], query.reward)

@@ -1,0 +1,264 @@
+"""Rows of tokens: what training reads of a policy's runs, one schema for each kind of query. Pure.
+
+The text columns are TRL's: `messages`, or `prompt` and `completion`, or `prompt`, `chosen` and `rejected`. What is
+trained on are the columns of ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventlog.events import DpoQuery, GrpoQuery, SftQuery
+
+from ..groups import GroupState
+from .advantages import NANO, advantages
+from .curation import Taken, reward_of
+from .packing import Content, Value
+from .plan_rows import Message
+from .sampled import Drawn, Stretch, stretches
+
+_MICRO = 1_000_000
+
+Conversation = Callable[[str], Sequence[tuple[str, Message]]]
+"""The messages that an address stands for, in order, each with its own address."""
+
+_TEXT, _WHOLE, _REAL = pl.String(), pl.Int64(), pl.Float64()
+_IDS, _MASK = pl.List(pl.Int64()), pl.List(pl.Int8())
+_MESSAGE = {"role": pl.String(), "content": pl.String()}
+_MESSAGES = pl.List(pl.Struct(_MESSAGE))
+
+_ORIGIN: Mapping[str, pl.DataType] = {
+    "group": _TEXT,
+    "template": _TEXT,
+    "env_seed": _WHOLE,
+    "position": _WHOLE,
+    "weights": _TEXT,
+    "model": _TEXT,
+    "tokenizer": _TEXT,
+    "chat_template": _TEXT,
+    "temperature": _REAL,
+    "top_p": _REAL,
+    "max_tokens": _WHOLE,
+    "stop": pl.List(pl.String()),
+}
+_OF_RUN: Mapping[str, pl.DataType] = {
+    "run": _TEXT,
+    "sibling": _WHOLE,
+    "call": _WHOLE,
+    "calls": _WHOLE,
+    "truncated": pl.Boolean(),
+    "artifact": _TEXT,
+    "score": _WHOLE,
+    "reward": _WHOLE,
+}
+_TOKENS: Mapping[str, pl.DataType] = {"prompt_ids": _IDS, "completion_ids": _IDS, "mask": _MASK}
+_SIDE: Mapping[str, pl.DataType] = {
+    "ids": _IDS,
+    "mask": _MASK,
+    "truncated": pl.Boolean(),
+    "run": _TEXT,
+    "artifact": _TEXT,
+    "reward": _WHOLE,
+}
+_PAIR: Mapping[str, pl.DataType] = {
+    f"{side}_{name}": kind for side in ("chosen", "rejected") for name, kind in _SIDE.items()
+}
+
+SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "sft": {"messages": _MESSAGES, **_TOKENS, **_OF_RUN, **_ORIGIN},
+    "dpo": {"prompt": _MESSAGES, "chosen": _MESSAGES, "rejected": _MESSAGES, "prompt_ids": _IDS, **_PAIR, **_ORIGIN},
+    "grpo": {
+        "prompt": _MESSAGES,
+        "completion": _MESSAGES,
+        **_TOKENS,
+        "logprobs": pl.List(_REAL),
+        "advantage": _REAL,
+        **_OF_RUN,
+        **_ORIGIN,
+    },
+}
+"""The columns of each kind. Rewards and scores are in millionths; a reward that is unknown is null, never 0."""
+
+_DIVIDED = {"advantage": NANO, "temperature": _MICRO, "top_p": _MICRO}
+"""Integers of a row's content that are columns of floats, and what each is divided by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one group, and why siblings that were taken gave none, by run."""
+
+    rows: tuple[Content, ...]
+    refused: Mapping[str, str]
+
+
+def token_rows(
+    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation
+) -> Rows:
+    """The rows that the siblings taken make, in order of sibling."""
+    if isinstance(query, DpoQuery):
+        return _paired(query, group, taken, said)
+    if isinstance(query, GrpoQuery):
+        return Rows(tuple(_grpo(query, group, taken, said)), {})
+    reward = "value" if query.floor is None else query.floor.reward
+    rows = (
+        {"messages": (*prompt, *answer), **_tokens(stretch), **_of_run(each, stretch, reward_of(each.sibling, reward))}
+        | _origin(group, each, stretch.calls)
+        for each in taken
+        for stretch in stretches(each.calls)
+        for prompt, answer in (_words(stretch, said),)
+    )
+    return Rows(tuple(rows), {})
+
+
+def _grpo(query: GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Iterator[Content]:
+    """A row for each stretch of calls; all of a run have the run's advantage over the runs taken."""
+    rewards = [reward_of(each.sibling, query.reward) or 0 for each in taken]  # known: the unknown ones were refused
+    found = advantages(rewards, query.ddof, query.eps) if taken else ()
+    for each, reward, advantage in zip(taken, rewards, found, strict=True):
+        for stretch in stretches(each.calls):
+            prompt, answer = _words(stretch, said)
+            drawn: dict[str, Value] = {"prompt": prompt, "completion": answer, "logprobs": stretch.logprobs}
+            drawn |= {"advantage": advantage, **_tokens(stretch), **_of_run(each, stretch, reward)}
+            yield drawn | _origin(group, each, stretch.calls)
+
+
+def _paired(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Rows:
+    """Pairs of runs, the widest margin first, then in order of their names."""
+    whole = {each.sibling.run: stretches(each.calls) for each in taken}
+    refused = {run: "split" for run, found in whole.items() if len(found) > 1}
+    fit = [each for each in taken if each.sibling.run not in refused]
+    pairs = [
+        (chosen, rejected, margin)
+        for chosen in fit
+        for rejected in fit
+        if (margin := _margin(query, chosen, rejected)) >= query.margin
+        and _differ(whole[chosen.sibling.run][0], whole[rejected.sibling.run][0])
+        and _tokenised_alike(chosen, rejected)
+    ]
+    pairs.sort(key=lambda pair: (-pair[2], pair[0].sibling.run.encode(), pair[1].sibling.run.encode()))
+    rows = []
+    for chosen, rejected, _ in pairs[: query.max_pairs]:
+        ours, theirs = whole[chosen.sibling.run][0], whole[rejected.sibling.run][0]
+        (prompt, won), (_, lost) = _words(ours, said), _words(theirs, said)
+        texts: dict[str, Value] = {"prompt": prompt, "chosen": won, "rejected": lost, "prompt_ids": ours.prompt_ids}
+        sides = _side("chosen", query, chosen, ours) | _side("rejected", query, rejected, theirs)
+        last = max(chosen.facts.position or 0, rejected.facts.position or 0)
+        rows.append(texts | sides | _origin(group, chosen, (*ours.calls, *theirs.calls)) | {"position": last})
+    paired = {row[side] for row in rows for side in ("chosen_run", "rejected_run")}
+    return Rows(tuple(rows), refused | {e.sibling.run: "no_pair" for e in fit if e.sibling.run not in paired})
+
+
+def _margin(query: DpoQuery, chosen: Taken, rejected: Taken) -> int:
+    return (reward_of(chosen.sibling, query.reward) or 0) - (reward_of(rejected.sibling, query.reward) or 0)
+
+
+def _differ(chosen: Stretch, rejected: Stretch) -> bool:
+    """Whether they are two answers to one prompt."""
+    return chosen.prompt_ids == rejected.prompt_ids and chosen.completion_ids != rejected.completion_ids
+
+
+def _tokenised_alike(chosen: Taken, rejected: Taken) -> bool:
+    ours, theirs = chosen.calls[0], rejected.calls[0]
+    return (ours.tokenizer, ours.chat_template) == (theirs.tokenizer, theirs.chat_template)
+
+
+def _side(side: str, query: DpoQuery, each: Taken, stretch: Stretch) -> dict[str, Value]:
+    return {
+        f"{side}_ids": stretch.completion_ids,
+        f"{side}_mask": stretch.mask,
+        f"{side}_truncated": _is_truncated(stretch),
+        f"{side}_run": each.sibling.run,
+        f"{side}_artifact": each.facts.artifact,
+        f"{side}_reward": reward_of(each.sibling, query.reward),
+    }
+
+
+def _tokens(stretch: Stretch) -> dict[str, Value]:
+    return {"prompt_ids": stretch.prompt_ids, "completion_ids": stretch.completion_ids, "mask": stretch.mask}
+
+
+def _of_run(each: Taken, stretch: Stretch, reward: int | None) -> dict[str, Value]:
+    """`call` is the number of the first call in its run, `calls` how many the row holds."""
+    return {
+        "run": each.sibling.run,
+        "sibling": each.sibling.index,
+        "call": stretch.calls[0].fact.index,
+        "calls": len(stretch.calls),
+        "truncated": _is_truncated(stretch),
+        "artifact": each.facts.artifact,
+        "score": each.sibling.score,
+        "reward": reward,
+    }
+
+
+def _is_truncated(stretch: Stretch) -> bool:
+    return any(call.is_cut for call in stretch.calls)
+
+
+def _origin(group: GroupState, each: Taken, calls: Sequence[Drawn]) -> dict[str, Value]:
+    """Calls may differ in where their answers had to end: told is the most tokens one was given, and every text."""
+    drawn_so = [call.fact.sampling for call in calls]
+    policy = each.calls[0].policy(each.facts.weights)
+    return {
+        "group": group.group,
+        "template": group.template,
+        "env_seed": group.env_seed,
+        "position": each.facts.position,
+        "weights": policy.weights,
+        "model": policy.model,
+        "tokenizer": policy.tokenizer,
+        "chat_template": policy.chat_template,
+        "temperature": policy.temperature,
+        "top_p": policy.top_p,
+        "max_tokens": max(int(sampling["max_tokens"]) for sampling in drawn_so),
+        "stop": sorted({text for sampling in drawn_so for text in sampling["stop"]}),
+    }
+
+
+def _words(stretch: Stretch, said: Conversation) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """The messages before the first answer of a row, and those from it on, the last answer being the end.
+
+    Where the last call's messages do not go on from the first one's, the answers alone are told.
+    """
+    first, last = stretch.calls[0], stretch.calls[-1]
+    whole = said(last.fact.messages)
+    head = next((place for place, (address, _) in enumerate(whole, 1) if address == first.fact.messages), None)
+    if head is None:
+        prompt = tuple(message for _, message in said(first.fact.messages))
+        return prompt, tuple(Message("assistant", call.text) for call in stretch.calls)
+    told = tuple(message for _, message in whole)
+    return told[:head], (*told[head:], Message("assistant", last.text))
+
+
+def frame_of(kind: str, rows: Sequence[Content]) -> pl.DataFrame:
+    """Rows as a frame with the columns of their kind, also where there are none."""
+    columns = {name: _column(name, dtype, [row[name] for row in rows]) for name, dtype in SCHEMAS[kind].items()}
+    return pl.DataFrame(columns)
+
+
+def _column(name: str, dtype: pl.DataType, values: Sequence[Value]) -> pl.Series:
+    if name in _DIVIDED:
+        quotients = [value / _DIVIDED[name] for value in values if isinstance(value, int)]  # polars rounds otherwise
+        return pl.Series(name, quotients, dtype=dtype)
+    if dtype == _MESSAGES:
+        said = [message for each in values if isinstance(each, tuple) for message in each]
+        turns = pl.DataFrame({"role": [m.role for m in said], "content": [m.content for m in said]}, _MESSAGE)
+        return _listed(name, turns.to_struct(name), values)
+    if isinstance(dtype, pl.List):
+        flat = [item for each in values if isinstance(each, list) for item in each]
+        return _listed(name, pl.Series(name, flat, dtype=dtype.inner), values)
+    return pl.Series(name, values, dtype=dtype)
+
+
+def _listed(name: str, flat: pl.Series, values: Sequence[Value]) -> pl.Series:
+    """All items of some lists as a list for each row: put together by polars, ten times as fast as list by list."""
+    sizes = [len(each) for each in values if isinstance(each, list | tuple)]
+    rows = pl.DataFrame({"row": range(len(sizes)), "size": sizes}, {"row": pl.UInt32, "size": pl.UInt32})
+    full = rows.filter(pl.col("size") > 0).select(pl.col("row").repeat_by("size").list.explode(empty_as_null=False))
+    lists = full.with_columns(flat.alias(name)).group_by("row", maintain_order=True).agg(pl.col(name))
+    empty = pl.Series(name, [[]], dtype=pl.List(flat.dtype))
+    joined = rows.select("row").join(lists, on="row", how="left", maintain_order="left")
+    return joined[name].fill_null(empty.first()) if len(lists) < len(sizes) else joined[name]

@@ -1,0 +1,1 @@
+"""The shell around folds: reading the log, keeping tables, rebuilding, and typed views."""

@@ -1,0 +1,228 @@
+"""Builds: the tables of folds, how far each has read, and which one readers see. The build's row is its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from eventlog.database import schema_of
+from eventlog.store import Position
+
+from .. import ALL
+from ..errors import RebuildLost
+from .projection import AnyFold
+
+LIVE = "(SELECT build FROM builds WHERE projection = %s AND version = %s AND is_live)"
+"""The build that readers see, inside the statement that reads its rows: so both are of one snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A table of a fold; `build` is 0 where there is none yet."""
+
+    build: int
+    projection: str
+    version: int
+    position: int
+    is_parked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """How far a projection has read; `parked_at` and `parked_error` where it stopped."""
+
+    projection: str
+    version: int
+    position: Position
+    parked_at: int | None
+    parked_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a projection is behind: events not folded yet, and how long ago the first of them was recorded."""
+
+    projection: str
+    version: int
+    position: Position
+    events: int
+    seconds: float
+    is_parked: bool
+
+
+def _named(folds: Sequence[AnyFold]) -> tuple[list[str], list[int]]:
+    return [fold.name for fold in folds], [fold.version for fold in folds]
+
+
+_LIVE_BUILDS = """SELECT w.projection, w.version, b.build, coalesce(b.position, 0) AS position, b.parked_at,
+    coalesce(b.parked_error, '') AS parked_error, h.head
+    FROM unnest(%s::text[], %s::integer[]) AS w (projection, version)
+    LEFT JOIN builds b ON b.projection = w.projection AND b.version = w.version AND b.is_live
+    CROSS JOIN (SELECT coalesce((SELECT position FROM events ORDER BY position DESC LIMIT 1), 0) AS head) h"""
+
+
+def live_builds(connection: Connection, folds: Sequence[AnyFold]) -> tuple[list[Build], Position]:
+    """The live build of each fold, opened where there is none, and the head of the log."""
+    rows = connection.exec_driver_sql(_LIVE_BUILDS, _named(folds)).all()
+    if any(row.build is None for row in rows):
+        connection.exec_driver_sql(
+            """INSERT INTO builds (projection, version, is_live) SELECT p, v, true
+            FROM unnest(%s::text[], %s::integer[]) AS w (p, v) ORDER BY p, v ON CONFLICT DO NOTHING""",
+            _named(folds),
+        )
+        rows = connection.exec_driver_sql(_LIVE_BUILDS, _named(folds)).all()
+    builds = [Build(row.build, row.projection, row.version, row.position, row.parked_at is not None) for row in rows]
+    return builds, Position(max((row.head for row in rows), default=0))
+
+
+def lock(connection: Connection, builds: Iterable[Build]) -> list[Build]:
+    """These builds as they stand now, locked in order of name, so that none deadlock; those that are gone left out."""
+    found = connection.exec_driver_sql(
+        """SELECT build, projection, version, position, parked_at IS NOT NULL AS is_parked FROM builds
+        WHERE build = ANY(%s) ORDER BY projection, version, build FOR UPDATE""",
+        ([build.build for build in builds],),
+    )
+    return [Build(*row) for row in found]
+
+
+def lock_live(connection: Connection, builds: Iterable[Build], target: int) -> list[Build]:
+    """Those of these builds that are live, unparked and before `target`, locked like `lock` does."""
+    found = connection.exec_driver_sql(
+        """SELECT build, projection, version, position, false AS is_parked FROM builds
+        WHERE build = ANY(%s) AND is_live AND parked_at IS NULL AND position < %s
+        ORDER BY projection, version, build FOR UPDATE""",
+        ([build.build for build in builds], target),
+    )
+    return [Build(*row) for row in found]
+
+
+def move(connection: Connection, builds: Collection[int], position: int) -> None:
+    """Say that builds have read up to a position. Raises RebuildLost where one of them is gone."""
+    statement = "UPDATE builds SET position = %s WHERE build = ANY(%s)"
+    if connection.exec_driver_sql(statement, (position, list(builds))).rowcount != len(builds):
+        raise RebuildLost(actual="another rebuild removed the table that it was making")
+
+
+def park(connection: Connection, build: int, reason: str) -> None:
+    """Stop a build where it stands, with the reason."""
+    connection.exec_driver_sql(
+        "UPDATE builds SET parked_at = position, parked_error = %s WHERE build = %s", (reason, build)
+    )
+
+
+def begin(connection: Connection, folds: Sequence[AnyFold]) -> list[Build]:
+    """New builds beside the live ones."""
+    found = connection.exec_driver_sql(
+        """INSERT INTO builds (projection, version) SELECT * FROM unnest(%s::text[], %s::integer[])
+        RETURNING build, projection, version""",
+        _named(folds),
+    )
+    return [Build(row.build, row.projection, row.version, 0, is_parked=False) for row in found]
+
+
+def switch(connection: Connection, fresh: Iterable[Build]) -> None:
+    """Make builds live in place of those that were, which are left behind. Raises RebuildLost where one is gone."""
+    for build in fresh:
+        connection.exec_driver_sql(
+            "UPDATE builds SET is_live = false WHERE projection = %s AND version = %s AND is_live",
+            (build.projection, build.version),
+        )
+        made = connection.exec_driver_sql("UPDATE builds SET is_live = true WHERE build = %s", (build.build,))
+        if made.rowcount != 1:
+            raise RebuildLost(actual=f"the new table of {build.projection} is gone")
+
+
+def clear(connection: Connection, folds: Sequence[AnyFold]) -> None:
+    """Remove builds of these folds that are not live (another took their place, or they were never finished).
+
+    One that is made live meanwhile stays. Rows of any fold that have no build go too.
+    """
+    connection.exec_driver_sql(
+        """DELETE FROM builds b USING unnest(%s::text[], %s::integer[]) AS w (p, v)
+        WHERE b.projection = w.p AND b.version = w.v AND NOT b.is_live""",
+        _named(folds),
+    )
+    _sweep(connection.engine)
+
+
+_SWEEP = """WITH RECURSIVE seen (build) AS (
+        (SELECT build FROM fold_rows ORDER BY build LIMIT 1)
+        UNION ALL
+        SELECT (SELECT r.build FROM fold_rows r WHERE r.build > s.build ORDER BY r.build LIMIT 1)
+        FROM seen s WHERE s.build IS NOT NULL)
+    DELETE FROM fold_rows WHERE build IN (
+        SELECT s.build FROM seen s WHERE s.build IS NOT NULL
+        AND NOT EXISTS (SELECT FROM builds b WHERE b.build = s.build))"""
+
+
+def _sweep(engine: Engine) -> None:
+    """Remove the rows that have no build. One at a time, as two that remove the same rows could deadlock.
+
+    A build is removed before its rows: whoever writes rows moves the build in the same transaction, so none come after.
+    """
+    with engine.begin() as connection:
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+        connection.exec_driver_sql(lock, (f"{schema_of(engine)}/sweep",))
+        connection.exec_driver_sql(_SWEEP)
+
+
+def unknown(connection: Connection, folds: Sequence[AnyFold]) -> list[Bookmark]:
+    """The live builds of projections and versions that are none of these."""
+    found = connection.exec_driver_sql(
+        """SELECT projection, version, position, parked_at, coalesce(parked_error, '') FROM builds b
+        WHERE is_live AND NOT EXISTS (SELECT FROM unnest(%s::text[], %s::integer[]) AS w (p, v)
+            WHERE b.projection = w.p AND b.version = w.v) ORDER BY projection, version""",
+        _named(folds),
+    )
+    return [Bookmark(*row) for row in found]
+
+
+def drop_unknown(connection: Connection, found: Iterable[Bookmark]) -> None:
+    """Remove every build of these projections and versions, with its rows."""
+    for one in found:
+        name = (one.projection, one.version)
+        connection.exec_driver_sql("DELETE FROM builds WHERE projection = %s AND version = %s", name)
+    _sweep(connection.engine)
+
+
+def claim(connection: Connection, folds: Sequence[AnyFold]) -> None:
+    """Wait until no other session makes builds of these folds; held by the session until `release`."""
+    for name in _claims(connection, folds):
+        connection.exec_driver_sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+
+
+def release(connection: Connection, folds: Sequence[AnyFold]) -> None:
+    """Let others make builds of these folds."""
+    for name in _claims(connection, folds):
+        connection.exec_driver_sql("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
+
+
+def _claims(connection: Connection, folds: Sequence[AnyFold]) -> list[str]:
+    schema = schema_of(connection.engine)
+    return sorted(f"{schema}/build/{fold.name}/{fold.version}" for fold in folds)
+
+
+def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookmark]:
+    """The bookmark of each fold; one that has not begun stands at 0."""
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql(_LIVE_BUILDS, _named(folds)).all()
+    for row in rows:
+        yield Bookmark(row.projection, row.version, Position(row.position), row.parked_at, row.parked_error)
+
+
+def lags(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Lag]:
+    """How far each projection is behind the head, by the database's clock; one that has not begun is at 0."""
+    with engine.connect() as connection:
+        rows: Sequence[Any] = connection.exec_driver_sql(
+            f"""SELECT b.*, greatest(0, date_part('epoch', clock_timestamp() - e.at)) AS seconds
+            FROM ({_LIVE_BUILDS}) b LEFT JOIN LATERAL
+            (SELECT at FROM events WHERE position > b.position ORDER BY position LIMIT 1) e ON true""",  # noqa: S608
+            _named(folds),
+        ).all()
+    for row in rows:
+        behind, is_parked = max(0, row.head - row.position), row.parked_at is not None
+        seconds = float(row.seconds or 0)
+        yield Lag(row.projection, row.version, Position(row.position), behind, seconds, is_parked)

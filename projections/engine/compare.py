@@ -1,0 +1,70 @@
+"""Projections folded again from the log, compared with what their tables hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eventlog.store import Position
+
+from .. import ALL
+from .projection import Change, Fold, digest_changes, replay
+from .views import PostgresViews
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A projection folded from the log up to `upto` beside the live one; `differs` names the first key that differs."""
+
+    projection: str
+    version: int
+    upto: Position
+    rows: int
+    rebuilt: str
+    live: str
+    differs: str | None
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether the digests are equal."""
+        return self.rebuilt == self.live
+
+
+def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[Compared]:
+    """Fold each projection again and compare digests with its table, up to the views' position.
+
+    A fold keyed by stream keeps its latest states only: those are compared, at the position that its table is at.
+    """
+    for fold in folds:
+        upto, live = (views.upto, views.changes(fold)) if fold.stream_of is None else _latest(views, fold)
+        rebuilt = replay(fold, views.store.read(upto=upto, types=fold.types))
+        ours, theirs = digest_changes(rebuilt), digest_changes(live)
+        differs = None if ours == theirs else _first_difference(rebuilt, live)
+        yield Compared(fold.name, fold.version, upto, len(rebuilt), ours, theirs, differs)
+
+
+def _latest(views: PostgresViews, fold: Fold[Any]) -> tuple[Position, tuple[Change[Any], ...]]:
+    """What the live table of a fold keyed by stream holds, and the position it is at, in one snapshot."""
+    with views.engine.connect() as connection:
+        rows = connection.exec_driver_sql(
+            """SELECT b.position, r.key, r.since, r.state::text FROM builds b LEFT JOIN fold_rows r USING (build)
+            WHERE b.projection = %s AND b.version = %s AND b.is_live""",
+            (fold.name, fold.version),
+        ).all()
+    upto = Position(rows[0][0] if rows else 0)
+    replace(views, upto=max(upto, views.upto)).refuse_parked(fold)
+    found = (Change(key, since, None if state is None else fold.parse(state)) for _, key, since, state in rows if key)
+    return upto, tuple(found)
+
+
+def _first_difference(rebuilt: Sequence[Change[Any]], live: Sequence[Change[Any]]) -> str:
+    ours = {(change.key, change.since): change.state for change in rebuilt}
+    theirs = {(change.key, change.since): change.state for change in live}
+    keys = sorted(ours.keys() | theirs.keys())
+    missing = object()
+    return next(
+        f"{key} since {since}"
+        for key, since in keys
+        if ours.get((key, since), missing) != theirs.get((key, since), missing)
+    )

@@ -1,0 +1,212 @@
+"""Builds made beside the live ones: read ahead, folded and written at the same time, then switched.
+
+A process that dies on the way leaves a build that is not live; the next rebuild of that fold removes it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from queue import SimpleQueue
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from eventlog.database import first_line
+from eventlog.store import EventStore, Position
+
+from ..errors import RebuildLost
+from .builds import Bookmark, Build, begin, claim, clear, drop_unknown, live_builds, lock, release, switch, unknown
+from .folding import Log, Part, fold_page, is_lost, put, remember
+from .projection import AnyFold
+from .reader import PAGE, Columns, columns, page
+from .rows import Row
+from .table import Memory
+
+_READERS = 3
+"""Connections that read ahead, a page each."""
+
+
+def make(
+    engine: Engine, store: EventStore, folds: Sequence[AnyFold], most: int, progress: Callable[[int], object] | None
+) -> tuple[tuple[Bookmark, ...], dict[str, tuple[int, Memory]]]:
+    """New builds of these folds up to the head, made live; how far each came, and what is remembered of them.
+
+    One that parks is not made live. `most` states are remembered of each. Raises RebuildLost.
+    """
+    with _claimed(engine, folds) as guard:
+        clear(guard, folds)
+        line = _Line(engine, store, begin(guard, folds), {fold.name: fold for fold in folds}, most)
+        with _uncollected():
+            line.run(progress, lambda: guard.exec_driver_sql("SELECT 1"))
+        parts = line.finish()
+        with suppress(OperationalError, InterfaceError):  # they are live: what stays behind, the next rebuild removes
+            clear(guard, folds)
+    found = sorted((_bookmark(part) for part in parts), key=lambda one: one.projection)
+    return tuple(found), {p.fold.name: (p.build.build, p.memory) for p in parts if not p.reason}
+
+
+def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
+    """Remove the builds of projections and versions that are none of these, and what broken-off rebuilds left.
+
+    Gives the live ones that were removed. Code that still reads them builds them again, from the start.
+    """
+    with _claimed(engine, folds) as guard:
+        clear(guard, folds)
+        found = unknown(guard, folds)
+        drop_unknown(guard, found)
+    return tuple(found)
+
+
+@contextmanager
+def _claimed(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connection]:
+    """The session that alone makes builds of these folds. Raises RebuildLost where it turns out to be gone."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
+        try:
+            claim(guard, folds)
+            yield guard
+        except DBAPIError as error:
+            if guard.invalidated:
+                raise RebuildLost(actual=first_line(error)) from error
+            raise
+        finally:
+            _let_go(guard, folds)
+
+
+def _let_go(guard: Connection, folds: Sequence[AnyFold]) -> None:
+    """Release what a session holds; one that cannot is ended, so that no lock goes back to the pool with it."""
+    if guard.invalidated:
+        return
+    try:
+        release(guard, folds)
+    except DBAPIError:
+        guard.invalidate()
+
+
+def _bookmark(part: Part) -> Bookmark:
+    place = Position(part.memory.position)
+    build = part.build
+    return Bookmark(build.projection, build.version, place, place if part.reason else None, part.reason)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the cyclic collector: rows and states hold no cycles, and looking through them takes half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Line:
+    """Builds on their way to the head, all at one position; `parked` are those that stopped."""
+
+    def __init__(
+        self, engine: Engine, store: EventStore, builds: Sequence[Build], folds: dict[str, AnyFold], most: int
+    ) -> None:
+        self._engine, self._store, self._most, self._position = engine, store, most, 0
+        self._going = [Part(build, folds[build.projection], Memory(0, is_whole=True)) for build in builds]
+        self._parked: list[Part] = []
+        self._withdrawn: frozenset[str] = frozenset()
+        self._writing: Future[None] | None = None
+
+    def run(self, progress: Callable[[int], object] | None, ping: Callable[[], object]) -> None:
+        """Fold up to the head, which may move on meanwhile; `ping` at each page raises where the place is lost."""
+        with ExitStack() as stack:
+            reading, writing = (stack.enter_context(self._engine.connect()) for _ in range(2))
+            reading = reading.execution_options(isolation_level="AUTOCOMMIT")
+            writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rebuild"))
+            while self._going and self._position < (head := self._store.head()):
+                wanted = columns(part.fold for part in self._going)
+                for finish, rows in read_ahead(self._engine, self._store, wanted, self._position, head):
+                    parts = self._fold(Log(reading, self._store, self._settle), rows, finish)
+                    self._settle()
+                    self._writing = writer.submit(_write, writing, parts, finish)
+                    if progress is not None:
+                        progress(finish)
+                    ping()
+            self._settle()
+
+    def _fold(self, log: Log, rows: list[Row], finish: int) -> list[Part]:
+        parts = [Part(part.build, part.fold, part.memory) for part in self._going]
+        self._withdrawn = fold_page(log, parts, rows, self._withdrawn)
+        for _ in remember(parts, finish, self._most):
+            pass
+        self._going = [part for part in parts if not part.reason]
+        self._parked += [part for part in parts if part.reason]
+        self._position = finish
+        return parts
+
+    def _settle(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+            self._parked += [part for part in self._going if part.reason]
+            self._going = [part for part in self._going if not part.reason]
+
+    def finish(self) -> list[Part]:
+        """Fold what the live builds are ahead, and make these live; all parts, also those that parked."""
+        with self._engine.begin() as connection:
+            builds, _ = live_builds(connection, [part.fold for part in self._going])
+            fresh = {part.build.build for part in self._going}
+            locked = lock(connection, [*builds, *(part.build for part in self._going)])
+            if gone := fresh - {build.build for build in locked}:
+                raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was making")
+            target = max((build.position for build in locked if build.build not in fresh), default=0)
+            while self._going and self._position < target:
+                upto = min(self._position + PAGE, target)
+                wanted = columns(part.fold for part in self._going)
+                rows = page(connection, self._store, wanted, self._position, upto)
+                put(connection, self._fold(Log(connection, self._store, int), rows, upto), upto)
+            switch(connection, [part.build for part in self._going])
+        return [*self._going, *self._parked]
+
+
+def _write(connection: Connection, parts: Sequence[Part], finish: int) -> None:
+    try:
+        _write_once(connection, parts, finish, singly=False)
+    except DBAPIError as error:
+        if is_lost(error):
+            raise
+        _write_once(connection, parts, finish, singly=True)
+
+
+def _write_once(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool) -> None:
+    """Nobody reads these rows yet, so a commit that is lost with the server is only made again."""
+    with connection.begin():
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+        put(connection, parts, finish, singly=singly)
+
+
+def read_ahead(
+    engine: Engine, store: EventStore, wanted: Columns, start: int, finish: int
+) -> Iterator[tuple[int, list[Row]]]:
+    """Pages in order, each with the position that it reaches; some are read while the caller works."""
+    spans = deque((after, min(after + PAGE, finish)) for after in range(start, finish, PAGE))
+    with ExitStack() as stack:
+        free: SimpleQueue[Connection] = SimpleQueue()
+        for _ in range(_READERS):
+            connection = stack.enter_context(engine.connect())
+            free.put(connection.execution_options(isolation_level="AUTOCOMMIT"))
+        pool = stack.enter_context(ThreadPoolExecutor(_READERS, thread_name_prefix="reader"))
+        waiting: deque[tuple[int, Future[list[Row]]]] = deque()
+        while spans or waiting:
+            while spans and len(waiting) < _READERS:
+                after, upto = spans.popleft()
+                waiting.append((upto, pool.submit(_read, free, store, wanted, after, upto)))
+            reached, future = waiting.popleft()
+            yield reached, future.result()
+
+
+def _read(free: SimpleQueue[Connection], store: EventStore, wanted: Columns, after: int, upto: int) -> list[Row]:
+    connection = free.get()
+    try:
+        return page(connection, store, wanted, after, upto)
+    finally:
+        free.put(connection)

@@ -1,0 +1,205 @@
+"""Typed reads of projections: get, find, as of a position, at least at a position.
+
+One answer comes from one position, and `upto` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Engine
+
+from eventlog.store import EventStore, Position
+
+from ..errors import NotThereYet, ProjectionParked
+from .builds import LIVE, Bookmark, bookmarks
+from .projection import Change, Fold, living, replay
+from .projector import Projector
+from .withdrawal import states_of_streams
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_MOST_KEYS = 10_000
+
+_EVERY = f"SELECT key, since, state::text FROM fold_rows WHERE build = {LIVE} AND since <= %s"  # noqa: S608 a constant
+_NEWEST = f"""SELECT n.key, n.since, r.state FROM
+    (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
+    CROSS JOIN LATERAL (SELECT state FROM fold_rows r
+        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
+_KEYS = f"""SELECT key FROM (SELECT DISTINCT key FROM fold_rows WHERE build = {LIVE} AND since <= %s) found
+    WHERE key COLLATE "C" > %s ORDER BY key COLLATE "C" LIMIT {{most}}"""  # noqa: S608 a constant
+_OF_STREAMS = f"""SELECT key, since, CASE WHEN since <= %s THEN state END AS state
+    FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}"""  # noqa: S608 a constant
+_LINES = """SELECT string_agg(line, E'\n') FROM (
+    SELECT concat('[', to_json(key), ',', since, ',', coalesce(state, 'null'), ']') AS line,
+        (row_number() OVER ()) / 5000 AS part FROM ({found}) found) lines GROUP BY part"""
+"""Many changes leave the database as a few values of lines of JSON, in no order."""
+
+
+class Views(Protocol):
+    """What rooms read: the state of folds at one position."""
+
+    @property
+    def upto(self) -> Position:
+        """The position every answer is of."""
+        ...
+
+    def get(self, fold: Fold[S], key: str) -> S | None:
+        """The state of a key, or None where there is none (any more)."""
+        ...
+
+    def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
+        """All states whose key begins so, in order of key bytes."""
+        ...
+
+    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
+        """Every change of a key, oldest first (of a fold keyed by stream, only the latest)."""
+        ...
+
+
+def paged(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
+    """All states in order of key bytes, at most `size` at a time; of PostgresViews no more are held at once."""
+    if isinstance(views, PostgresViews):
+        yield from views.pages(fold, size)
+        return
+    waiting = iter(views.find(fold).items())
+    while page := dict(islice(waiting, size)):
+        yield page
+
+
+@dataclass(frozen=True)
+class ReplayedViews:
+    """Views that fold the log on each read: the reference the table is tested against."""
+
+    store: EventStore
+    upto: Position
+
+    def get(self, fold: Fold[S], key: str) -> S | None:
+        """See Views.get."""
+        return self.find(fold).get(key)
+
+    def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
+        """See Views.find."""
+        return {key: state for key, state in living(self.changes(fold)).items() if key.startswith(prefix)}
+
+    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
+        """See Views.history."""
+        return tuple(change for change in self.changes(fold) if change.key == key)
+
+    def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
+        """What `replay` gives."""
+        return replay(fold, self.store.read(upto=self.upto, types=fold.types))
+
+
+def _many(connection: Connection, fold: Fold[S], statement: str, values: Sequence[Any]) -> list[Change[S]]:
+    """The changes that a statement finds, in no order."""
+    found = connection.exec_driver_sql(_LINES.format(found=statement), tuple(values))
+    return [change for (lines,) in found for change in fold.parse_changes(lines)]
+
+
+@dataclass(frozen=True)
+class PostgresViews:
+    """Views over the live builds' tables at one position.
+
+    Of a fold keyed by stream the table holds only the latest state; a key that changed since is folded from its stream.
+    """
+
+    engine: Engine
+    store: EventStore
+    upto: Position
+    parked: Mapping[str, Bookmark] = field(default_factory=dict)
+
+    def get(self, fold: Fold[S], key: str) -> S | None:
+        """See Views.get."""
+        if fold.stream_of is not None:
+            found = tuple(self._of_streams(fold, " AND key = %s", (key,)))
+        else:
+            found = tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since DESC LIMIT 1", (self.upto, key)))
+        return found[0].state if found else None
+
+    def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
+        """See Views.find."""
+        where, values = (" AND starts_with(key, %s)", (prefix,)) if prefix else ("", ())
+        if fold.stream_of is not None:
+            return living(self._of_streams(fold, where, values))
+        named = (fold.name, fold.version)
+        asked = (*named, self.upto, *values, *named)
+        with self._connected(fold) as connection:
+            return living(_many(connection, fold, _NEWEST.format(where=where), asked))
+
+    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
+        """See Views.history."""
+        if fold.stream_of is not None:
+            return tuple(self._of_streams(fold, " AND key = %s", (key,)))
+        return tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since", (self.upto, key)))
+
+    def pages(self, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
+        """See paged. Keys are held by the ten thousand. Only for folds that are not keyed by stream."""
+        if fold.stream_of is not None:
+            raise ValueError(f"{fold.name} is keyed by stream; expected a fold that is not")
+        named, last = (fold.name, fold.version), ""
+        statement = _NEWEST.format(where=" AND key = ANY(%s)")
+        while True:
+            with self._connected(fold) as connection:
+                asked = (*named, self.upto, last)
+                keys = list(connection.exec_driver_sql(_KEYS.format(most=_MOST_KEYS), asked).scalars())
+            for start in range(0, len(keys), size):
+                own = keys[start : start + size]
+                with self._connected(fold) as connection:
+                    found = living(_many(connection, fold, statement, (*named, self.upto, own, *named)))
+                if found:
+                    yield found
+            if len(keys) < _MOST_KEYS:
+                return
+            last = keys[-1]
+
+    def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
+        """What `replay` gives for the same prefix, read from the table."""
+        if fold.stream_of is not None:
+            return tuple(self._of_streams(fold, "", ()))
+        return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
+
+    def _connected(self, fold: Fold[Any]) -> Connection:
+        self.refuse_parked(fold)
+        return self.engine.connect()
+
+    def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
+        """The changes that a statement finds, in its order; its first values are the fold's name and version."""
+        with self._connected(fold) as connection:
+            found = connection.exec_driver_sql(statement, (fold.name, fold.version, *values)).all()
+        for key, since, state in found:
+            yield Change(key, since, None if state is None else fold.parse(state))
+
+    def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
+        asked = (self.upto, fold.name, fold.version, self.upto, *values)
+        with self._connected(fold) as connection:
+            found = _many(connection, fold, _OF_STREAMS.format(where=where), asked)
+            yield from (change for change in found if change.since <= self.upto)
+            later = [change.key for change in found if change.since > self.upto]
+            if later:
+                yield from states_of_streams(connection, self.store, fold, later, self.upto)
+
+    def refuse_parked(self, fold: Fold[Any]) -> None:
+        """Raise ProjectionParked where the fold stopped before this position."""
+        bookmark = self.parked.get(fold.name)
+        if bookmark is not None and bookmark.parked_at is not None and self.upto > bookmark.parked_at:
+            raise ProjectionParked(projection=fold.name, position=bookmark.parked_at, actual=bookmark.parked_error)
+
+
+def at_least(
+    projector: Projector, engine: Engine, store: EventStore, *, as_of: Position | None = None
+) -> PostgresViews:
+    """Views at `as_of` (default: the head), after folding that far. Raises NotThereYet.
+
+    A projection that is parked before that position raises ProjectionParked when it is read; the others answer.
+    """
+    reached = projector.catch_up()
+    if as_of is not None and as_of > reached:
+        raise NotThereYet(expected=as_of, actual=reached)
+    upto = reached if as_of is None else as_of
+    parked = {bookmark.projection: bookmark for bookmark in bookmarks(engine) if bookmark.parked_at is not None}
+    return PostgresViews(engine, store, upto, parked)

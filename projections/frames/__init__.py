@@ -1,0 +1,1 @@
+"""Frames: projections over columns, for what is counted by the million."""

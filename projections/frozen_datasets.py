@@ -1,0 +1,52 @@
+"""Datasets as they were frozen: what every checkpoint is learned from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+
+from eventlog import events
+
+from .engine.projection import Fold, Row, State
+
+if TYPE_CHECKING:
+    from eventlog.events import Query
+
+
+class DatasetState(State, frozen=True, kw_only=True):
+    """A frozen dataset: digest, query, position, size."""
+
+    dataset: str = ""
+    query: dict[str, Any] = field(default_factory=dict)
+    upto: int = 0
+    rows: int = 0
+    groups: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    frozen_since: int = 0
+
+    def queried(self) -> Query:
+        """The query it was frozen from."""
+        return events.query_of(self.query)
+
+
+def _fold(_state: DatasetState, row: Row) -> DatasetState:
+    return DatasetState(
+        dataset=row.text("dataset"),
+        query=row.record("query"),
+        upto=row.number("upto"),
+        rows=row.number("rows"),
+        groups=row.number("groups"),
+        refused={item["reason"]: item["runs"] for item in row.records("refused")},
+        frozen_since=row.position,
+    )
+
+
+CHECKPOINTS = Fold(
+    name="checkpoints",
+    version=1,
+    reads={"DatasetFrozen": ("dataset", "query", "upto", "rows", "groups", "refused")},
+    initial=DatasetState(),
+    key=lambda row: f"dataset/{row.text('dataset')}",
+    fold=_fold,
+)
