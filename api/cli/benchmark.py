@@ -17,7 +17,6 @@ from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS
 
-from ..controllers.fast_next import too_small
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
 from ..errors import Unknown
@@ -25,6 +24,7 @@ from ..evaluations.benchmarks import candidates, find_benchmark, freeze_on, rene
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
+from ..queries.benchmarks import shortage
 from .output import ERR, AsJson, AsOf, emit_json, listing, opened, say
 from .sites import AdminUrl, Url
 from .sweep_options import micro, read_seeds
@@ -121,7 +121,7 @@ def refresh(
 def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
     rules = Rules()
     if sealed_instances(frozen) < rules.min_pairs:
-        ERR.print(f"{frozen.benchmark} can only void: {too_small(frozen, rules)}", soft_wrap=True)
+        ERR.print(f"{frozen.benchmark} can only void: {shortage(frozen, rules)}", soft_wrap=True)
     if as_json:
         emit_json(frozen.model_dump(mode="json"))
         return

@@ -11,7 +11,7 @@ import typer
 
 from eventlog.events import PairedRule, PromotionRule, SeedsRule
 
-from ..controllers.fast_next import Course
+from ..course import Course
 from ..sweeps.executors import Way
 from .sweep_options import finite
 

@@ -21,8 +21,8 @@ from projections.moves import (
     VerdictMoved,
 )
 
-from ..controllers.fast_next import describe
 from ..positions import read_position
+from ..queries.changes import describe_change
 from .output import AsJson, emit_json, opened, say
 
 SHORT = 12
@@ -95,7 +95,7 @@ def _verdict(found: VerdictMoved) -> str:
 
 def _rewrite(found: RewriteMoved) -> str:
     path = " → ".join([found.before or "new", *(f"{turn.status} at {turn.since}" for turn in found.turns)])
-    does = describe(dict(found.change)) if found.change else "an unknown change"
+    does = describe_change(dict(found.change)) if found.change else "an unknown change"
     return f"{found.rewrite} ({does}): {path}; {counted(found.wins, 'win')}, {found.losses} lost"
 
 

@@ -18,7 +18,7 @@ from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..controllers.fast_next import Course, benchmark_name, known, too_small
+from ..course import Course
 from ..environments.admission import admitting, see_admission
 from ..environments.connect import Where, placed_at
 from ..errors import NotChampion, OtherBenchmark, Unknown, VerdictDiffers, VerdictsDiffer
@@ -30,6 +30,8 @@ from ..evaluations.verify import Recomputed, recomputed, recomputed_all
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
+from ..queries.benchmarks import first_benchmark_name, shortage
+from ..queries.facts import require
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import local_folder
 from ..training.weights import folders_of
@@ -98,7 +100,7 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
     """Raises NotChampion, and what naming an artifact does."""
     if name is None:
         return
-    present = known(house.views().get(CHAMPIONS, CHAMPION)).pointed()
+    present = require(house.views().get(CHAMPIONS, CHAMPION)).pointed()
     if str(artifacts.resolve(house, name)[0]) != str(present):
         raise NotChampion(actual=name, expected=str(present))
 
@@ -110,7 +112,7 @@ def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: A
     """
     if executor is not Way.POLICY or local_folder(house.settings, model) is None:
         refuse_memoryless(executor)
-    elif known(house.views().get(CHAMPIONS, CHAMPION)).pointed().weights == challenger.weights:
+    elif require(house.views().get(CHAMPIONS, CHAMPION)).pointed().weights == challenger.weights:
         raise typer.BadParameter(
             f"champion and challenger both have the weights {challenger.weights}, and a policy is judged by its "
             "weights: expected a challenger such as ck-3f9a1c22@0"
@@ -121,7 +123,7 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
     """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark."""
     views = house.views()
     benchmarks = views.find(BENCHMARKS)
-    wanted = name or newest(benchmarks, benchmark_name(site or SITE))
+    wanted = name or newest(benchmarks, first_benchmark_name(site or SITE))
     if wanted not in benchmarks:
         raise Unknown(what="benchmark", actual=wanted, way_out="`flywheel benchmark list` names them.")
     found = benchmarks[wanted].frozen()
@@ -135,9 +137,9 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules:
     if challenger.memory.without:
         ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
     if sealed_instances(benchmark) < rules.min_pairs:
-        ERR.print(f"{benchmark.benchmark} can only void: {too_small(benchmark, rules)}", soft_wrap=True)
+        ERR.print(f"{benchmark.benchmark} can only void: {shortage(benchmark, rules)}", soft_wrap=True)
     views = house.views()
-    present = known(views.get(CHAMPIONS, CHAMPION)).pointed()
+    present = require(views.get(CHAMPIONS, CHAMPION)).pointed()
     if is_saturated(benchmark.benchmark, views.find(VERDICTS).values(), present):
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
@@ -163,14 +165,14 @@ def ledger_(
         views = house.views(read_position(house.store, as_of))
         found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
     known = [each for each in found if each is not None]
-    if benchmark is not None and not known:
+    if benchmark is not None and not require:
         raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
     if as_json:
-        emit_json([asdict(each) for each in known])
+        emit_json([asdict(each) for each in require])
         return
-    for each in known:
+    for each in require:
         _show_ledger(each)
-    if not known:
+    if not require:
         say("no benchmark yet; `flywheel run` freezes one")
 
 

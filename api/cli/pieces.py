@@ -15,11 +15,11 @@ from projections.memories import LOOSE
 from projections.pieces import PieceState
 from projections.taint import withdrawals
 
-from ..controllers.fast_next import describe
 from ..errors import Unknown
 from ..history.piece_report import TRIALS, standing, trials_of, uplift
 from ..house import House
 from ..positions import read_position, time_of
+from ..queries.changes import describe_change
 from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
 
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
@@ -65,7 +65,7 @@ def _told(house: House, state: PieceState) -> dict[str, Any]:
     if content is None:
         return {"says": "erased" if state.content else "", "does": None}
     text, change = text_and_change(content)
-    return {"says": text, "does": describe(change.model_dump(mode="json"))}
+    return {"says": text, "does": describe_change(change.model_dump(mode="json"))}
 
 
 def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None, *, as_json: bool) -> None:

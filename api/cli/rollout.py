@@ -14,8 +14,8 @@ from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
 from projections.datasets.variance import classes
 
-from ..controllers.fast_next import Course
 from ..controllers.variance_seek import Limits, Sought, seek
+from ..course import Course
 from ..environments.connect import Where
 from ..errors import Unknown
 from ..positions import read_position

@@ -18,9 +18,9 @@ from projections.frozen_datasets import CHECKPOINTS
 
 from ..controllers.both import begin_both
 from ..controllers.fast import Controller
-from ..controllers.fast_next import Course
 from ..controllers.slow_next import SlowCourse
 from ..controllers.summary import Summary, summarise
+from ..course import Course
 from ..datasets import freeze
 from ..environments.admission import admitting
 from ..environments.connect import Placed, Where, placed_at

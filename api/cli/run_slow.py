@@ -15,11 +15,11 @@ from agents.executors.executor import Executor
 from eventlog.events import DpoConfig, GrpoConfig, SftConfig
 from trainer.bases import Base
 
-from ..controllers.fast_next import Course
 from ..controllers.slow import SlowController
 from ..controllers.slow_next import SlowCourse, StageOf
 from ..controllers.warmup import Warming, is_told_briefly
 from ..controllers.warmup_next import WarmingCourse
+from ..course import Course
 from ..environments.admission import admitting
 from ..environments.connect import Placed
 from ..errors import BadConfig

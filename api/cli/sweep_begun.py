@@ -14,11 +14,11 @@ from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
 from projections.runs import PLANLESS
 
-from ..controllers.fast_next import held_seeds
 from ..environments.admission import admitting, see_admission
 from ..environments.connect import Where, placed_at
 from ..house import House
 from ..locks import only_controller
+from ..queries.benchmarks import benchmark_seeds
 from ..sweeps.executors import Way, executor_of, options_of, refuse_other
 from ..sweeps.jobs import refuse_session_not_kept
 from ..sweeps.plan import first_facts, next_name, plan, sweeps_of
@@ -50,7 +50,7 @@ class Ready:
 
     def held(self) -> frozenset[int]:
         """The seeds that a benchmark of the site holds."""
-        return held_seeds(self.house.views(), self.site)
+        return benchmark_seeds(self.house.views(), self.site)
 
 
 @contextmanager

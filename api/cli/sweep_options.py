@@ -15,12 +15,13 @@ from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.rollouts.decompose import decomposed
 from eventlog.events import SweepPlanned, Template
 
-from ..controllers.fast_next import Course, fresh_seeds
 from ..controllers.variance_seek import Limits
+from ..course import Course
 from ..house import House
 from ..sweeps.executors import Way
 from ..sweeps.models import agent_model
 from ..sweeps.plan import site_templates
+from ..sweeps.seeds import fresh_seeds
 
 _FILE = TypeAdapter(tuple[Template, ...])
 _MICRO = 1_000_000

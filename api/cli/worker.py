@@ -19,7 +19,7 @@ from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
 
 from ..controllers.fast import Controller
-from ..controllers.fast_next import Course
+from ..course import Course
 from ..environments.connect import Where, placed_at
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of

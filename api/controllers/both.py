@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from projections.engine.views import Views
 
+from ..course import Course
 from ..house import House
 from ..locks import only_controller
-from .budgets import last_course, open_course, present_course
-from .fast_next import Course
+from ..queries.courses import last_course, present_course
+from .budgets import open_course
 from .slow_next import SlowCourse
 
 

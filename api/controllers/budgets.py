@@ -18,14 +18,15 @@ from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
 from projections.verdicts import VERDICTS
 
+from ..course import CONTROLLER, Course
+from ..course import SLOW_CONTROLLER as SLOW
+from ..queries.benchmarks import is_benchmark_of
 from ..sweeps.recovery_costs import known_sum, recovery_costs
-from .fast_next import ACTOR, Course, is_of
-from .slow_next import ACTOR as SLOW
 from .slow_next import SlowCourse
 
 _MICRO = 1_000_000
 _MINUTE = 60 * _MICRO
-_ACTORS: Final[Mapping[CourseLoop, str]] = {"fast": ACTOR, "slow": SLOW}
+_ACTORS: Final[Mapping[CourseLoop, str]] = {"fast": CONTROLLER, "slow": SLOW}
 _NAMES: Final[Mapping[CourseLoop, str]] = {"fast": "course", "slow": "slow-course"}
 
 
@@ -118,7 +119,7 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     of_site = {
         key: each
         for key, each in views.find(VERDICTS).items()
-        if each.executor not in PLANLESS and is_of(views, each.benchmark, site)
+        if each.executor not in PLANLESS and is_benchmark_of(views, each.benchmark, site)
     }
     sweeps = _planned(store, state)
     opened = [key for key, each in of_site.items() if each.opened_since > state.since]
@@ -172,7 +173,7 @@ def _planned(store: EventStore, state: CourseState) -> list[str]:
     found = []
     for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
         event = recorded.event
-        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == ACTOR:
+        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == CONTROLLER:
             found.append(event.sweep)
     return list(dict.fromkeys(found))
 
@@ -180,7 +181,7 @@ def _planned(store: EventStore, state: CourseState) -> list[str]:
 def _reached(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
     """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
     recorded = store.read(after=Position(state.since), types=["VerdictReached"])
-    events = (each.event for each in recorded if each.actor == ACTOR)
+    events = (each.event for each in recorded if each.actor == CONTROLLER)
     return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
 
 

@@ -23,12 +23,18 @@ from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews
 from projections.memories import candidacies
 
+from ..course import CONTROLLER, Course
 from ..environments.admission import see_admission
 from ..errors import TooSmall
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
 from ..evaluations.evaluate import challenge, challenger_now, concerns, play_and_settle
 from ..house import House
 from ..locks import only_controller
+from ..queries.benchmarks import benchmark_seeds, first_benchmark_name, present_benchmark, shortage
+from ..queries.champion import present_champion
+from ..queries.courses import present_course
+from ..queries.facts import require
+from ..queries.runs import pending_specs
 from ..sweeps.candidates import Trying, cold_now, siblings_for_trials, tryable_now
 from ..sweeps.executors import in_words, plays
 from ..sweeps.jobs import Reporter
@@ -45,22 +51,9 @@ from ..sweeps.plan import (
     sweeps_of,
 )
 from ..sweeps.recovery_costs import recovery_costs
-from .budgets import Spent, close_course, dollars_left, open_course, present_course, seeds_within, spent, used_up
-from .fast_next import (
-    ACTOR,
-    Course,
-    Next,
-    benchmark_name,
-    champion,
-    covering,
-    decide,
-    fresh_seeds,
-    held_seeds,
-    known,
-    present_benchmark,
-    too_small,
-    unended,
-)
+from ..sweeps.seeds import fresh_seeds
+from .budgets import Spent, close_course, dollars_left, open_course, seeds_within, spent, used_up
+from .fast_next import Next, covering, decide
 from .rounds import Round, Standing, news, rounds_played, standing_of
 
 Watch = Callable[[tuple[Round, ...], Standing], None]
@@ -150,13 +143,13 @@ class Controller:
             case "plan_sweep":
                 self._plan(views, used)
             case "play_sweep":
-                self._play_sweep(views, known(step.sweep))
+                self._play_sweep(views, require(step.sweep))
             case "renew_benchmark":
                 self._renew(views, step.why)
             case "open_evaluation":
                 self._open(views)
             case "play_arms":
-                name = known(step.evaluation)
+                name = require(step.evaluation)
                 said = play_and_settle(self.house, self.client, name, self.course, self.reporter, self.executor)
                 self.reporter.say(said)
                 return said
@@ -194,7 +187,7 @@ class Controller:
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
         for sweep in self._sweeps():
-            if not plays(self.executor, sweep) and (left := unended(views, sweep.specs, f"{sweep.sweep}__")):
+            if not plays(self.executor, sweep) and (left := pending_specs(views, sweep.specs, f"{sweep.sweep}__")):
                 who = in_words(sweep.executor, sweep.model)
                 self.reporter.say(f"{sweep.sweep} is left alone: its {len(left)} open runs were planned for {who}")
 
@@ -202,13 +195,13 @@ class Controller:
         """The facts without which nothing can be judged: prices, a first champion, an admitted site, a benchmark."""
         first_facts(self.house)
         see_admission(self.house, self.client, self.site, self.admit)
-        if benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
-            freeze_on(self.house, self._benchmark(), ACTOR)
+        if first_benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
+            freeze_on(self.house, self._benchmark(), CONTROLLER)
 
     def _benchmark(self) -> BenchmarkFrozen:
         course = self.course
         return freeze(
-            benchmark_name(self.site),
+            first_benchmark_name(self.site),
             self.site,
             without_plans(self._templates()),
             course.visible_seeds,
@@ -224,8 +217,8 @@ class Controller:
         is_short = lacking(present, [each.oracle_task_id for each in own])
         templates = without_plans(own) if is_short else present.templates
         if amounts.sealed * len(templates) < course.rules.min_pairs:
-            raise TooSmall(benchmark=present.benchmark, actual=too_small(present, course.rules))
-        fresh = renew(self.house, present, ACTOR, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
+            raise TooSmall(benchmark=present.benchmark, actual=shortage(present, course.rules))
+        fresh = renew(self.house, present, CONTROLLER, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
         alpha = f"an alpha of its own, {decimal(fresh.alpha)} for {counted(fresh.challengers, 'challenger')}"
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}, {alpha}")
 
@@ -274,7 +267,7 @@ class Controller:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
         siblings = siblings_for_trials(self._trying(views), course.siblings)
-        last, held = self._last(), held_seeds(views, self.site)
+        last, held = self._last(), benchmark_seeds(views, self.site)
         if last is not None:
             instances = seeds * len(found)
             draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
@@ -297,4 +290,4 @@ class Controller:
             benchmark = present_benchmark(views, self.site)
             evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)
             advance()
-        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")
+        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {present_champion(views).name}")

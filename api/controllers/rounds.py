@@ -17,8 +17,9 @@ from projections.rewrites import RewriteState
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 
+from ..queries.benchmarks import is_benchmark_of
+from ..queries.changes import describe_change
 from ..sweeps.recovery_costs import known_sum
-from .fast_next import describe, is_of
 
 _MOST = 3
 
@@ -60,7 +61,9 @@ def rounds_played(views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[s
 def standing_of(views: Views, site: str) -> Standing:
     """How a site stands now."""
     states = candidacies(views).values()
-    decided = {key: state for key, state in views.find(VERDICTS).items() if is_of(views, state.benchmark, site)}
+    decided = {
+        key: state for key, state in views.find(VERDICTS).items() if is_benchmark_of(views, state.benchmark, site)
+    }
     return Standing(
         on_trial=sum(state.is_on_trial for state in states),
         promoted=sum(state.status == "promoted" for state in states),
@@ -86,7 +89,7 @@ def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterat
 
 def _does(state: Candidacy) -> str:
     if isinstance(state, RewriteState):
-        return describe(state.change)
+        return describe_change(state.change)
     return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 

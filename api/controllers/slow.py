@@ -22,6 +22,7 @@ from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
 from trainer.bases import Base
 
+from ..course import SLOW_CONTROLLER, WARM_UP
 from ..datasets import freeze as datasets
 from ..environments.admission import see_admission
 from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
@@ -29,15 +30,17 @@ from ..evaluations.benchmarks import freeze_on, renew, size_in_words, taken, wit
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..house import House
 from ..locks import only_controller
+from ..queries.benchmarks import benchmark_seeds
+from ..queries.champion import present_champion
+from ..queries.facts import require
 from ..sweeps.jobs import Reporter
 from ..sweeps.plan import first_facts, kept_to_judge, next_name, plan, planned_by, play_sweep, site_templates, sweeps_of
+from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, measured, telling, train_stage
 from ..training.weights import base_of, find_weights
 from .budgets import close_course, open_course
-from .fast_next import champion, fresh_seeds, held_seeds, known
 from .slow_next import (
-    ACTOR,
     MOST_ATTEMPTS,
     Round,
     SlowCourse,
@@ -47,7 +50,6 @@ from .slow_next import (
     present_benchmark,
     rounds_so_far,
 )
-from .warmup_next import ACTOR as WARM_UP
 from .warmup_next import bases_of, newest_base
 
 Serving = Callable[[Base], AbstractContextManager[Executor]]
@@ -69,7 +71,7 @@ def tasks_of(client: Environment, course: SlowCourse) -> tuple[Template, ...]:
 
 def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
     """The sweeps that the slow loop planned on a site, in order."""
-    return [sweep for sweep in planned_by(store, ACTOR) if sweep.environment == site]
+    return [sweep for sweep in planned_by(store, SLOW_CONTROLLER) if sweep.environment == site]
 
 
 @dataclass
@@ -106,9 +108,9 @@ class SlowController:
                 self._refuse_other_tasks()
             base = self._base()
             if not is_frozen:
-                freeze_on(self.house, self._benchmark(), ACTOR)
+                freeze_on(self.house, self._benchmark(), SLOW_CONTROLLER)
             with self.serving(base) as executor:
-                refuse_unserved(executor, (champion(self.house.views()).pointed(),))
+                refuse_unserved(executor, (present_champion(self.house.views()).pointed(),))
                 return self._rounds(base, executor)
 
     def _rounds(self, base: Base, executor: Executor) -> str:
@@ -133,7 +135,7 @@ class SlowController:
             if step.what == "plan_sweep":
                 self._plan(step.weights, executor)
             else:
-                self._do(step, known(step.round), base, executor)
+                self._do(step, require(step.round), base, executor)
 
     def _do(self, step: SlowNext, last: Round, base: Base, executor: Executor) -> None:
         match step.what:
@@ -148,7 +150,7 @@ class SlowController:
             case "open_evaluation":
                 self._open(last, executor)
             case "play_arms":
-                name = known(last.verdict).evaluation
+                name = require(last.verdict).evaluation
                 course = self.course.sizes
                 self.reporter.say(play_and_settle(self.house, self.client, name, course, self.reporter, executor))
 
@@ -160,7 +162,7 @@ class SlowController:
         views = self.house.views()
         choosing = bases_of(views, {sweep.sweep for sweep in planned_by(self.house.store, WARM_UP)})
         named = self.base or newest_base(views, but=choosing)
-        present = views.get(WEIGHTS, champion(views).pointed().weights)
+        present = views.get(WEIGHTS, present_champion(views).pointed().weights)
         if named is None and present is not None:
             return base_of(self.house, None, present.checkpoint if present.is_base else present.base)
         if named is None:
@@ -202,7 +204,7 @@ class SlowController:
         generator = SeedSweep(
             next_name(self.house.store, self.site),
             tasks_of(self.client, self.course),
-            fresh_seeds(sweeps_of(self.house.store, self.site), sizes, held=held_seeds(views, self.site)),
+            fresh_seeds(sweeps_of(self.house.store, self.site), sizes, held=benchmark_seeds(views, self.site)),
             sizes.siblings,
             (self.course.temperature_micro,),
         )
@@ -213,7 +215,7 @@ class SlowController:
             generator,
             rng_seed=sizes.rng_seed,
             executor=executor,
-            actor=ACTOR,
+            actor=SLOW_CONTROLLER,
             weights=weights,
         )
         self.reporter.say(f"{planned.sweep} is played by {planned.artifact}")
@@ -226,16 +228,16 @@ class SlowController:
         except EmptyDataset as error:
             self._barren.add(last.sweep.sweep)
             return self.reporter.say(f"{last.sweep.sweep} teaches nothing: {error}")
-        digest = datasets.freeze(self.house.store, made, ACTOR)
+        digest = datasets.freeze(self.house.store, made, SLOW_CONTROLLER)
         return self.reporter.say(f"{digest[:8]}: {made.height} rows of {made.groups} groups for {made.query.kind}")
 
     def _train(self, last: Round, base: Base) -> None:
         views = self.house.views()
         parent = None if last.parent is None else find_weights(views, last.parent)
-        stage = Stage(known(last.dataset), base, parent, last.stage)
+        stage = Stage(require(last.dataset), base, parent, last.stage)
         with self.reporter.phase(stage.name, last.stage.steps) as advance:
             try:
-                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
+                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), SLOW_CONTROLLER)
             except TrainingEnded as error:
                 if self._left_no_event(stage, last) and not self._may_pass(stage, error):
                     self._barren.add(last.sweep.sweep)
@@ -257,13 +259,13 @@ class SlowController:
 
     def _renew(self, why: str) -> None:
         present, rng_seed = present_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed
-        fresh = renew(self.house, present, ACTOR, rng_seed=rng_seed, amounts=self._amounts())
+        fresh = renew(self.house, present, SLOW_CONTROLLER, rng_seed=rng_seed, amounts=self._amounts())
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
     def _open(self, last: Round, executor: Executor) -> None:
         """The checkpoint with the champion's memory against the champion: weights alone differ."""
         views = self.house.views()
-        challenger = champion(views).pointed().model_copy(update={"weights": known(last.checkpoint)})
+        challenger = present_champion(views).pointed().model_copy(update={"weights": require(last.checkpoint)})
         benchmark = present_benchmark(views, self.site)
-        evaluation = challenge(self.house, benchmark, challenger, self.course.sizes.rules, executor, ACTOR)
-        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {champion(views).name}")
+        evaluation = challenge(self.house, benchmark, challenger, self.course.sizes.rules, executor, SLOW_CONTROLLER)
+        self.reporter.say(f"{evaluation}: challenger {challenger} against champion {present_champion(views).name}")

@@ -34,9 +34,14 @@ from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.verdicts import VERDICTS, VerdictState
 
+from ..course import BASE, Course
+from ..queries.benchmarks import benchmark_seeds, shortage
+from ..queries.champion import present_champion
+from ..queries.facts import require
+from ..queries.runs import pending_specs
 from ..sweeps.executors import plays
+from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
-from .fast_next import BASE, Course, champion, fresh_seeds, held_seeds, known, too_small, unended
 
 ACTOR = "slow-controller"
 MOST_ATTEMPTS = 3
@@ -123,7 +128,7 @@ def benchmark_name(site: str) -> str:
 def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     """The benchmark that checkpoints are judged on now. Raises FactMissing."""
     benchmarks = views.find(BENCHMARKS)
-    return known(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen()
+    return require(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen()
 
 
 def rounds_so_far(
@@ -139,7 +144,7 @@ def rounds_so_far(
 def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse, site: str, base: str) -> Round:
     query = course.query(stage, site, sweep.sweep)
     if (decided := _decided(views, sweep, site, base)) is not None:
-        weights = known(views.get(WEIGHTS, decided.challenger["weights"]))
+        weights = require(views.get(WEIGHTS, decided.challenger["weights"]))
         dataset = views.get(CHECKPOINTS, f"dataset/{weights.dataset}")
         return Round(sweep, stage, query, dataset, views.get(TRAININGS, weights.training), decided)
     frozen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if state.queried() == query]
@@ -198,7 +203,7 @@ def decide_slow(
             return unfinished
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
-    if not fresh_seeds(used, course.sizes, held=held_seeds(views, site)):
+    if not fresh_seeds(used, course.sizes, held=benchmark_seeds(views, site)):
         why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
         return SlowNext("stop", why)
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
@@ -207,7 +212,7 @@ def decide_slow(
 def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
     """The next thing in a round; None where it is over."""
     name = last.sweep.sweep
-    if unended(views, last.sweep.specs, f"{name}__"):
+    if pending_specs(views, last.sweep.specs, f"{name}__"):
         return SlowNext("play_sweep", "a sweep was planned and has not ended", last)
     if name in barren:
         return None
@@ -232,12 +237,12 @@ def _is_given_up(training: TrainingState) -> bool:
 
 def _judging(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNext:
     benchmark, rules = present_benchmark(views, site), course.sizes.rules
-    if known(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
+    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
         return SlowNext(
             "renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers", last
         )
     if sealed_instances(benchmark) < rules.min_pairs:
-        return SlowNext("renew_benchmark", f"{benchmark.benchmark} is too small: {too_small(benchmark, rules)}", last)
+        return SlowNext("renew_benchmark", f"{benchmark.benchmark} is too small: {shortage(benchmark, rules)}", last)
     return SlowNext("open_evaluation", "a checkpoint was saved that nobody judged", last)
 
 
@@ -247,7 +252,7 @@ def weights_to_go_on_with(views: Views, rounds: Sequence[Round], base: str) -> s
     A later round that gave nothing, or something worse, takes nothing from that. Where the champion is on another
     base, the base itself.
     """
-    present = champion(views).pointed().weights
+    present = present_champion(views).pointed().weights
     for each in reversed(rounds):
         if each.checkpoint is not None and _was_better(each.verdict, present):
             return each.checkpoint

@@ -20,8 +20,8 @@ from projections.runs import RUNS
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..house import House
+from ..queries.champion import present_champion
 from ..sweeps.recovery_costs import known_sum, recovery_costs
-from .fast_next import champion
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _short(millionths: int) -> str:
 
 
 def _champion(views: PostgresViews) -> str:
-    state = champion(views)
+    state = present_champion(views)
     return f"{state.name}, since position {state.since}, by {state.by}"
 
 

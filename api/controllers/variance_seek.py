@@ -15,11 +15,11 @@ from projections.datasets.variance import GroupClass, classes
 from projections.engine.views import Views
 from projections.rewards import REWARDS
 
+from ..course import Course
 from ..house import House
 from ..sweeps.jobs import Reporter
 from ..sweeps.plan import extend, play_sweep, sweeps_of
 from ..sweeps.recovery_costs import known_sum, recovery_costs
-from .fast_next import Course
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,21 +17,23 @@ from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SftQuery, SweepPlanned, Template
 from projections.checkpoints import WeightsState
 
+from ..course import BASE, WARM_UP
 from ..datasets import freeze
 from ..datasets.demonstrations import keep_tokens, tokens_of
 from ..errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from ..house import House
+from ..queries.benchmarks import benchmark_seeds
+from ..queries.facts import require
 from ..sweeps.jobs import Reporter
 from ..sweeps.plan import plan, planned_by, play_sweep, sweeps_of
+from ..sweeps.seeds import fresh_seeds
 from ..training.first_bases import first_base
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, measured, telling, train_stage
 from ..training.weights import base_of
-from .fast_next import BASE, fresh_seeds, held_seeds, known
 from .slow import Serving, rounds_on, tasks_of
 from .slow_next import MOST_ATTEMPTS, SlowCourse
 from .warmup_next import (
-    ACTOR,
     Turn,
     WarmingCourse,
     WarmingNext,
@@ -78,17 +80,17 @@ class Warming:
                 case "show":
                     self._show(step.shown, templates)
                 case "freeze":
-                    self._freeze(known(step.shown))
+                    self._freeze(require(step.shown))
                 case "train":
                     self._train(step)
                 case "measure":
-                    self._measure(known(step.turn), templates, measured_seeds(own, tasks, self.warming.measured))
+                    self._measure(require(step.turn), templates, measured_seeds(own, tasks, self.warming.measured))
                 case "take":
-                    return self._take(known(step.turn), step.why)
+                    return self._take(require(step.turn), step.why)
 
     def _own(self) -> tuple[SweepPlanned, ...]:
         """The sweeps that a warm-up planned on the site, in order."""
-        return tuple(each for each in planned_by(self.house.store, ACTOR) if each.environment == self.site)
+        return tuple(each for each in planned_by(self.house.store, WARM_UP) if each.environment == self.site)
 
     def _show(self, shown: SweepPlanned | None, templates: Sequence[Template]) -> None:
         """Play the plan of each task, with what memory has for it, as a policy would be told of it."""
@@ -105,16 +107,16 @@ class Warming:
         tokens = keep_tokens(self.house.blobs, start.path)
         query = SftQuery(runs="demonstration", environment=self.site, sweep=shown.sweep, tokens=tokens)
         made = freeze.make(self.house.store, self.house.blobs, self.house.views(), query)
-        digest = freeze.freeze(self.house.store, freeze.refuse_empty(made), ACTOR)
+        digest = freeze.freeze(self.house.store, freeze.refuse_empty(made), WARM_UP)
         self.reporter.say(f"{digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
-        passed = known(success_of(self.house.views(), shown))
+        passed = require(success_of(self.house.views(), shown))
         if not self.warming.is_warm(passed):
             way_out = "what learns from them will hardly pass more; where the fast loop goes first, it mends the plans"
             self.reporter.say(f"{_share(passed)} of the demonstrations passed, less than {self.warming.low}: {way_out}")
 
     def _train(self, step: WarmingNext) -> None:
         """One turn. Where what it would learn from does not count any more, it is frozen again, and all begins anew."""
-        shown, dataset, turn = known(step.shown), known(step.dataset), step.turn
+        shown, dataset, turn = require(step.shown), require(step.dataset), step.turn
         if turn is None:
             base, number = first_base(self.house, shown, self.warming.shape), 0
             if tokens_of(base.path) != tokens_in(dataset):
@@ -137,7 +139,7 @@ class Warming:
         while True:
             try:
                 with self.reporter.phase(stage.name, stage.config.steps) as advance:
-                    return train_stage(self.house, stage, telling(advance, self.reporter.say), ACTOR)
+                    return train_stage(self.house, stage, telling(advance, self.reporter.say), WARM_UP)
             except TrainingEnded as error:
                 died += 1
                 if error.facts["error"] != PROCESS_ENDED or died == MOST_ATTEMPTS:
@@ -155,7 +157,7 @@ class Warming:
                 name = measured_name(self.site, digest)
                 sweep = self._planned(SeedSweep(name, templates, seeds, 1, temperatures), executor)
             play_sweep(self.house, self.client, sweep, self.course.sizes, self.reporter, executor)
-        success = _share(known(success_of(self.house.views(), sweep)))
+        success = _share(require(success_of(self.house.views(), sweep)))
         self.reporter.say(f"after {turn.steps} steps {digest[:8]} passes {success} of {len(sweep.specs)} instances")
 
     def _take(self, turn: Turn, why: str) -> str:
@@ -174,13 +176,13 @@ class Warming:
             rng_seed=self.course.sizes.rng_seed,
             learns=False,
             executor=executor,
-            actor=ACTOR,
+            actor=WARM_UP,
             weights=BASE,
         )
 
     def _fresh(self, amount: int) -> tuple[int, ...]:
         """So many training seeds that no sweep has seen and no benchmark holds. Raises NoBase."""
-        sizes, held = self.course.sizes, held_seeds(self.house.views(), self.site)
+        sizes, held = self.course.sizes, benchmark_seeds(self.house.views(), self.site)
         seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
         if len(seeds) < amount:
             left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
@@ -199,7 +201,7 @@ class Warming:
 
 def is_told_briefly(house: House, base: str) -> bool:
     """Whether a base model was warmed up here, on demonstrations that are told little."""
-    return base in bases_of(house.views(), {sweep.sweep for sweep in planned_by(house.store, ACTOR)})
+    return base in bases_of(house.views(), {sweep.sweep for sweep in planned_by(house.store, WARM_UP)})
 
 
 def _share(success: int) -> str:

@@ -24,7 +24,8 @@ from projections.runs import DEMONSTRATION
 from projections.trainings import TRAININGS
 from trainer.tiny import Shape
 
-from .fast_next import known, unended
+from ..queries.facts import require
+from ..queries.runs import pending_specs
 
 ACTOR = "warm-up"
 _MICRO = 1_000_000
@@ -120,7 +121,7 @@ def decide_warming(
     shown = _shown(views, own, course, tasks)
     if shown is None:
         return WarmingNext("show", "no demonstrations of these tasks were planned")
-    if unended(views, shown.specs, f"{shown.sweep}__"):
+    if pending_specs(views, shown.specs, f"{shown.sweep}__"):
         return WarmingNext("show", "demonstrations were planned and have not ended", shown)
     every = datasets_of(views, {shown.sweep})
     played = {sweep.model for sweep in rounds}
@@ -139,7 +140,7 @@ def _within(turns: Sequence[Turn], course: WarmingCourse, shown: SweepPlanned, d
         if turn.success is None:
             return WarmingNext("measure", "a base was saved, and what it passes is not known", shown, dataset, turn)
     last = turns[-1] if turns else None
-    is_over = len(turns) >= course.turns or any(course.is_warm(known(turn.success)) for turn in turns)
+    is_over = len(turns) >= course.turns or any(course.is_warm(require(turn.success)) for turn in turns)
     if not is_over:
         return WarmingNext("train", f"{len(turns)} of {course.turns} turns were made", shown, dataset, last)
     return WarmingNext("take", "it is the nearest to the band", shown, dataset, nearest(turns, course))
@@ -147,7 +148,7 @@ def _within(turns: Sequence[Turn], course: WarmingCourse, shown: SweepPlanned, d
 
 def nearest(turns: Sequence[Turn], course: WarmingCourse) -> Turn:
     """The turn whose success lies nearest to the band, of two alike the first. All of them were measured."""
-    return min(turns, key=lambda turn: (course.away(known(turn.success)), turn.number))
+    return min(turns, key=lambda turn: (course.away(require(turn.success)), turn.number))
 
 
 def _shown(
@@ -166,7 +167,7 @@ def _turns(views: Views, own: Sequence[SweepPlanned], site: str, datasets: Seque
     planned = {sweep.sweep: sweep for sweep in own}
     turns: list[Turn] = []
     for number, weights in enumerate(_bases(views, datasets)):
-        training = known(views.get(TRAININGS, weights.training))
+        training = require(views.get(TRAININGS, weights.training))
         steps = training.configured().steps + (turns[-1].steps if turns else 0)
         sweep = planned.get(measured_name(site, weights.checkpoint))
         turns.append(Turn(number, weights, steps, sweep, None if sweep is None else success_of(views, sweep)))
@@ -179,7 +180,7 @@ def success_of(views: Views, sweep: SweepPlanned) -> int | None:
     A run that the platform could not play counts as one that did not pass.
     """
     prefix = f"{sweep.sweep}__"
-    if unended(views, sweep.specs, prefix):
+    if pending_specs(views, sweep.specs, prefix):
         return None
     rewards = views.find(REWARDS, prefix)
     passed = sum(rewards[spec.spec_id].passed for spec in sweep.specs if spec.spec_id in rewards)

@@ -16,8 +16,9 @@ from agents.envs.probing.target import Target
 from eventlog.store import Position
 from projections.environments import ENVIRONMENTS, EnvironmentState
 
-from ..controllers.fast_next import ACTOR, known
+from ..course import CONTROLLER
 from ..house import House
+from ..queries.facts import require
 from ..sweeps.jobs import Reporter
 from . import miniwob
 from .connect import Placed
@@ -41,7 +42,7 @@ def probe_and_record(house: House, target: Target, reporter: Reporter, actor: st
     with reporter.phase(f"probing {target.name}", len(PROBES)) as advance:
         found = report(target, advance=advance)
     record(house.store, found, actor)
-    state = known(house.views().get(ENVIRONMENTS, target.name))
+    state = require(house.views().get(ENVIRONMENTS, target.name))
     if state.failed or reason is None:
         return Probed(state, None)
     return Probed(state, admit(house.store, state, actor, reason))
@@ -90,12 +91,12 @@ def admit_at_first_use(house: House, placed: Placed, reporter: Reporter) -> None
     target = target_at(placed)
     before = house.views().get(ENVIRONMENTS, target.name)
     if before is not None and before.tasks_digest == tasks_digest(target.tasks):
-        if _prober(house, before) != ACTOR:
+        if _prober(house, before) != CONTROLLER:
             raise NotAdmitted(environment=target.name, actual=why_not(before))
         if not before.failed:
-            admit(house.store, before, ACTOR, FIRST_USE)
+            admit(house.store, before, CONTROLLER, FIRST_USE)
             return
-    for result in probe_and_record(house, target, reporter, ACTOR, reason=FIRST_USE).state.probes:
+    for result in probe_and_record(house, target, reporter, CONTROLLER, reason=FIRST_USE).state.probes:
         if result.outcome == "failed":
             reporter.say(f"{result.name} failed: {result.detail}")
 

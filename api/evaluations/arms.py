@@ -17,8 +17,9 @@ from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
 from projections.verdicts import VerdictState
 
-from ..controllers.fast_next import ended, known
 from ..house import House
+from ..queries.facts import require
+from ..queries.runs import ended_runs
 from ..sweeps.jobs import pieces_of
 
 Sides = tuple[Arm, Arm, BenchmarkFrozen, Rules, Alpha]
@@ -35,7 +36,7 @@ def sides(views: Views, state: VerdictState, benchmark: BenchmarkFrozen) -> Side
         arm(benchmark, evaluation, "challenger", challenger, runs, rewards, rules),
         benchmark,
         rules,
-        alpha_of(known(views.get(ALPHA, state.benchmark)), evaluation),
+        alpha_of(require(views.get(ALPHA, state.benchmark)), evaluation),
     )
 
 
@@ -50,7 +51,7 @@ def jobs_of_arms(
     artifacts = {"champion": present, "challenger": challenger}
     pieces = {name: pieces_of(house, artifact) for name, artifact in artifacts.items()}
     templates = templates_of(house, benchmark, state)
-    done = ended(house.views(), f"{state.evaluation}__")
+    done = ended_runs(house.views(), f"{state.evaluation}__")
     return [
         Job(
             spec=place.spec,

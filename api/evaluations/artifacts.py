@@ -16,7 +16,7 @@ from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.verdicts import VERDICTS
 
-from ..controllers.fast_next import BASE
+from ..course import BASE
 from ..errors import BadArtifactName, Unknown
 from ..house import House
 

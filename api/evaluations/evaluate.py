@@ -28,9 +28,12 @@ from projections.engine.views import Views
 from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..controllers.fast_next import ACTOR, Course, champion, ended, known
+from ..course import CONTROLLER, Course
 from ..errors import OtherExecutor
 from ..house import House
+from ..queries.champion import present_champion
+from ..queries.facts import require
+from ..queries.runs import ended_runs
 from ..sweeps.candidates import cold_now
 from ..sweeps.executors import in_words, options_of, recorded_as
 from ..sweeps.jobs import Reporter, pieces_of, play_jobs
@@ -47,7 +50,7 @@ def challenge(
     challenger: Artifact,
     rules: Rules,
     executor: Executor = PLAN,
-    actor: str = ACTOR,
+    actor: str = CONTROLLER,
 ) -> str:
     """Open an evaluation of a challenger against the present champion; its name.
 
@@ -55,12 +58,12 @@ def challenge(
     UnknownTemplate, NotServed; nothing is opened then.
     """
     name, _ = recorded_as(executor)
-    present = champion(house.views()).pointed()
+    present = present_champion(house.views()).pointed()
     refuse_unserved(executor, (present, challenger))
     under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
     if under_way is not None:
         return under_way
-    next_alpha(known(house.views().get(ALPHA, benchmark.benchmark)))  # before a model is asked for plans
+    next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # before a model is asked for plans
     suite = () if executor.name in PLANLESS else _suite(house, benchmark)
     while True:
         evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
@@ -93,7 +96,7 @@ def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
 
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
     """What memory holds now of these kinds, with the champion's weights."""
-    weights = champion(views).pointed().weights
+    weights = present_champion(views).pointed().weights
     return remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
 
 
@@ -106,7 +109,7 @@ def concerns(
     """
     _, content = challenger_now(house, views, kinds)
     today = pieces_from(content.body, reading(house.blobs), house.embeddings)
-    return not is_same_for(templates, site, pieces_of(house, champion(views).pointed()), today)
+    return not is_same_for(templates, site, pieces_of(house, present_champion(views).pointed()), today)
 
 
 def play_and_settle(
@@ -144,7 +147,7 @@ def _play(
     house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter, executor: Executor
 ) -> None:
     """Both arms, in blocks where the test may stop early; then the fresh repeats of what looked worse."""
-    state = known(house.views().get(VERDICTS, evaluation))
+    state = require(house.views().get(VERDICTS, evaluation))
     benchmark, rules = _benchmark(house.views(), state), state.ruled()
 
     def play(title: str, places: Sequence[PlannedArmRun]) -> None:
@@ -168,7 +171,7 @@ def _play(
 def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedArmRun]) -> bool:
     """Whether an early stop was reached before a block. Where the block was begun it was not, whatever shows since."""
     views = house.views()
-    is_begun = not ended(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
+    is_begun = not ended_runs(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
     return not is_begun and stopped_at(*_compared(views, state)) is not None
 
 
@@ -177,7 +180,7 @@ def _settled(house: House, evaluation: str) -> Decision:
     while True:
         version = sum(1 for _ in house.store.read(stream=STREAM))
         try:
-            return settle(house.store, evaluation, judged(house, evaluation), version, ACTOR).decision
+            return settle(house.store, evaluation, judged(house, evaluation), version, CONTROLLER).decision
         except ChampionMoved:
             continue
 
@@ -193,9 +196,9 @@ def judged(house: House, evaluation: str) -> Verdict:
         if c.state is not None and c.state.decision is not None
     ]
     views = house.views(Position(reached[0] - 1) if reached else None)
-    state = known(views.get(VERDICTS, evaluation))
+    state = require(views.get(VERDICTS, evaluation))
     verdict = of_the_arms(views, state)
-    present, judged_one = champion(views), verdict.champion.artifact
+    present, judged_one = present_champion(views), verdict.champion.artifact
     if present.pointed() != judged_one:
         reason = f"{judged_one} was judged, but {present.name} is champion since position {present.since}"
         return verdict.model_copy(update={"decision": "void", "reasons": (reason,)})
@@ -212,4 +215,4 @@ def _compared(views: Views, state: VerdictState) -> Sides:
 
 
 def _benchmark(views: Views, state: VerdictState) -> BenchmarkFrozen:
-    return known(views.get(BENCHMARKS, state.benchmark)).frozen()
+    return require(views.get(BENCHMARKS, state.benchmark)).frozen()

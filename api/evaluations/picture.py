@@ -10,9 +10,9 @@ from gate.plot import Kind, plot
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..controllers.fast_next import known
 from ..errors import BadPicture, Unknown
 from ..house import House
+from ..queries.facts import require
 from .arms import sides
 
 KINDS: dict[str, Kind] = {".svg": "svg", ".png": "png"}
@@ -35,5 +35,7 @@ def drawing_of(house: House, state: VerdictState) -> Drawing:
         )
     reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state and c.state.decision]
     views = house.views(Position(reached[0] - 1))
-    champion, challenger, benchmark, _, _ = sides(views, state, known(views.get(BENCHMARKS, state.benchmark)).frozen())
+    champion, challenger, benchmark, _, _ = sides(
+        views, state, require(views.get(BENCHMARKS, state.benchmark)).frozen()
+    )
     return drawn(evaluation, verdict, champion, challenger, benchmark)

@@ -17,8 +17,8 @@ from projections.pieces import PieceState
 from projections.rewrites import RewriteState
 from projections.runs import RUNS
 
-from ..controllers.fast_next import describe
 from ..house import House
+from ..queries.changes import describe_change
 from ..sweeps.candidates import is_poisoned
 
 
@@ -61,7 +61,7 @@ def export_memory(house: House, views: Views) -> Exported:
             if run is None:
                 continue
             piece = piece_of(state)
-            entry = entry_of_rewrite(piece, run.environment, describe(piece.change.model_dump(mode="json")))
+            entry = entry_of_rewrite(piece, run.environment, describe_change(piece.change.model_dump(mode="json")))
         elif isinstance(state, PieceState) and state.rule is not None:
             lesson = held_of(state, read_content)
             entry = entry_of_lesson(lesson, state) if isinstance(lesson, Lesson) else None

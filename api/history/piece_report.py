@@ -17,7 +17,7 @@ from projections.evidence import Evidence, Paired, Seeds, next_look
 from projections.pieces import PieceState
 from projections.rewrites import RewriteState
 
-from ..controllers.fast_next import describe
+from ..queries.changes import describe_change
 
 _WHOLE = 1_000_000
 _SAMPLES, _SEED = 10_000, 20_260_101
@@ -50,7 +50,7 @@ def standing(state: Candidacy, now: datetime) -> dict[str, Any]:
 def _shown(state: Candidacy) -> dict[str, Any]:
     """Of which step it is, and what it does as far as its row says."""
     if isinstance(state, RewriteState):
-        return {"step": state.anchor.get("intent"), "does": describe(state.change) if state.change else None}
+        return {"step": state.anchor.get("intent"), "does": describe_change(state.change) if state.change else None}
     if isinstance(state, PieceState):
         return {"step": state.occasion.get("intent"), "does": state.title or None}
     return {"step": None, "does": None}

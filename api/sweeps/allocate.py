@@ -13,8 +13,9 @@ from projections.engine.views import Views
 from projections.rewards import REWARDS
 from projections.substrates import SUBSTRATES
 
-from ..controllers.fast_next import ACTOR, unended
+from ..course import CONTROLLER
 from ..house import House
+from ..queries.runs import pending_specs
 
 
 def stream_of(environment: str, cluster: str) -> str:
@@ -39,7 +40,7 @@ def allot(
     return sweep.model_copy(update={"specs": specs}), choices
 
 
-def choosing(choices: Sequence[SubstrateChosen], actor: str = ACTOR) -> list[Append]:
+def choosing(choices: Sequence[SubstrateChosen], actor: str = CONTROLLER) -> list[Append]:
     """The requests that record choices, each once."""
     return [
         Append(stream_of(each.environment, each.cluster), (each,), actor, key=f"choose:{each.group}")
@@ -57,13 +58,13 @@ def choices_of(store: EventStore, sweep: SweepPlanned) -> dict[str, SubstrateCho
     return found
 
 
-def credit_choices(house: House, sweep: SweepPlanned, actor: str = ACTOR) -> None:
+def credit_choices(house: House, sweep: SweepPlanned, actor: str = CONTROLLER) -> None:
     """Credit what was chosen for the groups of a sweep that has ended. Crediting it again changes nothing."""
     choices = choices_of(house.store, sweep)
     if not choices:
         return
     views, prefix = house.views(), f"{sweep.sweep}__"
-    if unended(views, sweep.specs, prefix):
+    if pending_specs(views, sweep.specs, prefix):
         return
     kinds, rewards, bad = (
         _applied_kinds(house.store, sweep),

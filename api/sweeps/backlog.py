@@ -13,9 +13,9 @@ from eventlog.store import START, Position
 from projections.engine.views import Views
 from projections.runs import RUNS
 
-from ..controllers.fast_next import ended
 from ..house import House
 from ..locks import is_controlled
+from ..queries.runs import ended_runs
 from .executors import plays
 
 
@@ -68,7 +68,7 @@ def _teaches(sweep: SweepPlanned) -> bool:
 
 def _unended(views: Views, sweep: SweepPlanned) -> list[Ticket]:
     prefix = f"{sweep.sweep}__"
-    done = ended(views, prefix)
+    done = ended_runs(views, prefix)
     return [
         ticket
         for ticket in tickets(sweep)

@@ -19,7 +19,7 @@ from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
 from projections.taint import left_out
 
-from ..controllers.fast_next import ACTOR
+from ..course import CONTROLLER
 from ..house import House
 from .jobs import returning_now
 
@@ -93,4 +93,4 @@ def good_runs(house: House, views: Views, sweep: SweepPlanned) -> Iterator[GoodR
 
 def _append(piece: Captured, sweep: SweepPlanned, rule: PromotionRule) -> Append:
     event, key = piece.event(rule), f"propose:{piece.name}:{sweep.sweep}"
-    return Append(f"{piece.kind}/{piece.name}", (event,), ACTOR, key=key)
+    return Append(f"{piece.kind}/{piece.name}", (event,), CONTROLLER, key=key)

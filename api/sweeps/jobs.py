@@ -28,10 +28,12 @@ from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.runs import DEMONSTRATION, PLANLESS
 
-from ..controllers.budgets import given_up
-from ..controllers.fast_next import Course, known, prices
+from ..course import Course
 from ..errors import SessionNotKept
 from ..house import House
+from ..queries.costs import present_prices
+from ..queries.courses import pieces_retired_in_course
+from ..queries.facts import require
 from .advisor import advisor_of
 from .executors import surroundings_of
 from .step_checks import watching_of
@@ -80,7 +82,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             environment=sweep.environment,
             artifact=sweep.artifact,
             pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
-            candidate=None if spec.candidate is None else held_of(known(states.get(spec.candidate)), read, model),
+            candidate=None if spec.candidate is None else held_of(require(states.get(spec.candidate)), read, model),
             arm=None,
             learns=sweep.learns,
             returning=returning,
@@ -92,7 +94,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
 
 def returning_now(views: Views, site: str) -> frozenset[str]:
     """The pieces that a new proposal brings back now; not those that the course under way has given up."""
-    return may_return(candidacies(views), datetime.now(UTC)) - given_up(views, site)
+    return may_return(candidacies(views), datetime.now(UTC)) - pieces_retired_in_course(views, site)
 
 
 def refuse_session_not_kept(state_key: str | None, executor: Executor) -> None:
@@ -125,7 +127,7 @@ def play_jobs(
     ):
         means = Means(
             client,
-            prices(house.views()),
+            present_prices(house.views()),
             course.rule,
             stopwatch,
             executor,
@@ -147,7 +149,7 @@ def _dispatched(
             if outcome.error is not None:
                 errors.append(outcome.error)
             if outcome.ending == "timed_out":
-                give_up(house, outcome.call.work, means.executor, took_longer(known(course.timeout_s)))
+                give_up(house, outcome.call.work, means.executor, took_longer(require(course.timeout_s)))
             advance()
     if errors:
         raise errors[0]

@@ -27,10 +27,12 @@ from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 
-from ..controllers.fast_next import ACTOR, BASE, Course, champion, unended
+from ..course import BASE, CONTROLLER, Course
 from ..errors import NotExtended, SweepExists
 from ..house import House
 from ..locks import learning_alone
+from ..queries.champion import present_champion
+from ..queries.runs import pending_specs
 from .allocate import allot, choosing, credit_choices
 from .candidates import Trying, cold_now, tryable_now
 from .capture import capture_from
@@ -48,8 +50,8 @@ def first_facts(house: House) -> None:
     first = ChampionPointed(artifact=artifact, by="genesis", reason="the bare plans", evaluation=None)
     house.store.append(
         [
-            Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1"),
-            Append("champion", (first,), ACTOR, expect=0, key="champion:genesis"),
+            Append("prices", (DEFAULT_PRICES,), CONTROLLER, expect=0, key="prices:1"),
+            Append("champion", (first,), CONTROLLER, expect=0, key="champion:genesis"),
         ]
     )
 
@@ -79,7 +81,7 @@ def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanne
         if event.sweep in found:
             first = found[event.sweep]
             found[event.sweep] = first.model_copy(update={"specs": first.specs + event.specs})
-        elif event.learns and recorded.actor == ACTOR:
+        elif event.learns and recorded.actor == CONTROLLER:
             found[event.sweep] = event
     return tuple(found.values())
 
@@ -151,7 +153,7 @@ def plan(
     learns: bool = True,
     queue: RolloutQueue | None = None,
     executor: Executor = PLAN,
-    actor: str = ACTOR,
+    actor: str = CONTROLLER,
     weights: str | None = None,
     decay: Decay | None = None,
     budget_left: int | None = None,
@@ -164,7 +166,7 @@ def plan(
     each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
     Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings do.
     """
-    weights = weights or champion(views).pointed().weights
+    weights = weights or present_champion(views).pointed().weights
     matching = house.embeddings
     artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
@@ -248,7 +250,7 @@ def play_sweep(
     refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
     refuse_unserved(executor, (sweep.artifact,))
     views = house.views()
-    jobs = jobs_of(house, views, sweep, unended(views, sweep.specs, f"{sweep.sweep}__"))
+    jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
     learn_from(house, sweep, course)
 
@@ -260,7 +262,7 @@ def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back
     """
     with learning_alone(house.engine, sweep.environment):
         credit(house, sweep)
-        if sweep.learns and not unended(house.views(), sweep.specs, f"{sweep.sweep}__"):
+        if sweep.learns and not pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
             capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
 
 
@@ -278,8 +280,8 @@ def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> Non
 def credit(house: House, sweep: SweepPlanned) -> None:
     """The trials of a sweep that has ended, in its order; one that goes on would be credited out of order."""
     views, prefix = house.views(), f"{sweep.sweep}__"
-    if unended(views, sweep.specs, prefix):
+    if pending_specs(views, sweep.specs, prefix):
         return
     outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
-    house.store.append(credits_of(sweep.specs, outcomes, candidacies(views), ACTOR))
+    house.store.append(credits_of(sweep.specs, outcomes, candidacies(views), CONTROLLER))
     credit_choices(house, sweep)

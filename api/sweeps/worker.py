@@ -29,12 +29,14 @@ from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished
 from eventlog.store import Append, Position
 from projections.engine.views import Views
 
-from ..controllers.fast_next import Course, known, prices
+from ..course import Course
 from ..environments.admission import admitting, see_admission
 from ..environments.connect import Placed
 from ..errors import PlayedInVain, Unknown
 from ..house import House
 from ..locks import admitting_alone, is_controlled
+from ..queries.costs import present_prices
+from ..queries.facts import require
 from .backlog import Backlog
 from .executors import refuse_other, surroundings_of, worker_of
 from .jobs import Reporter, give_up, jobs_of, play_one, took_longer
@@ -63,7 +65,7 @@ class Met:
     def job(self, house: House, spec_id: str) -> Job:
         """The job of one of its specs. Raises FactMissing."""
         found = ((event, spec) for event in self.planned for spec in event.specs if spec.spec_id == spec_id)
-        event, spec = known(next(found, None))
+        event, spec = require(next(found, None))
         return jobs_of(house, self.views, event, [spec])[0]
 
 
@@ -155,7 +157,7 @@ class SiteRunner:
         views = self.house.views()
         means = Means(
             self.client,
-            prices(views),
+            present_prices(views),
             self.rule,
             stopwatch,
             self.executor,

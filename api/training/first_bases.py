@@ -17,7 +17,7 @@ from trainer.bases import Base
 from trainer.errors import BaseDiffers
 from trainer.tiny import Shape, make_tiny, shape_of
 
-from ..controllers.warmup_next import ACTOR
+from ..course import WARM_UP
 from ..datasets import freeze
 from ..errors import StartDiffers
 from ..house import House
@@ -89,7 +89,7 @@ def _shown(store: EventStore, query: Query) -> SweepPlanned | None:
     if not isinstance(query, SftQuery) or query.tokens is None or query.sweep is None:
         return None
     for recorded in store.read(stream=f"sweep/{query.sweep}"):
-        if isinstance(recorded.event, SweepPlanned) and recorded.actor == ACTOR:
+        if isinstance(recorded.event, SweepPlanned) and recorded.actor == WARM_UP:
             return recorded.event
     return None
 

@@ -11,10 +11,10 @@ from projections.trainings import TRAININGS
 from trainer.bases import Base
 from trainer.checkpoint import MANIFEST
 
-from ..controllers.fast_next import known
 from ..datasets import freeze
 from ..house import House
 from ..locks import training_alone
+from ..queries.facts import require
 from .stages import Stage, Watch, produce, working_folder
 from .weights import find_weights
 
@@ -39,7 +39,7 @@ def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
     """The stage that gave a checkpoint."""
     views = house.views()
     parent = None if state.parent is None else find_weights(views, state.parent)
-    config = known(views.get(TRAININGS, state.training)).configured()
+    config = require(views.get(TRAININGS, state.training)).configured()
     return Stage(freeze.find(views, state.dataset), base, parent, config)
 
 

@@ -8,10 +8,12 @@ from agents.envs.clients.client import EnvClient
 from agents.learning.memory import held_of, reading
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.trials import belongs
-from api.controllers.fast_next import Course, fresh_seeds, held_seeds
+from api.course import Course
 from api.house import House
+from api.queries.benchmarks import benchmark_seeds
 from api.sweeps.jobs import Reporter
 from api.sweeps.plan import plan, play_sweep, site_templates, sweeps_of
+from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, kind_of
 from projections.rewards import REWARDS
@@ -77,7 +79,7 @@ class Learner:
     def _sweep(self, name: str, found: tuple[Template, ...], seeds: int, siblings: int, trials: Trials | None) -> None:
         """Play a sweep; recovery and capture look for candidates only where nothing is tried."""
         views = self.house.views()
-        held = held_seeds(views, self.site)
+        held = benchmark_seeds(views, self.site)
         drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds, held)
         sweep = plan(
             self.house,

@@ -10,8 +10,9 @@ from agents.envs.provider import local_site
 from agents.learning.allocator import KINDS, greedy, value_of
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.sweep import SeedSweep, planned
-from api.controllers.fast_next import BASE, Course, champion
+from api.course import BASE, Course
 from api.house import House
+from api.queries.champion import present_champion
 from api.settings import Settings
 from api.sweeps.jobs import Reporter, jobs_of, play_jobs
 from api.sweeps.plan import first_facts, site_templates
@@ -106,7 +107,7 @@ def _artifact(
     views = house.views()
     substrate = chosen.get(template.cluster)
     kinds = row.kinds if not row.is_allocated else frozenset(() if substrate is None else {KINDS[substrate]})
-    return remember(views, champion(views).pointed().weights, kinds=kinds) if kinds else forget_everything(BASE)
+    return remember(views, present_champion(views).pointed().weights, kinds=kinds) if kinds else forget_everything(BASE)
 
 
 def _evaluated(

@@ -18,7 +18,7 @@ from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tabs import Tabs, open_tabs
 from agents.executors.miniwob.plan import MiniWobPlan
 from api.cli.output import bar
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.house import House
 from api.settings import read_settings
 from api.sweeps.jobs import Advance

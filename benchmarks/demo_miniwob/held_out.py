@@ -9,7 +9,7 @@ from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.sweep import SeedSweep, planned
-from api.controllers.fast_next import BASE, Course
+from api.course import BASE, Course
 from api.house import House
 from api.sweeps.executors import recorded_as
 from api.sweeps.jobs import Reporter, jobs_of, play_jobs

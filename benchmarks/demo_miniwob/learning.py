@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.house import House
 from api.sweeps.jobs import Reporter
 from api.sweeps.plan import next_name, plan, play_sweep

@@ -7,8 +7,9 @@ from dataclasses import replace
 from agents.executors.by_weights import ByWeights
 from agents.learning.memory import remember
 from api.cli.output import TerminalReporter
-from api.controllers.fast_next import champion, known
 from api.evaluations.evaluate import challenge, play_and_settle
+from api.queries.champion import present_champion
+from api.queries.facts import require
 from eventlog.events import BenchmarkTemplate, Verdict
 from gate.benchmark import freeze
 from gate.promote import freeze_into
@@ -44,5 +45,5 @@ def judged(workshop: Workshop, saved: Saved) -> Verdict:
     TerminalReporter().say(
         play_and_settle(house, scene.clients[SITE], evaluation, course, TerminalReporter(), executor)
     )
-    TerminalReporter().say(f"champion: {champion(house.views()).name}")
-    return known(known(house.views().get(VERDICTS, evaluation)).reached())
+    TerminalReporter().say(f"champion: {present_champion(house.views()).name}")
+    return require(require(house.views().get(VERDICTS, evaluation)).reached())

@@ -14,7 +14,7 @@ from agents.envs.provider import Site, local_site
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from api.cli.output import TerminalReporter
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.environments.admission import admitting, see_admission
 from api.environments.connect import Placed
 from api.house import House, open_house

@@ -17,7 +17,7 @@ from agents.envs.provider import local_site
 from api import embedded
 from api.cli.db import migrated
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.datasets import freeze
 from api.environments.admission import admit_at_first_use
 from api.environments.connect import Placed

@@ -15,7 +15,7 @@ from agents.envs.errors import NotAdmitted, OtherSite
 from agents.envs.provider import local_site
 from api.app import create_app
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.environments.admission import admit_at_first_use
 from api.environments.connect import Placed
 from api.house import House

@@ -25,11 +25,12 @@ from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
 from agents.rollouts.tasks import PLANS
 from agents.suites import build_micro_suite
-from api.controllers.fast_next import Course, champion
+from api.course import Course
 from api.evaluations.arms import jobs_of_arms
 from api.evaluations.benchmarks import freeze_on, site_tasks
 from api.evaluations.evaluate import BLOCK, challenge, play_and_settle
 from api.house import House
+from api.queries.champion import present_champion
 from api.sweeps.jobs import Advance
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
@@ -83,7 +84,7 @@ def started(house: House, evaluation: str) -> list[RunStarted]:
 def test_both_arms_start_from_the_plans_that_were_recorded_when_the_evaluation_was_opened(
     house: House, client: EnvClient
 ) -> None:
-    frozen, present = a_benchmark(house, client, 2), champion(house.views()).pointed()
+    frozen, present = a_benchmark(house, client, 2), present_champion(house.views()).pointed()
     other = (*PLANS[TASK][:1], *PLANS[TASK])
     suite = Blob("application/json", canonical(build_micro_suite(other, "marketplace")))
     house.blobs.put([suite])
@@ -103,7 +104,7 @@ def test_a_task_without_a_plan_and_without_a_model_that_makes_one_is_refused(hou
 
 
 def test_who_follows_no_plan_is_given_the_instruction_alone(house: House, client: EnvClient) -> None:
-    frozen, present = a_benchmark(house, client, 1), champion(house.views()).pointed()
+    frozen, present = a_benchmark(house, client, 1), present_champion(house.views()).pointed()
     executor = PolicyExecutor(Scripted([]))
     evaluation = challenge(house, frozen, learned(house), Rules(), executor)
     state = house.views().find(VERDICTS)[evaluation]
@@ -191,7 +192,7 @@ def test_an_early_stop_leaves_the_rest_unplayed_and_a_killed_evaluation_goes_on_
     assert verdict.looked_at is not None
     played = {run.env_seed for run in house.views().find(RUNS, f"{evaluation}__").values() if run.is_sealed}
     assert verdict.looked_at <= len(played) < 60
-    assert champion(house.views()).pointed() == challenger
+    assert present_champion(house.views()).pointed() == challenger
 
 
 def test_a_benchmark_that_has_judged_all_it_may_opens_nothing_more(house: House, client: EnvClient) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from api.cli.run import go_first
 from api.controllers.both import begin_both
-from api.controllers.budgets import close_course, present_course
-from api.controllers.fast_next import Course
+from api.controllers.budgets import close_course
 from api.controllers.slow_next import SlowCourse
+from api.course import Course
 from api.errors import ControllerBusy
 from api.house import House
 from api.locks import only_controller
+from api.queries.courses import present_course
 
 SITE, SLOW = "marketplace", SlowCourse(stages=(), max_rounds=2)
 

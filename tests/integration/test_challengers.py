@@ -21,11 +21,12 @@ from agents.executors.errors import NotServed
 from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything, remember
 from agents.rewards import DEFAULT_PRICES
-from api.controllers.fast_next import Course, champion
+from api.course import Course
 from api.errors import BadArtifactName, Unknown
 from api.evaluations.artifacts import resolve
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.house import House
+from api.queries.champion import present_champion
 from eventlog.events import (
     Anchor,
     Artifact,
@@ -127,7 +128,7 @@ def judged(house: House, client: EnvClient, host: ModelServer, challenger: Artif
     assert said == f"{evaluation} was decided: promote", verdict.reasons
     won = verdict.challenger.passed
     assert (verdict.champion.passed, verdict.p_value) == (0, -(-(10**12) // 2**won))
-    assert champion(house.views()).pointed() == verdict.challenger.artifact == challenger
+    assert present_champion(house.views()).pointed() == verdict.challenger.artifact == challenger
     asked = dict(models_of_runs(house))
     assert len(asked) == 2 * len(SEEDS)
     assert set(asked.values()) == {("base", "base-served"), (CHECKPOINT, "ck-3f9a1c22-served")}
@@ -162,7 +163,7 @@ def test_a_checkpoint_and_a_memory_go_through_the_gate_together_and_back(
     house = empty_house
     challenger = learned(house)
     judged(house, client, host, challenger)
-    name = champion(house.views()).name
+    name = present_champion(house.views()).name
     assert name == f"ck-3f9a1c22@{challenger.memory.upto}"
     assert resolve(house, name)[0] == challenger
     restored = back(house.store, house.views(), "a trial", "ann")

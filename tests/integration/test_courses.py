@@ -15,9 +15,11 @@ from agents.rollouts.dispatching.durable import Terms
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import PLANS, template
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course, champion, present_benchmark
+from api.course import Course
 from api.evaluations.evaluate import judged
 from api.house import House
+from api.queries.benchmarks import present_benchmark
+from api.queries.champion import present_champion
 from api.sweeps.candidates import tryable_now
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.worker import work
@@ -105,7 +107,7 @@ def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
     stops = iter([False, True])
     replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
     views = house.views()
-    present, benchmark = champion(views).pointed(), present_benchmark(views, SITE)
+    present, benchmark = present_champion(views).pointed(), present_benchmark(views, SITE)
     no_champion = present.model_copy(update={"weights": "other"})
     open_evaluation(house.store, "eval-1", benchmark, no_champion, present, COURSE.rules, "controller")
     settle(house.store, "eval-1", judged(house, "eval-1"), 1, "controller")
@@ -123,7 +125,7 @@ def test_what_helps_on_another_site_alone_is_not_judged_here(
     propose(house.store, "rw-a", anchor_of(PLANS[task][0]))
     decide_rewrite(house.store, "rw-a", True, True, True)
     first_facts(house)
-    assert remember(house.views(), "base")[0].memory.digest != champion(house.views()).pointed().memory.digest
+    assert remember(house.views(), "base")[0].memory.digest != present_champion(house.views()).pointed().memory.digest
     stops = iter([False, True])
     course = replace(COURSE, max_rounds=0)
     said = replace(controller(house, client, course), is_told_to_stop=lambda: next(stops)).run()

@@ -22,7 +22,7 @@ from agents.rollouts.decompose import decomposed
 from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep, planned
 from agents.rollouts.tasks import PLANS
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.history.replay import replayed
 from api.house import House
 from api.sweeps.jobs import play_jobs

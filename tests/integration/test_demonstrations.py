@@ -19,7 +19,7 @@ from agents.models.scripted import Scripted
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import PLANS
 from api.cli.main import run_command
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.datasets import freeze
 from api.datasets.demonstrations import keep_tokens
 from api.errors import SessionNotKept

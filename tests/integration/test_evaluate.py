@@ -13,11 +13,14 @@ from agents.envs.provider import local_site
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.arms import suite_of
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course, benchmark_name, champion, decide
+from api.controllers.fast_next import decide
+from api.course import Course
 from api.errors import OtherExecutor
 from api.evaluations.benchmarks import freeze_on, site_tasks, without_plans
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.house import House
+from api.queries.benchmarks import first_benchmark_name
+from api.queries.champion import present_champion
 from api.sweeps.jobs import Advance
 from eventlog.events import (
     Artifact,
@@ -88,7 +91,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     admitted(house.store, "marketplace")
     said = Controller(house, client, "marketplace", COURSE, Watching(meanwhile)).run()
     assert said == "eval-1 was decided: void"
-    pointed = champion(house.views())
+    pointed = present_champion(house.views())
     assert (pointed.pointed(), pointed.by) == (BY_HAND, "operator")
     void = house.views().find(VERDICTS)["eval-1"].reached()
     assert void is not None
@@ -103,7 +106,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     assert after is not None
     assert after.champion.artifact == BY_HAND
     assert after.challenger.artifact.memory.digest == void.challenger.artifact.memory.digest
-    assert champion(house.views()).pointed() == after.challenger.artifact
+    assert present_champion(house.views()).pointed() == after.challenger.artifact
     assert every_verdict_recomputes(house) == 2
 
     check_what_the_log_holds(house)
@@ -148,7 +151,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     with pytest.raises(Stopped):
         Controller(house, client, "marketplace", COURSE, Watching(killed)).run()
     challenger = house.views().find(VERDICTS)["eval-1"].artifacts()[1]
-    frozen = house.views().find(BENCHMARKS)[benchmark_name("marketplace")].frozen()
+    frozen = house.views().find(BENCHMARKS)[first_benchmark_name("marketplace")].frozen()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
     assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
     suite = suite_of(frozen.templates, "marketplace", house.store, house.blobs, None)
@@ -200,7 +203,9 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
 def test_an_evaluation_that_was_opened_for_another_executor_is_refused(
     client: EnvClient, empty_house: House, executor: str, options: str
 ) -> None:
-    frozen = freeze(benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1)
+    frozen = freeze(
+        first_benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1
+    )
     freeze_into(empty_house.store, frozen, "controller")
     open_evaluation(
         empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor=executor
@@ -223,4 +228,4 @@ def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client:
     )
     assert found.what == "plan_sweep"
     assert remember(views, "base")[0].memory.digest == PRESENT.memory.digest
-    assert benchmark_name("marketplace") in views.find(BENCHMARKS)
+    assert first_benchmark_name("marketplace") in views.find(BENCHMARKS)

@@ -7,7 +7,7 @@ from functools import partial
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.environments.admission import admit_at_first_use
 from api.environments.connect import Placed
 from api.house import House

@@ -24,7 +24,7 @@ from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
 from api.cli.main import run_command
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.errors import NoJudge, Unknown
 from api.history.grade import Graded, grade_runs, judge_from
 from api.history.regrade import ended as ended_runs

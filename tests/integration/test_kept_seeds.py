@@ -8,7 +8,7 @@ from agents.rollouts.biased import FailureBiased
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.errors import BenchmarkInstance
 from agents.rollouts.sweep import Generator, SeedSweep, extended, planned
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.house import House
 from api.sweeps.plan import extend, first_facts, plan
 from tests.integration.test_rollouts import MADE

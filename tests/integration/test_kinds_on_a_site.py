@@ -11,7 +11,7 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.memory import remember
 from agents.rollouts.sweep import SeedSweep
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.history.memory_file import export_memory, import_memory
 from api.history.replay import replayed
 from api.house import House

@@ -11,7 +11,7 @@ from agents.envs.provider import local_site
 from agents.learning.occasions import text_and_change
 from agents.plans import Plan
 from agents.rollouts.sweep import SeedSweep
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.history.replay import replayed
 from api.house import House
 from api.sweeps.plan import first_facts, plan, play_sweep, site_templates

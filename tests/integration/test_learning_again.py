@@ -7,7 +7,7 @@ import pytest
 from agents.plans import Plan, plan_bytes
 from agents.rewards import graded
 from agents.rollouts.sweep import SeedSweep
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.errors import SweepExists
 from api.history.memory_file import export_memory, import_memory
 from api.history.withdraw import withdraw

@@ -15,7 +15,7 @@ from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther
 from agents.learning.occasions import lesson_id
 from agents.learning.piece_content import MEDIA_TYPE, content_bytes
 from agents.rollouts.sweep import SeedSweep
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.history.replay import replayed
 from api.history.whatif.compose import if_rule
 from api.house import House

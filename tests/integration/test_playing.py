@@ -26,7 +26,7 @@ from agents.rollouts.play import PLAN, Job, Means, started
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.sweep import SeedSweep
 from api.cli.sweep_begun import Ready, planned_now
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.errors import SessionNotKept
 from api.house import House
 from api.sweeps.jobs import give_up, play_jobs, play_one

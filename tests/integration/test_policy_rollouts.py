@@ -34,7 +34,7 @@ from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.regrade import conduct_recorded
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import template
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.datasets import freeze
 from api.errors import NoModel
 from api.house import House

@@ -18,7 +18,7 @@ from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS
 from api.cli.main import run_command
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.datasets import freeze
 from api.errors import Unknown
 from api.history.regrade import ended, regrade_runs

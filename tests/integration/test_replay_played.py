@@ -10,7 +10,7 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.executors import recorded_pages
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.history.replay import replayed
 from api.history.whatif.compose import if_reward, if_rule
 from api.history.whatif.definitions import reward_in_force, rule_in_force

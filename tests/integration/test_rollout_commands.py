@@ -17,8 +17,8 @@ from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import SeedSweep, extended, planned
 from api.cli.main import USAGE, run_command
 from api.controllers.fast import Controller
-from api.controllers.fast_next import Course
 from api.controllers.variance_seek import Limits, seek
+from api.course import Course
 from api.errors import NotExtended
 from api.house import House
 from api.sweeps.plan import extend, sweeps_of

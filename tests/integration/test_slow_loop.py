@@ -24,13 +24,14 @@ from agents.executors.policy import PolicyExecutor
 from agents.models.model import Completion, Offers, Request, Served
 from agents.models.scripted import Scripted
 from api.cli.main import run_command
-from api.controllers.fast_next import Course, champion
 from api.controllers.slow import SlowController
-from api.controllers.slow_next import ACTOR, SlowCourse
+from api.controllers.slow_next import SlowCourse
+from api.course import SLOW_CONTROLLER, Course
 from api.errors import NoBase, OtherTasks
 from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw
 from api.house import House
+from api.queries.champion import present_champion
 from api.sweeps.jobs import Advance
 from api.sweeps.plan import planned_by
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
@@ -224,7 +225,7 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
     reached = verdict.reached()
     assert reached is not None
     assert (verdict.decision, verdict.challenger["weights"]) == ("promote", saved.checkpoint), reached.reasons
-    assert champion(house.views()).pointed().weights == saved.checkpoint
+    assert present_champion(house.views()).pointed().weights == saved.checkpoint
     assert every_verdict_recomputes(house) == 1
     assert all(found.is_identical for found in compare(house.views()))
 
@@ -304,5 +305,5 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 2, 0)
     assert "teaches nothing" in " ".join(said.err.split())
     assert len(empty_house.views().find(BENCHMARKS)) == 3
-    (sweep,) = planned_by(empty_house.store, ACTOR)
+    (sweep,) = planned_by(empty_house.store, SLOW_CONTROLLER)
     assert {spec.env_seed for spec in sweep.specs} == {3}

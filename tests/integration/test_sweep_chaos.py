@@ -19,7 +19,7 @@ from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.app import ALL_TASKS
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.house import House
 from api.sweeps.jobs import Advance, Reporter
 from api.sweeps.plan import first_facts, plan, play_sweep

@@ -16,7 +16,7 @@ from agents.rollouts.dispatching.queue import Ticket
 from agents.rollouts.dispatching.state_keys import independent
 from agents.rollouts.sweep import SeedSweep
 from api.cli.output import TerminalReporter
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.house import House
 from api.sweeps.plan import first_facts, plan, play_sweep
 from api.sweeps.worker import SiteRunner

@@ -9,7 +9,7 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.sweep import SeedSweep
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.history.replay import replayed
 from api.house import House
 from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates

@@ -18,14 +18,15 @@ from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Request
 from api.cli.main import run_command
-from api.controllers.fast_next import champion
 from api.controllers.slow import SlowController
 from api.controllers.warmup import Warming, is_told_briefly
-from api.controllers.warmup_next import ACTOR, WarmingCourse, bases_of
+from api.controllers.warmup_next import WarmingCourse, bases_of
+from api.course import WARM_UP
 from api.errors import EmptyDataset, NoBase, StartDiffers
 from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw
 from api.house import House
+from api.queries.champion import present_champion
 from api.sweeps.jobs import Reporter
 from api.sweeps.plan import first_facts, planned_by, sweeps_of
 from api.training.verify import retrain
@@ -124,7 +125,7 @@ def test_a_warm_up_killed_at_every_word_completes_and_repeats_nothing(
     assert [counted[kind] for kind in ("SweepPlanned", "DatasetFrozen", "CheckpointSaved")] == [3, 1, 2]
     started = Counter(event.run for event in events if isinstance(event, RunStarted))
     assert (len(started), set(started.values())) == (8 + 2 + 2, {1})
-    shown, *measured = planned_by(house.store, ACTOR)
+    shown, *measured = planned_by(house.store, WARM_UP)
     seeds = [{spec.env_seed for spec in sweep.specs} for sweep in (shown, *measured)]
     assert seeds == [set(range(8)), {8, 9}, {8, 9}]
     assert {spec.temperature_micro for sweep in measured for spec in sweep.specs} == {1_000_000}
@@ -169,7 +170,7 @@ def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
     place = house.settings.model_folder / warm.base
     start = read_base(place, warm.base)
     shutil.rmtree(place)
-    (shown,) = planned_by(house.store, ACTOR)
+    (shown,) = planned_by(house.store, WARM_UP)
     withdraw(house.store, [shown.specs[0].spec_id], "shown in error", "test")  # it counted when the rows were frozen
     assert base_of(house, None, warm.base) == start
     assert retrain(house, warm, start, id).is_equal
@@ -202,7 +203,7 @@ def test_a_champion_on_another_base_asks_for_that_one_and_nothing_is_warmed_up(
     house = a_house(empty_house, tmp_path)
     saved = sample("CheckpointSaved")
     assert isinstance(saved, CheckpointSaved)
-    pointed = champion(house.views()).pointed().model_copy(update={"weights": saved.checkpoint})
+    pointed = present_champion(house.views()).pointed().model_copy(update={"weights": saved.checkpoint})
     by_hand = ChampionPointed(artifact=pointed, by="operator", reason="a test", evaluation=None)
     house.store.append([Append("checkpoint/x", (saved,), "test"), Append("champion", (by_hand,), "test")])
     serving = Growing()

@@ -10,7 +10,7 @@ from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.house import House
 from api.locks import only_controller
 from api.sweeps.backlog import Backlog

@@ -8,8 +8,8 @@ import pytest
 
 from api.controllers.both import fast_part_ended
 from api.controllers.budgets import close_course, open_course
-from api.controllers.fast_next import Course
 from api.controllers.slow_next import SlowCourse
+from api.course import Course
 from tests.unit.test_agent_samples import a_store, views
 
 SITE = "marketplace"

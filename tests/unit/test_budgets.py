@@ -11,16 +11,14 @@ from api.controllers.budgets import (
     budget_of,
     close_course,
     dollars_left,
-    given_up,
-    last_course,
     open_course,
-    present_course,
     seeds_within,
     spent,
     used_up,
 )
-from api.controllers.fast_next import Course
 from api.controllers.slow_next import SlowCourse
+from api.course import Course
+from api.queries.courses import last_course, pieces_retired_in_course, present_course
 from eventlog.events import AnyEvent, PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES
@@ -261,11 +259,11 @@ def test_what_a_course_has_retired_does_not_come_back_before_it_ends() -> None:
     rule = PairedRule(controls=1, looks=(1,), single=(), single_trials=1)
     open_course(store, views(store), SITE, COURSE)
     propose(store, "rw-a", rule=rule)
-    assert given_up(views(store), SITE) == frozenset()
+    assert pieces_retired_in_course(views(store), SITE) == frozenset()
     retire(store, "rw-a")
-    assert given_up(views(store), SITE) == {"rw-a"}
+    assert pieces_retired_in_course(views(store), SITE) == {"rw-a"}
     close_course(store, views(store), SITE, "done")
-    assert given_up(views(store), SITE) == frozenset()
+    assert pieces_retired_in_course(views(store), SITE) == frozenset()
 
 
 def retire(store: MemoryStore, rewrite: str) -> None:

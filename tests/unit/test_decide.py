@@ -10,21 +10,15 @@ from agents.learning.memory import EVERY_KIND, forget_everything, remember
 from agents.learning.piece_content import content_bytes
 from agents.rewards import graded
 from agents.rollouts.play import PLAN
-from api.controllers.fast_next import (
-    Course,
-    Next,
-    benchmark_name,
-    champion,
-    covering,
-    decide,
-    ended,
-    known,
-    present_benchmark,
-    prices,
-    unended,
-)
+from api.controllers.fast_next import Next, covering, decide
+from api.course import Course
 from api.errors import FactMissing
 from api.evaluations.benchmarks import without_plans
+from api.queries.benchmarks import first_benchmark_name, present_benchmark
+from api.queries.champion import present_champion
+from api.queries.costs import present_prices
+from api.queries.facts import require
+from api.queries.runs import ended_runs, pending_specs
 from api.sweeps.candidates import Trying, siblings_for_trials, tryable_now
 from api.sweeps.plan import rounds_of
 from eventlog.events import (
@@ -77,7 +71,7 @@ THERE, ERASED = "a" * 64, "b" * 64
 READ = {THERE: content_bytes("", PreferTarget(label="Boats"))}.get
 """Reads the content of pieces, as far as it was not erased."""
 LOOK = Step(type="click", intent="look", label="Search")
-FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
+FROZEN = freeze(first_benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
 COURSE = Course(rules=Rules.seeds())
 
 
@@ -125,7 +119,7 @@ def open_one(
     benchmark: str = FROZEN.benchmark,
     executor: str | None = None,
 ) -> None:
-    present = champion(views(store)).pointed()
+    present = present_champion(views(store)).pointed()
     frozen = FROZEN.model_copy(update={"benchmark": benchmark, "environment": benchmark.removesuffix("-1")})
     freeze_into(store, frozen, "controller")
     open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller", executor=executor)
@@ -133,7 +127,7 @@ def open_one(
 
 def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold", *, by: str = "test") -> None:
     scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
-    first = an_arm(FROZEN, "champion", [0] * 8, pinned=champion(views(store)).pointed())
+    first = an_arm(FROZEN, "champion", [0] * 8, pinned=present_champion(views(store)).pointed())
     second = an_arm(FROZEN, "challenger", scores[decision], pinned=challenger)
     verdict = judge(first, second, FROZEN, COURSE.rules, Alpha(1, 5_000, 5_000))
     assert verdict.decision == decision
@@ -185,7 +179,7 @@ def test_a_sweep_that_has_not_ended_is_played_before_anything_else() -> None:
     play(store, second.specs[:1], False)
     found = decided(store, first, second, rounds=9)
     assert (found.what, found.sweep) == ("play_sweep", second)
-    assert unended(views(store), second.specs, "s2__") == second.specs[1:]
+    assert pending_specs(views(store), second.specs, "s2__") == second.specs[1:]
 
 
 def test_a_sweep_that_was_planned_for_another_executor_is_left_to_it() -> None:
@@ -201,7 +195,7 @@ def test_a_run_that_only_started_has_not_ended() -> None:
     play(store, sweep.specs[:1], None)
     add(store, f"run/{sweep.specs[1].spec_id}", started(sweep.specs[1]))
     assert decided(store, sweep).what == "play_sweep"
-    assert ended(views(store), "s1__") == {"s1__r0"}
+    assert ended_runs(views(store), "s1__") == {"s1__r0"}
 
 
 def test_runs_of_a_sweep_whose_name_begins_the_same_are_not_its_own() -> None:
@@ -494,8 +488,8 @@ def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:
     with pytest.raises(FactMissing, match="flywheel run"):
         decided(a_store())
     with pytest.raises(FactMissing):
-        prices(views(a_store()))
-    assert known(0) == 0
+        present_prices(views(a_store()))
+    assert require(0) == 0
 
 
 def test_where_runs_fail_and_nothing_is_on_trial_nothing_helps() -> None:

@@ -19,7 +19,7 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.plan import execute
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.tasks import PLANS, template, templates
-from api.controllers.fast_next import Course
+from api.course import Course
 
 UNDRIFTED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
 INSTRUCTIONS = {task.task_id: task.instruction for task in TASKS}

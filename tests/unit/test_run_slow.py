@@ -8,7 +8,7 @@ import pytest
 
 from api.cli.main import run_command
 from api.cli.run_slow import STAGES, course_of
-from api.controllers.fast_next import Course
+from api.course import Course
 from api.errors import BadConfig
 from eventlog.events import SftConfig
 

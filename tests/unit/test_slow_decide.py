@@ -9,9 +9,7 @@ import pytest
 
 from agents.executors.by_weights import ByWeights
 from agents.learning.memory import remember
-from api.controllers.fast_next import BASE, Course, champion, held_seeds
 from api.controllers.slow_next import (
-    ACTOR,
     MOST_ATTEMPTS,
     Round,
     SlowCourse,
@@ -21,7 +19,10 @@ from api.controllers.slow_next import (
     decide_slow,
     rounds_so_far,
 )
+from api.course import BASE, SLOW_CONTROLLER, Course
 from api.evaluations.benchmarks import without_plans
+from api.queries.benchmarks import benchmark_seeds
+from api.queries.champion import present_champion
 from api.training.stage_process import PROCESS_ENDED
 from eventlog.events import (
     AnyEvent,
@@ -63,7 +64,7 @@ FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000]
 def a_log() -> MemoryStore:
     store = a_store()
     point(store, EMPTY)
-    freeze_into(store, FROZEN, ACTOR)
+    freeze_into(store, FROZEN, SLOW_CONTROLLER)
     return store
 
 
@@ -78,7 +79,7 @@ def plan(store: MemoryStore, name: str, weights: str = BASE) -> SweepPlanned:
         rng_seed=7,
         executor="policy",
     )
-    store.append([Append(f"sweep/{name}", (event,), ACTOR)])
+    store.append([Append(f"sweep/{name}", (event,), SLOW_CONTROLLER)])
     return event
 
 
@@ -121,14 +122,14 @@ def train(store: MemoryStore, sweep: SweepPlanned, stage: StageOf, *events: AnyE
 
 
 def open_on(store: MemoryStore, checkpoint: str, name: str = "eval-1", benchmark: BenchmarkFrozen = FROZEN) -> None:
-    present = champion(views(store)).pointed()
+    present = present_champion(views(store)).pointed()
     challenger = present.model_copy(update={"weights": checkpoint})
-    open_evaluation(store, name, benchmark, present, challenger, RULES, ACTOR, executor="policy")
+    open_evaluation(store, name, benchmark, present, challenger, RULES, SLOW_CONTROLLER, executor="policy")
 
 
 def settle(store: MemoryStore, checkpoint: str, scores: Sequence[int | None], name: str = "eval-1") -> str:
     """A verdict over a champion that passed one sealed run of eight; the decision."""
-    present = champion(views(store)).pointed()
+    present = present_champion(views(store)).pointed()
     challenger = present.model_copy(update={"weights": checkpoint})
     first = an_arm(FROZEN, "champion", [1_000_000] + [0] * 7, pinned=present)
     second = an_arm(FROZEN, "challenger", list(scores), pinned=challenger)
@@ -222,7 +223,7 @@ def test_a_round_that_gives_nothing_takes_nothing_from_a_checkpoint_that_was_bet
 
     other = "c9" * 32
     add(store, f"training/{other}", SAVED.model_copy(update={"checkpoint": other, "base": BASE_DIGEST}))
-    point(store, champion(views(store)).pointed().model_copy(update={"weights": other}))
+    point(store, present_champion(views(store)).pointed().model_copy(update={"weights": other}))
     assert following(store, "s2", course=THREE).weights == other  # it was better than another champion
 
 
@@ -253,7 +254,7 @@ def test_a_checkpoint_on_another_base_is_not_gone_on_with() -> None:
     sweep = plan(store, "s1")
     play(store, sweep.specs, True, False)
     checkpoint = train(store, sweep, SFT, STARTED, SAVED)
-    point(store, champion(views(store)).pointed().model_copy(update={"weights": checkpoint}))
+    point(store, present_champion(views(store)).pointed().model_copy(update={"weights": checkpoint}))
     assert following(store, "s1").weights == checkpoint
     assert following(store, "s1", base=OTHER_BASE).weights == BASE
 
@@ -283,7 +284,7 @@ def test_a_verdict_on_another_benchmark_is_none_of_the_round() -> None:
         successor_of=FROZEN.benchmark,
     )
     for benchmark in (other, after):
-        freeze_into(store, benchmark, ACTOR)
+        freeze_into(store, benchmark, SLOW_CONTROLLER)
     sweep = plan(store, "s1")
     play(store, sweep.specs, True, False)
     checkpoint = train(store, sweep, SFT, STARTED, SAVED)
@@ -325,7 +326,7 @@ def test_seeds_that_a_benchmark_of_the_site_holds_are_none_to_train_on() -> None
     store = a_log()
     for each, visible, sealed in (("elsewhere", [0, 1], [2, 3]), (SITE, [0], [2, 3])):
         freeze_into(store, freeze(f"low-{each}", each, without_plans([template()]), visible, sealed, 1), "ann")
-    assert held_seeds(views(store), SITE) == {0, 2, 3, 9_000, *range(10_000, 10_008)}
+    assert benchmark_seeds(views(store), SITE) == {0, 2, 3, 9_000, *range(10_000, 10_008)}
     few = [replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=seeds)) for seeds in (1, 2)]
     assert [following(store, course=course).what for course in few] == ["stop", "plan_sweep"]
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from agents.rollouts import trials
 from agents.rollouts.errors import BadSweep, BenchmarkInstance
 from agents.rollouts.sweep import SeedSweep, planned
-from api.controllers.fast_next import Course, fresh_seeds
+from api.course import Course
+from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Spec, SweepPlanned
 from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, template, tryables
 

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from agents.models.local.host import name_of
 from api.cli.run_slow import warming_of
 from api.controllers.warmup_next import (
-    ACTOR,
     WarmingCourse,
     WarmingNext,
     bases_of,
@@ -21,6 +20,7 @@ from api.controllers.warmup_next import (
     measured_seeds,
     newest_base,
 )
+from api.course import WARM_UP
 from api.errors import BadConfig
 from eventlog.events import (
     CheckpointSaved,
@@ -63,7 +63,7 @@ def plan(store: MemoryStore, name: str, executor: str, runs: int = 2, model: str
         executor=executor,
         model=model,
     )
-    store.append([Append(f"sweep/{name}", (event,), ACTOR)])
+    store.append([Append(f"sweep/{name}", (event,), WARM_UP)])
     return event
 
 

@@ -11,8 +11,8 @@ from gate.promote import STREAM
 from projections.counterfactual import ViewsAt
 from projections.verdicts import VERDICTS
 
-from ...controllers.fast_next import known
 from ...evaluations.evaluate import of_the_arms
+from ...queries.facts import require
 from .report import ChampionWouldBe, Figure, VerdictWouldBe
 
 
@@ -48,7 +48,7 @@ def judged(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
 
 def _judged(views_at: ViewsAt, evaluation: str, at: Position, champion: Artifact | None) -> Verdict:
     views = views_at(at)
-    verdict = of_the_arms(views, known(views.get(VERDICTS, evaluation)))
+    verdict = of_the_arms(views, require(views.get(VERDICTS, evaluation)))
     judged_one = verdict.champion.artifact
     if champion is not None and champion != judged_one:
         reason = f"{judged_one} was judged, but {champion} is champion"
