@@ -167,6 +167,8 @@ class NotExtended(FlywheelError):
 class NoSite(FlywheelError):
     """There is no site to go to: {actual}; expected {expected}."""
 
+    is_usage = True
+
 
 class PlayedInVain(FlywheelError):
     """Runs on {site} go missing: {actual}. Expected a site and a model that runs can be played with. Put it right and start the

@@ -6,27 +6,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
-from agents.learning.embeddings import pinned, read_embeddings
-from agents.learning.similarity import Embeddings
 from eventlog.blobs import Inventory, PostgresBlobs
-from eventlog.blobs.objects import open_objects
 from eventlog.database import open_engine, schema_of
 from eventlog.errors import ForeignSchema, ObjectStoreUnusable
-from eventlog.events import Memory
 from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import newest
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, at_least
-from projections.frames.framing import FrameViews
 
-from .embedded import endpoints
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from agents.learning.similarity import Embeddings
+    from eventlog.events import Memory
+    from projections.frames.framing import FrameViews
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,15 @@ class House:
     @cached_property
     def frames(self) -> FrameViews:
         """Reads of frames; they remember what was read last."""
+        from projections.frames.framing import FrameViews
+
         return FrameViews(self.engine, self.store)
 
     @cached_property
     def embeddings(self) -> Embeddings | None:
         """The model that memory is matched by from now on; None: none. Raises EmbeddingsUnfit, LibrariesMissing."""
+        from agents.learning.embeddings import read_embeddings
+
         folder = self.settings.embeddings
         return None if folder is None else read_embeddings(folder)
 
@@ -59,6 +63,8 @@ class House:
 
         Raises EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit, LibrariesMissing.
         """
+        from agents.learning.embeddings import pinned
+
         return None if memory.embeddings is None else pinned(memory, self.embeddings)
 
     def close(self) -> None:
@@ -70,6 +76,8 @@ def application_url(settings: Settings) -> str:
     """The URL the application connects with. Raises the launcher's errors where the embedded one was never set up."""
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
+    from .embedded import endpoints
+
     return endpoints(settings.home).app_url
 
 
@@ -79,6 +87,8 @@ def owner_url(settings: Settings) -> str:
         return settings.owner_url.get_secret_value()
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
+    from .embedded import endpoints
+
     return endpoints(settings.home).owner_url
 
 
@@ -87,6 +97,8 @@ def blobs_of(settings: Settings, engine: Engine) -> Inventory:
     keys = FolderKeys(settings.key_folder)
     if not settings.blobs:
         return PostgresBlobs(engine, keys)
+    from eventlog.blobs.objects import open_objects
+
     return open_objects(f"{settings.blobs.rstrip('/')}/{settings.project}", keys)
 
 

@@ -6,15 +6,18 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
+from . import events
 from .chain import canonical
 from .errors import CorruptRow, NewerSchemaVersion, UnknownEventType, UpcasterMissing, UpcastFailed
-from .events import EVENT_TYPES, AnyEvent
 from .store import Append, Position, Recorded, Stored
 from .upcast import upcast
+
+if TYPE_CHECKING:
+    from .events import AnyEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,10 @@ def content_digest(stream: str, rows: Iterable[Encoded]) -> bytes:
 
 def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
     """The event of a stored payload, carried to its current version. Raises UnknownEventType, NewerSchemaVersion."""
-    model = EVENT_TYPES.get(kind)
+    model = events.EVENT_TYPES.get(kind)
     if model is None:
-        raise UnknownEventType(actual=kind, schema_version=schema_version, expected=", ".join(sorted(EVENT_TYPES)))
+        expected = ", ".join(sorted(events.EVENT_TYPES))
+        raise UnknownEventType(actual=kind, schema_version=schema_version, expected=expected)
     if schema_version > model.schema_version:
         raise NewerSchemaVersion(type=kind, actual=schema_version, expected=model.schema_version)
     if schema_version < model.schema_version:

@@ -7,11 +7,14 @@ in `facts`, so that a caller can act on `expected` and `actual` without reading 
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import Any
+from typing import Any, ClassVar
 
 
 class FlywheelError(Exception):
     """{message}."""
+
+    is_usage: ClassVar[bool] = False
+    """Whether what was asked for is wrong, rather than what was found: commands end with the exit code of usage."""
 
     def __init__(self, **facts: object) -> None:
         self.facts = facts

@@ -15,8 +15,7 @@ from sqlalchemy import Engine, Row, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from .appending import commit
-from .archive.read import POSITIONS_OF_STREAM, archived, position_at
-from .archive.segments import live_from, segments
+from .archive.segments import POSITIONS_OF_STREAM, live_from, segments
 from .codec import EncodedAppend, decode, encode_append
 from .database import first_line, schema_of, single_statements
 from .errors import LogFull, LogUnavailable
@@ -125,6 +124,8 @@ class PostgresStore:
                 rows = connection.execute(statement, values).all()
                 live = live_from(connection)  # asked after the rows, so that a drop in between is seen
             if after + 1 < live:
+                from .archive.read import archived
+
                 border = Position(min(last, live - 1))
                 yield from archived(self.engine, self.archive, after, border, stream=stream, types=types)
                 after = border
@@ -148,6 +149,8 @@ class PostgresStore:
             found = connection.execute(_AT, {"at": at}).scalar()
             live = live_from(connection)
         if live > 1 and (found is None or found < live):
+            from .archive.read import position_at
+
             return position_at(self.engine, self.archive, at, live)
         return Position(found or 0)
 

@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NewType, Protocol
+from typing import TYPE_CHECKING, NewType, Protocol
 
-from .events import AnyEvent
+if TYPE_CHECKING:
+    from .events import AnyEvent
 
 Position = NewType("Position", int)
 """1, 2, 3, ... without gaps, in commit order. The visible log is always a prefix."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eventlog.events import BenchmarkFrozen, SweepPlanned
+from eventlog import events
 
 from .engine.projection import Fold, Row, State
 from .runs import RunState
+
+if TYPE_CHECKING:
+    from eventlog.events import BenchmarkFrozen, SweepPlanned
 
 
 class BenchmarkState(State, frozen=True, kw_only=True):
@@ -27,7 +30,7 @@ class BenchmarkState(State, frozen=True, kw_only=True):
 
     def frozen(self) -> BenchmarkFrozen:
         """The event this state holds."""
-        return BenchmarkFrozen.model_validate(
+        return events.BenchmarkFrozen.model_validate(
             {
                 "benchmark": self.benchmark,
                 "environment": self.environment,

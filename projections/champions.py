@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
-from eventlog.events import Artifact
+from eventlog import events
 
 from .engine.projection import Fold, Row, State
 from .runs import name_of
+
+if TYPE_CHECKING:
+    from eventlog.events import Artifact
 
 CHAMPION = "champion"
 
@@ -28,7 +31,7 @@ class ChampionState(State, frozen=True, kw_only=True):
 
     def pointed(self) -> Artifact:
         """The champion itself."""
-        return Artifact.model_validate(self.artifact, strict=False)
+        return events.Artifact.model_validate(self.artifact, strict=False)
 
 
 def _fold(state: ChampionState, row: Row) -> ChampionState:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
-from eventlog.events import Query, query_of
+from eventlog import events
 
 from .engine.projection import Fold, Row, State
+
+if TYPE_CHECKING:
+    from eventlog.events import Query
 
 
 class DatasetState(State, frozen=True, kw_only=True):
@@ -24,7 +27,7 @@ class DatasetState(State, frozen=True, kw_only=True):
 
     def queried(self) -> Query:
         """The query it was frozen from."""
-        return query_of(self.query)
+        return events.query_of(self.query)
 
 
 def _fold(_state: DatasetState, row: Row) -> DatasetState:

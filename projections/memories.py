@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-from eventlog.events import PieceKind
+from typing import TYPE_CHECKING, Final
 
 from .candidacy import Candidacy
 from .curriculum import CURRICULUM
@@ -16,6 +14,9 @@ from .hints import HINTS
 from .pieces import PieceState
 from .recipes import RECIPES
 from .rewrites import REWRITES
+
+if TYPE_CHECKING:
+    from eventlog.events import PieceKind
 
 LOOSE: Final[Mapping[PieceKind, Fold[PieceState]]] = {
     "hint": HINTS,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import field
 from msgspec.structs import replace
 
-from eventlog.events import PieceKind
-
 from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
 from .engine.projection import Fold, Row
+
+if TYPE_CHECKING:
+    from eventlog.events import PieceKind
 
 
 class PieceState(Candidacy, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from eventlog.events.memory import artifact_name
+from eventlog import events
 
 from .engine.projection import Fold, Row, State
 
@@ -59,7 +59,7 @@ class RunState(State, frozen=True, kw_only=True):
 
 def name_of(artifact: dict[str, Any]) -> str:
     """The written form of an artifact as its event holds it."""
-    return artifact_name(artifact["weights"], artifact["memory"]["upto"])
+    return events.artifact_name(artifact["weights"], artifact["memory"]["upto"])
 
 
 def _started(row: Row) -> RunState:

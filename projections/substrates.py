@@ -11,7 +11,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from eventlog.events import Substrate
+from eventlog import events
 
 from .engine.projection import Fold, Row, State
 
@@ -23,7 +23,7 @@ class Standing(State, frozen=True, kw_only=True):
     reward or cost is not known.
     """
 
-    substrate: Substrate
+    substrate: events.Substrate
     chosen: int = 0
     pulls: int = 0
     idle: int = 0
@@ -67,7 +67,9 @@ def key_of(environment: str, cluster: str) -> str:
     return f"{environment}/{cluster}"
 
 
-def standings(states: Mapping[str, SubstrateState], environment: str, cluster: str) -> Mapping[Substrate, Standing]:
+def standings(
+    states: Mapping[str, SubstrateState], environment: str, cluster: str
+) -> Mapping[events.Substrate, Standing]:
     """What is known of a cluster's substrates, by name."""
     state = states.get(key_of(environment, cluster), SubstrateState())
     return {each.substrate: each for each in state.substrates}
@@ -94,7 +96,7 @@ def _epsilon(state: SubstrateState) -> int | None:
 
 
 def _fold(state: SubstrateState, row: Row) -> SubstrateState:
-    name = cast("Substrate", row.text("substrate"))
+    name = cast("events.Substrate", row.text("substrate"))
     before = next((each for each in state.substrates if each.substrate == name), Standing(substrate=name))
     state = replace(state, environment=row.text("environment"), cluster=row.text("cluster"))
     if row.type == "SubstrateChosen":

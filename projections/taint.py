@@ -12,14 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from eventlog.events import Artifact, PieceKind
-
 from .champions import CHAMPION, CHAMPIONS, ChampionState
 from .checkpoints import WEIGHTS, descendants, learned_from
 from .engine.projection import Fold, Row, State
 from .frozen_datasets import CHECKPOINTS, DatasetState
 from .runs import RUNS
 from .verdicts import VERDICTS
+
+if TYPE_CHECKING:
+    from eventlog.events import Artifact, PieceKind
 
 if TYPE_CHECKING:
     from .engine.views import Views

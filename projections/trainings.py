@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 from msgspec.structs import replace
 
+from eventlog import events
 from eventlog.chain import digest
-from eventlog.events import StageConfig, stage_config_of
 
 from .engine.projection import Fold, Row, State
+
+if TYPE_CHECKING:
+    from eventlog.events import StageConfig
 
 
 def training_name(dataset: str, base: str, parent: str | None, config: StageConfig) -> str:
@@ -44,7 +47,7 @@ class TrainingState(State, frozen=True, kw_only=True):
 
     def configured(self) -> StageConfig:
         """What it was asked for."""
-        return stage_config_of(self.config)
+        return events.stage_config_of(self.config)
 
 
 def _fold(state: TrainingState, row: Row) -> TrainingState:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 from msgspec.structs import replace
 
-from eventlog.events import Artifact, Rules, TaskPlan, Verdict
+from eventlog import events
 
 from .engine.projection import Fold, Row, State
+
+if TYPE_CHECKING:
+    from eventlog.events import Artifact, Rules, TaskPlan, Verdict
 
 
 class VerdictState(State, frozen=True, kw_only=True):
@@ -31,21 +34,21 @@ class VerdictState(State, frozen=True, kw_only=True):
 
     def artifacts(self) -> tuple[Artifact, Artifact]:
         """Champion and challenger."""
-        return Artifact.model_validate(self.champion, strict=False), Artifact.model_validate(
+        return events.Artifact.model_validate(self.champion, strict=False), events.Artifact.model_validate(
             self.challenger, strict=False
         )
 
     def ruled(self) -> Rules:
         """The rules the evaluation was opened under."""
-        return Rules.model_validate(self.rules)
+        return events.Rules.model_validate(self.rules)
 
     def plans(self) -> tuple[TaskPlan, ...]:
         """The plans that both arms start from; none in evaluations of before they were recorded."""
-        return tuple(TaskPlan.model_validate(plan) for plan in self.suite)
+        return tuple(events.TaskPlan.model_validate(plan) for plan in self.suite)
 
     def reached(self) -> Verdict | None:
         """The verdict, if there is one."""
-        return None if self.verdict is None else Verdict.model_validate(self.verdict, strict=False)
+        return None if self.verdict is None else events.Verdict.model_validate(self.verdict, strict=False)
 
 
 def _fold(state: VerdictState, row: Row) -> VerdictState:

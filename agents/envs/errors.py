@@ -91,9 +91,13 @@ class SiteUnhealthy(FlywheelError):
 class BadSiteUrl(FlywheelError):
     """The address {actual!r} of the site {site} cannot be used: expected http:// or https:// with a host."""
 
+    is_usage = True
+
 
 class BadDialect(FlywheelError):
     """The file {file} describes no dialect: {actual}; expected {expected}. docs/environments.md names the fields."""
+
+    is_usage = True
 
 
 class BrowserMissing(FlywheelError):

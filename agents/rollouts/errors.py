@@ -13,6 +13,8 @@ class BenchmarkInstance(FlywheelError):
     """The sweep {sweep} would run task {task} of {environment} at seed {actual}, which is kept to judge with:
     expected seeds that no benchmark holds and none is frozen from. Choose others, such as those below 9000."""
 
+    is_usage = True
+
 
 class BadSweep(FlywheelError):
     """The sweep {sweep} has {actual}: expected {expected}."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from gate import promote
 from gate.figures import counted
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 
 from ..errors import Unknown
-from ..evaluations.artifacts import resolve
-from ..history.withdraw import learned_from, runs_of_champion, withdrawal
-from ..house import House
 from ..positions import read_position
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say
-from .taint import plain, show_learned
+
+if TYPE_CHECKING:
+    from gate.promote import Pointed
+
+    from ..house import House
 
 app = typer.Typer(help="The champion: show, history, point, back.", no_args_is_help=True)
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with the move.")]
@@ -67,11 +67,15 @@ def point(
     as_json: AsJson = False,
 ) -> None:
     """Make an artifact champion without the gate; the reason and who did it are recorded."""
+    from gate.promote import point as point_champion
+
+    from ..evaluations.artifacts import resolve
+
     with opened() as house:
         chosen, memory = resolve(house, artifact)
         confirmed(f"Make {chosen} champion without a verdict?", yes=yes)
         house.blobs.put([memory])
-        pointed = promote.point(house.store, house.views(), chosen, reason, ACTOR)
+        pointed = point_champion(house.store, house.views(), chosen, reason, ACTOR)
     _moved(pointed, f"{pointed.artifact} is champion since position {pointed.position}", as_json=as_json)
 
 
@@ -90,16 +94,23 @@ def back(
     With --withdraw-tainted nothing is learned any more from the runs that the champion which is left has played since
     it was pointed; what was learned from them is shown first.
     """
+    from gate.promote import back as go_back
+
     with opened() as house:
         if withdraw_tainted:
             _back_and_withdraw(house, reason, yes=yes, as_json=as_json)
             return
         confirmed("Put the champion before the present one back?", yes=yes)
-        pointed = promote.back(house.store, house.views(), reason, ACTOR)
+        pointed = go_back(house.store, house.views(), reason, ACTOR)
     _moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=as_json)
 
 
 def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -> None:
+    from gate.promote import back as go_back
+
+    from ..history.withdraw import learned_from, runs_of_champion, withdrawal
+    from .taint import plain, show_learned
+
     views = house.views()
     runs = runs_of_champion(views)
     found = learned_from(house, views, runs)
@@ -108,7 +119,7 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
             found, empty="The champion that is left has played no runs since it was pointed: none are withdrawn."
         )
     confirmed(f"Put the champion before the present one back, and withdraw {counted(len(runs), 'run')}?", yes=yes)
-    pointed = promote.back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
+    pointed = go_back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
     words = f"{pointed.artifact} is champion again since position {pointed.position}"
     if as_json:
         emit_json({**_plain(pointed), "withdrawn": runs, "tainted": plain(found)})
@@ -118,7 +129,7 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
         say(f"withdrawn: {counted(len(runs), 'run')}")
 
 
-def _moved(pointed: promote.Pointed, words: str, *, as_json: bool) -> None:
+def _moved(pointed: Pointed, words: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(_plain(pointed))
         return
@@ -127,5 +138,5 @@ def _moved(pointed: promote.Pointed, words: str, *, as_json: bool) -> None:
         say(f"quarantined: {piece}")
 
 
-def _plain(pointed: promote.Pointed) -> dict[str, Any]:
+def _plain(pointed: Pointed) -> dict[str, Any]:
     return {"champion": str(pointed.artifact), "since": pointed.position, "quarantined": pointed.quarantined}

@@ -165,14 +165,14 @@ def ledger_(
         views = house.views(read_position(house.store, as_of))
         found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
     known = [each for each in found if each is not None]
-    if benchmark is not None and not known:
+    if benchmark is not None and not require:
         raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
     if as_json:
-        emit_json([asdict(each) for each in known])
+        emit_json([asdict(each) for each in require])
         return
-    for each in known:
+    for each in require:
         _show_ledger(each)
-    if not known:
+    if not require:
         say("no benchmark yet; `flywheel run` freezes one")
 
 

@@ -23,6 +23,7 @@ from ..history.sign import PUBLIC, check_signed, opening, sign_head, text_of, to
 from ..house import House, blobs_of, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
+from .archive import archive_command
 from .db import migrated
 from .output import ERR, AsJson, bar, emit_json, listing, opened, say
 
@@ -198,3 +199,6 @@ def stats(as_json: AsJson = False) -> None:
     with opened() as house:
         rows = [{"type": kind, "events": events} for kind, events in sorted(house.store.counts().items())]
     listing(rows, ("type", "events"), as_json=as_json, empty="no events")
+
+
+app.command("archive")(archive_command)

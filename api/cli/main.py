@@ -7,103 +7,18 @@ from __future__ import annotations
 
 import sys
 
-import typer
-from pydantic import ValidationError
-from rich.text import Text
-from sqlalchemy.exc import DBAPIError
 from typer.exceptions import Abort, TyperException
 
-from agents.envs.errors import BadDialect, BadSiteUrl
-from agents.rollouts.errors import BenchmarkInstance
-from eventlog.database import first_line
 from eventlog.errors import FlywheelError, LogUnavailable
 
-from ..errors import NoSite
-from . import (
-    archive,
-    artifact,
-    benchmark,
-    blobs,
-    champion,
-    checkpoint,
-    dataset,
-    db,
-    diff,
-    doctor,
-    env,
-    erase,
-    failures,
-    gate,
-    judging,
-    log,
-    outcomes,
-    pieces,
-    recipes,
-    regrading,
-    replay,
-    rewrites,
-    rollout,
-    run,
-    runs,
-    serve,
-    substrates,
-    token,
-    train,
-    whatif,
-    worker,
-)
-from .output import ERR
+from .commands import COMMANDS, every_command
 
 USAGE = 64
 ERROR = 1
 INTERRUPTED = 130
 _CLICK_USAGE = 2
 
-app = typer.Typer(
-    name="flywheel",
-    help="Make agents better from their own runs, and prove it: run, replay, judge, promote, roll back.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("run")(run.run)
-app.command("serve")(serve.serve)
-app.command("worker")(worker.worker)
-app.command("replay")(replay.replay)
-app.command("diff")(diff.diff)
-app.command("what-if")(whatif.what_if)
-app.command("outcomes")(outcomes.outcomes)
-app.command("doctor")(doctor.doctor)
-log.app.command("archive")(archive.archive_command)
-runs.app.command()(judging.grade)
-runs.app.command()(judging.judges)
-runs.app.command()(regrading.regrade)
-app.command("erase")(erase.erase)
-app.command("train")(train.train)
-for _name, _group in (
-    ("db", db.app),
-    ("log", log.app),
-    ("rollout", rollout.app),
-    ("runs", runs.app),
-    ("rewrites", rewrites.app),
-    ("hints", pieces.group_of("hint")),
-    ("exemplars", pieces.group_of("exemplar")),
-    ("curriculum", pieces.group_of("snippet")),
-    ("recipes", recipes.app),
-    ("failures", failures.app),
-    ("substrates", substrates.app),
-    ("env", env.app),
-    ("dataset", dataset.app),
-    ("checkpoint", checkpoint.app),
-    ("benchmark", benchmark.app),
-    ("gate", gate.app),
-    ("blobs", blobs.app),
-    ("champion", champion.app),
-    ("artifact", artifact.app),
-    ("token", token.app),
-):
-    app.add_typer(_group, name=_name)
+app = every_command()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -114,13 +29,16 @@ def main(arguments: list[str] | None = None) -> None:
 def run_command(arguments: list[str]) -> int:
     """Run one command; its exit code. Every expected error is one sentence on standard error."""
     try:
-        code = typer.main.get_command(app).main(args=arguments, prog_name="flywheel", standalone_mode=False)
+        code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
         code = _misused(error.format_message(), arguments)
         return code if error.exit_code == _CLICK_USAGE else ERROR
-    except (NoSite, BadSiteUrl, BadDialect, BenchmarkInstance) as error:
-        return _misused(str(error), arguments)
-    except (FlywheelError, DBAPIError, ValidationError, OSError, Abort) as error:
+    except FlywheelError as error:
+        if error.is_usage:
+            return _misused(str(error), arguments)
+        _say(str(error))
+        return ERROR
+    except _expected() as error:
         _say(_sentence(error))
         return ERROR
     except KeyboardInterrupt:
@@ -132,12 +50,25 @@ def run_command(arguments: list[str]) -> int:
 def _misused(said: str, arguments: list[str]) -> int:
     """What was wrong with a command's words, and where its help is; the exit code."""
     _say(said)
-    ERR.print(Text(f"Try: flywheel {_group_of(arguments)}--help"), soft_wrap=True)
+    _print(f"Try: flywheel {_group_of(arguments)}--help")
     return USAGE
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """The errors besides our own that are said in one sentence; Python asks for them only when an error was raised."""
+    from pydantic import ValidationError
+    from sqlalchemy.exc import DBAPIError
+
+    return DBAPIError, ValidationError, OSError, Abort
 
 
 def _sentence(error: Exception) -> str:
     """What an expected error says to a person."""
+    from pydantic import ValidationError
+    from sqlalchemy.exc import DBAPIError
+
+    from eventlog.database import first_line
+
     match error:
         case DBAPIError():
             return str(LogUnavailable(actual=first_line(error)))
@@ -153,10 +84,17 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(text: str) -> None:
-    ERR.print(Text(f"flywheel: {text}"), soft_wrap=True)
+    _print(f"flywheel: {text}")
+
+
+def _print(text: str) -> None:
+    from rich.text import Text
+
+    from .output import ERR
+
+    ERR.print(Text(text), soft_wrap=True)
 
 
 def _group_of(arguments: list[str]) -> str:
     """The command or group that was meant, where there is one of that name."""
-    known = {str(command.name) for command in app.registered_commands} | {str(g.name) for g in app.registered_groups}
-    return f"{arguments[0]} " if arguments and arguments[0] in known else ""
+    return f"{arguments[0]} " if arguments and arguments[0] in COMMANDS else ""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from eventlog.errors import BlobErased
 
-from ..house import House, open_house
-from ..settings import read_settings
-from ..sweeps.jobs import Advance
+if TYPE_CHECKING:
+    from ..house import House
+    from ..sweeps.jobs import Advance
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -29,6 +28,9 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="POSITION|TIME", he
 @contextmanager
 def opened() -> Iterator[House]:
     """The house of this process's settings, closed afterwards."""
+    from ..house import open_house
+    from ..settings import read_settings
+
     house = open_house(read_settings())
     try:
         yield house
@@ -108,23 +110,18 @@ class TerminalReporter:
         ERR.print(Text(f"  {text}"), soft_wrap=True)
 
 
-class _Noted(Progress):
-    """Bars, and below them what was noted of a step last: a terminal leaves too little room beside a bar."""
-
-    def get_renderables(self) -> Iterator[RenderableType]:
-        """See Progress.get_renderables."""
-        yield from super().get_renderables()
-        yield from (Text(f"  {note}") for task in self.tasks if (note := task.fields["note"]))
-
-
 @contextmanager
 def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
     """A progress bar of `total` steps, moved on by one or by a number, with a `note` or none below it.
 
     Where nobody watches it is shown at the end.
     """
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    from .noting import Noting
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with _Noted(*columns, console=ERR) as progress:
+    with Noting(*columns, console=ERR) as progress:
         task = progress.add_task(title, total=total, note="")
         yield lambda steps=1, note="": progress.update(task, advance=steps, note=note)
 
@@ -132,6 +129,8 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 @contextmanager
 def waiting(title: str) -> Iterator[None]:
     """A spinner and the time that went by, for work without steps; where nobody watches, one line at the end."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), SpinnerColumn(finished_text=""), TimeElapsedColumn())
     with Progress(*columns, console=ERR) as progress:
         task = progress.add_task(title, total=1)
@@ -142,6 +141,8 @@ def waiting(title: str) -> Iterator[None]:
 @contextmanager
 def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar of `total` steps that is told how far it is; where nobody watches, one line at the end."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR) as progress:
         task = progress.add_task(title, total=total)

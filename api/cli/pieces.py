@@ -105,3 +105,6 @@ def _stood(change: Change[PieceState]) -> dict[str, object]:
         return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}
     state = change.state
     return {"since": change.since, "status": state.status, "wins": state.wins, "losses": state.losses}
+
+
+hints, exemplars, curriculum = group_of("hint"), group_of("exemplar"), group_of("snippet")

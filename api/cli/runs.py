@@ -23,6 +23,7 @@ from ..history.replay import replayed
 from ..history.withdraw import learned_from, withdrawable, withdrawal
 from ..history.withdraw import withdraw as withdrawn
 from ..positions import read_position
+from . import judging, regrading
 from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
 from .taint import plain, show_learned
 
@@ -209,3 +210,7 @@ def _diff(divergence: Divergence) -> list[str]:
         divergence.expected, divergence.actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""
     )
     return list(lines)
+
+
+for _command in (judging.grade, judging.judges, regrading.regrade):
+    app.command()(_command)

@@ -17,7 +17,7 @@ from ..store import Position, Stored
 from .columns import ENVELOPE
 from .errors import ArchiveMissing, SegmentDamaged
 from .manifest import Manifest, SegmentFile
-from .segments import first_after, segments
+from .segments import POSITIONS_OF_STREAM, first_after, segments
 
 ROW_GROUP = 10_000
 _PAGE = 5_000
@@ -25,9 +25,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """What polars raises of a file that is not what the manifest says. Its PanicException is no Exception."""
 
-POSITIONS_OF_STREAM = """SELECT p.position FROM stream_versions s,
-        generate_series(greatest(s.position - s.events, :after) + 1, least(s.position, :upto)) AS p (position)
-    WHERE s.stream = :stream AND s.position > :after AND s.position - s.events < :upto ORDER BY 1 LIMIT :page"""
 _POSITIONS = text(POSITIONS_OF_STREAM)
 
 

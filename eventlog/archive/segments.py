@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, text
 
@@ -12,12 +13,18 @@ from ..chain import GENESIS
 from ..database import schema_of
 from ..store import START, Position
 from .errors import NotTheOwner
-from .manifest import Manifest, parsed
+
+if TYPE_CHECKING:
+    from .manifest import Manifest
 
 _PAGE = 20
 _SELECT = "SELECT manifest::text FROM segments WHERE last > :after AND first <= :upto ORDER BY first LIMIT :page"
 _INSERT = """INSERT INTO segments VALUES (:first, :last, :events, decode(:previous, 'hex'), decode(:chain, 'hex'),
     decode(:root, 'hex'), :at, CAST(:manifest AS jsonb))"""
+POSITIONS_OF_STREAM = """SELECT p.position FROM stream_versions s,
+        generate_series(greatest(s.position - s.events, :after) + 1, least(s.position, :upto)) AS p (position)
+    WHERE s.stream = :stream AND s.position > :after AND s.position - s.events < :upto ORDER BY 1 LIMIT :page"""
+"""A page of the positions of one stream, whether they are in the table or archived."""
 
 
 def live_from(source: Connection | Engine) -> Position:
@@ -32,6 +39,8 @@ def live_from(source: Connection | Engine) -> Position:
 
 def segments(source: Connection | Engine, after: Position = START, upto: Position | None = None) -> Iterator[Manifest]:
     """The segments that hold any of the positions (after, upto], in order."""
+    from .manifest import parsed
+
     last = 2**62 if upto is None else upto
     while True:
         with _connected(source) as connection:
@@ -52,6 +61,8 @@ def archived_upto(connection: Connection) -> tuple[Position, bytes]:
 
 def first_after(source: Connection | Engine, moment: datetime, below: Position) -> Manifest | None:
     """The first segment that holds an event recorded after a moment, among those that end before `below`."""
+    from .manifest import parsed
+
     statement = text("SELECT manifest::text FROM segments WHERE at > :at AND last < :below ORDER BY first LIMIT 1")
     with _connected(source) as connection:
         found = connection.execute(statement, {"at": moment, "below": below}).scalar()

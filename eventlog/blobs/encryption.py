@@ -18,11 +18,6 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
-
 _MARK = 8
 _NONCE = 12
 OVERHEAD = _MARK + _NONCE + 16
@@ -41,6 +36,8 @@ class SubjectKeys:
 
 def drawn(secret: bytes) -> SubjectKeys:
     """The keys of a secret."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
     def expand(use: bytes, length: int = 32) -> bytes:
         return HKDFExpand(SHA256(), length, b"flywheel blobs 1: " + use).derive(secret)
@@ -56,6 +53,8 @@ def address(keys: SubjectKeys, media_type: str, body: bytes) -> str:
 
 def encrypt(keys: SubjectKeys, name: str, body: bytes, facts: bytes) -> bytes:
     """The key's mark, the nonce and the ciphertext. `facts` are authenticated with it."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     nonce = hmac.new(keys.nonces, bytes.fromhex(name) + body, hashlib.sha256).digest()[:_NONCE]
     return keys.mark + nonce + AESGCM(keys.cipher).encrypt(nonce, body, bytes.fromhex(name) + facts)
 
@@ -67,6 +66,9 @@ def is_under(keys: SubjectKeys, encrypted: bytes) -> bool:
 
 def decrypt(keys: SubjectKeys, name: str, encrypted: bytes, facts: bytes) -> bytes | None:
     """The bytes; None where ciphertext, facts or name were changed."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     nonce = encrypted[_MARK : _MARK + _NONCE]
     try:
         return AESGCM(keys.cipher).decrypt(nonce, encrypted[_MARK + _NONCE :], bytes.fromhex(name) + facts)

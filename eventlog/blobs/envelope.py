@@ -6,15 +6,16 @@ import base64
 import json
 import threading
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
-
-import zstandard
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..errors import BlobDamaged, BlobErased
 from ..keys import Keys, NoKeys, subject_tag
 from . import encryption
 from .contract import Blob, is_address
 from .encryption import SubjectKeys
+
+if TYPE_CHECKING:
+    import zstandard
 
 Encoding = Literal["raw", "zstd"]
 
@@ -54,6 +55,8 @@ class Sealer:
 
     def envelope(self, blob: Blob, address: str) -> Envelope:
         """Its stored form."""
+        import zstandard
+
         packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(blob.body)
         encoding: Encoding = "zstd" if len(packed) < len(blob.body) else "raw"
         body = packed if encoding == "zstd" else blob.body
@@ -97,6 +100,8 @@ def _decrypted(envelope: Envelope, keys: Keys) -> tuple[SubjectKeys | None, byte
 
 
 def _decompressed(envelope: Envelope, body: bytes) -> bytes:
+    import zstandard
+
     try:
         if zstandard.frame_content_size(body) != envelope.size:
             raise BlobDamaged(actual="impossible (they are of another size)", expected=envelope.address)
@@ -107,6 +112,8 @@ def _decompressed(envelope: Envelope, body: bytes) -> bytes:
 
 def _decompressor() -> zstandard.ZstdDecompressor:
     """One for each thread: they are dear to make, and two threads may not share one."""
+    import zstandard
+
     found: zstandard.ZstdDecompressor | None = getattr(_OWN, "decompressor", None)
     if found is None:
         found = _OWN.decompressor = zstandard.ZstdDecompressor()

@@ -1,294 +1,65 @@
 """The vocabulary. Names are the storage format: they never change.
 
-`AnyEvent` is the closed union, `EVENT_TYPES` finds a class by its stored name.
+`AnyEvent` is the closed union, `EVENT_TYPES` finds a class by its stored name. The first use of a name imports its
+module: building every class costs more processor time than most commands.
 """
 
 from __future__ import annotations
 
-from typing import get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from .champion import ChampionPointed
-from .courses import Budget, CourseClosed, CourseLoop, CourseOpened
-from .datasets import (
-    DatasetFrozen,
-    DpoQuery,
-    Floor,
-    GrpoQuery,
-    Query,
-    Refused,
-    RewardName,
-    SftQuery,
-    SliceRegistered,
-    Tokens,
-    is_asked_for,
-    query_of,
-)
-from .environments import EnvironmentAdmitted, EnvironmentProbed, ProbeOutcome, ProbeResult, StartFingerprint
-from .event import Event, FrozenModel
-from .gate import (
-    ArmSummary,
-    BenchmarkFrozen,
-    BenchmarkTask,
-    BenchmarkTemplate,
-    Confirmation,
-    Decision,
-    EvaluationOpened,
-    Interval,
-    Rules,
-    Stratum,
-    TaskPlan,
-    Verdict,
-    VerdictReached,
-    Visible,
-)
-from .memory import (
-    Artifact,
-    ChoiceReason,
-    Decay,
-    ExemplarCaptured,
-    HintRecorded,
-    Memory,
-    MemoryQuarantined,
-    Occasion,
-    PieceKind,
-    PieceSource,
-    PieceTried,
-    RecipeImported,
-    SnippetLearned,
-    Substrate,
-    SubstrateChosen,
-    SubstrateCredited,
-)
-from .models import CheckName, ModelRole, Said, Sampling
-from .plans import Spec, Step, StepType, TaskSpec, Template, places, unrolled
-from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
-from .recovery import RecoveryDecided, RecoveryMode, RecoveryReason
-from .rewards import JudgeOpined, RewardGraded, RewardTerms
-from .rewrites import (
-    Anchor,
-    Change,
-    EditStep,
-    FollowLink,
-    InsertSteps,
-    PairedRule,
-    PreferTarget,
-    PromotionRule,
-    ReplaceUrl,
-    RewriteLost,
-    RewriteProposed,
-    RewriteSource,
-    RewriteWon,
-    SeedsRule,
-)
-from .runs import (
-    Applied,
-    ArmName,
-    ArmRun,
-    Bias,
-    Conflict,
-    InstanceReset,
-    MissingCause,
-    ModelCalled,
-    RunFinished,
-    RunMissing,
-    RunStarted,
-    RunStatus,
-    Share,
-    StepOutcome,
-    StepTaken,
-    StepVerified,
-    SweepPlanned,
-    Trials,
-    Usage,
-)
-from .training import (
-    CheckpointFile,
-    CheckpointPublished,
-    CheckpointSaved,
-    DpoConfig,
-    Form,
-    GrpoConfig,
-    Metrics,
-    SftConfig,
-    StageConfig,
-    TrainingFailed,
-    TrainingProgressed,
-    TrainingStarted,
-    WarmupConfig,
-    stage_config_of,
-)
+if TYPE_CHECKING:
+    from .union import *  # noqa: F403 a type checker reads them all
 
-AnyEvent = (
-    EnvironmentProbed
-    | EnvironmentAdmitted
-    | SweepPlanned
-    | RunStarted
-    | InstanceReset
-    | StepTaken
-    | ModelCalled
-    | StepVerified
-    | RunFinished
-    | RunMissing
-    | RewardGraded
-    | JudgeOpined
-    | RecoveryDecided
-    | RewriteProposed
-    | RewriteWon
-    | RewriteLost
-    | HintRecorded
-    | ExemplarCaptured
-    | SnippetLearned
-    | RecipeImported
-    | MemoryQuarantined
-    | PieceTried
-    | SubstrateChosen
-    | SubstrateCredited
-    | CourseOpened
-    | CourseClosed
-    | DatasetFrozen
-    | SliceRegistered
-    | TrainingStarted
-    | TrainingProgressed
-    | TrainingFailed
-    | CheckpointSaved
-    | CheckpointPublished
-    | BenchmarkFrozen
-    | EvaluationOpened
-    | VerdictReached
-    | ChampionPointed
-    | PriceBookSet
-    | RunsWithdrawn
-    | SubjectErased
-    | TokenIssued
-    | TokenRevoked
-)
+NAMES: dict[str, str] = {
+    "champion": "ChampionPointed",
+    "courses": "Budget CourseClosed CourseLoop CourseOpened",
+    "datasets": (
+        "DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
+        "is_asked_for query_of"
+    ),
+    "environments": "EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
+    "event": "Event FrozenModel",
+    "gate": (
+        "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision "
+        "EvaluationOpened Interval Rules Stratum TaskPlan Verdict VerdictReached Visible"
+    ),
+    "memory": (
+        "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined Occasion "
+        "PieceKind PieceSource PieceTried RecipeImported SnippetLearned Substrate SubstrateChosen "
+        "SubstrateCredited artifact_name"
+    ),
+    "models": "CheckName ModelRole Said Sampling",
+    "plans": "Spec Step StepType TaskSpec Template places unrolled",
+    "policy": "PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked",
+    "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
+    "rewards": "JudgeOpined RewardGraded RewardTerms",
+    "rewrites": (
+        "Anchor Change EditStep FollowLink InsertSteps PairedRule PreferTarget PromotionRule ReplaceUrl "
+        "RewriteLost RewriteProposed RewriteSource RewriteWon SeedsRule"
+    ),
+    "runs": (
+        "Applied ArmName ArmRun Bias Conflict InstanceReset MissingCause ModelCalled RunFinished "
+        "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepPlanned Trials "
+        "Usage"
+    ),
+    "training": (
+        "CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form GrpoConfig Metrics SftConfig "
+        "StageConfig TrainingFailed TrainingProgressed TrainingStarted WarmupConfig stage_config_of"
+    ),
+    "union": "EVENT_TYPES AnyEvent",
+}
+"""The names that each module of this package gives it."""
 
-EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(AnyEvent)}
+_MODULE_OF = {name: module for module, names in NAMES.items() for name in names.split()}
 
-__all__ = [
-    "EVENT_TYPES",
-    "Anchor",
-    "AnyEvent",
-    "Applied",
-    "ArmName",
-    "ArmRun",
-    "ArmSummary",
-    "Artifact",
-    "BenchmarkFrozen",
-    "BenchmarkTask",
-    "BenchmarkTemplate",
-    "Bias",
-    "Budget",
-    "ChampionPointed",
-    "Change",
-    "CheckName",
-    "CheckpointFile",
-    "CheckpointPublished",
-    "CheckpointSaved",
-    "ChoiceReason",
-    "Confirmation",
-    "Conflict",
-    "CourseClosed",
-    "CourseLoop",
-    "CourseOpened",
-    "DatasetFrozen",
-    "Decay",
-    "Decision",
-    "DpoConfig",
-    "DpoQuery",
-    "EditStep",
-    "EnvironmentAdmitted",
-    "EnvironmentProbed",
-    "EvaluationOpened",
-    "Event",
-    "ExemplarCaptured",
-    "Floor",
-    "FollowLink",
-    "Form",
-    "FrozenModel",
-    "GrpoConfig",
-    "GrpoQuery",
-    "HintRecorded",
-    "InsertSteps",
-    "InstanceReset",
-    "Interval",
-    "JudgeOpined",
-    "Memory",
-    "MemoryQuarantined",
-    "Metrics",
-    "MissingCause",
-    "ModelCalled",
-    "ModelRole",
-    "Occasion",
-    "PairedRule",
-    "PieceKind",
-    "PieceSource",
-    "PieceTried",
-    "PreferTarget",
-    "PriceBookSet",
-    "ProbeOutcome",
-    "ProbeResult",
-    "PromotionRule",
-    "Query",
-    "RecipeImported",
-    "RecoveryDecided",
-    "RecoveryMode",
-    "RecoveryReason",
-    "Refused",
-    "ReplaceUrl",
-    "RewardGraded",
-    "RewardName",
-    "RewardTerms",
-    "RewriteLost",
-    "RewriteProposed",
-    "RewriteSource",
-    "RewriteWon",
-    "Rules",
-    "RunFinished",
-    "RunMissing",
-    "RunStarted",
-    "RunStatus",
-    "RunsWithdrawn",
-    "Said",
-    "Sampling",
-    "SeedsRule",
-    "SftConfig",
-    "SftQuery",
-    "Share",
-    "SliceRegistered",
-    "SnippetLearned",
-    "Spec",
-    "StageConfig",
-    "StartFingerprint",
-    "Step",
-    "StepOutcome",
-    "StepTaken",
-    "StepType",
-    "StepVerified",
-    "Stratum",
-    "SubjectErased",
-    "Substrate",
-    "SubstrateChosen",
-    "SubstrateCredited",
-    "SweepPlanned",
-    "TaskPlan",
-    "TaskSpec",
-    "Template",
-    "TokenIssued",
-    "TokenRevoked",
-    "Tokens",
-    "TrainingFailed",
-    "TrainingProgressed",
-    "TrainingStarted",
-    "Trials",
-    "Usage",
-    "Verdict",
-    "VerdictReached",
-    "Visible",
-    "WarmupConfig",
-    "is_asked_for",
-    "places",
-    "query_of",
-    "stage_config_of",
-    "unrolled",
-]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+        return found

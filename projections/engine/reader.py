@@ -13,7 +13,7 @@ from typing import Any, Union
 import msgspec
 from sqlalchemy import Connection
 
-from eventlog.events import EVENT_TYPES, RunsWithdrawn
+from eventlog import events
 from eventlog.store import START, EventStore, Position, Recorded
 
 from .projection import WITHDRAWAL, AnyFold
@@ -55,7 +55,9 @@ def columns_of(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
             wanted.setdefault(kind, set()).update(paths)
             readers[kind] = readers.get(kind, 0) + 1
     ordered = sorted(wanted, key=lambda kind: (-readers.get(kind, 0), kind))
-    return _columns(tuple((kind, EVENT_TYPES[kind].schema_version, tuple(sorted(wanted[kind]))) for kind in ordered))
+    return _columns(
+        tuple((kind, events.EVENT_TYPES[kind].schema_version, tuple(sorted(wanted[kind]))) for kind in ordered)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -149,7 +151,9 @@ def _row(wanted: Columns, event: Recorded) -> Row:
 def resting(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int) -> list[Row]:
     """The rows up to a position that may rest on one of these runs; those of older schema versions all do."""
     wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quoted(run)}'" for run in sorted(runs)) + "]"
-    tests = [f"e.schema_version <> {EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths]
+    tests = [
+        f"e.schema_version <> {events.EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths
+    ]
     for kind, paths in (fold.rests_on or {}).items():
         tests += [f"e.type = '{kind}' AND {_value(path)} ?| {named}" for path in paths]
     return page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
@@ -170,7 +174,9 @@ def withdrawals(
         last = upto if first is None else min(upto, first - 1)
         archived = store.read(after=Position(after), upto=Position(last), types=(WITHDRAWAL,))
         found = [
-            (item.position, frozenset(item.event.runs)) for item in archived if isinstance(item.event, RunsWithdrawn)
+            (item.position, frozenset(item.event.runs))
+            for item in archived
+            if isinstance(item.event, events.RunsWithdrawn)
         ]
     rows = connection.exec_driver_sql(
         "SELECT position, payload->'runs' AS runs FROM events WHERE type = 'RunsWithdrawn' AND position > %s"

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from eventlog import events
 from eventlog.chain import microseconds
 from eventlog.codec import decode_event
 from eventlog.errors import CorruptRow, FlywheelError, NewerSchemaVersion
-from eventlog.events import EVENT_TYPES
 from eventlog.store import Position, Recorded, Stored
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -195,7 +195,7 @@ def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> Row:
 
 def carried(whole: Whole, paths: tuple[str, ...]) -> Row:
     """A whole event as a row of the present schema version; one that cannot be read says so when it is asked."""
-    expected = EVENT_TYPES[whole.kind].schema_version
+    expected = events.EVENT_TYPES[whole.kind].schema_version
     envelope = (whole.position, whole.version, whole.stream, whole.moment, whole.actor)
     try:
         payload = _payload(whole, expected)

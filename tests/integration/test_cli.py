@@ -9,7 +9,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from typer.core import TyperGroup
 
+from api.cli.commands import LazyCommand
 from api.cli.main import app, run_command
 from tests.conftest import GOLDEN, Database
 
@@ -33,15 +35,12 @@ def flywheel(database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 def commands() -> list[tuple[str, ...]]:
     """Every command there is, by its words."""
-    single: list[tuple[str, ...]] = [(str(command.name),) for command in app.registered_commands]
-    grouped: list[tuple[str, ...]] = [
-        (str(group.name), str(command.name or command.callback.__name__.rstrip("_")))
-        for group in app.registered_groups
-        if group.typer_instance is not None
-        for command in group.typer_instance.registered_commands
-        if command.callback is not None
-    ]
-    return single + grouped
+    found: list[tuple[str, ...]] = []
+    for name, command in app.commands.items():
+        assert isinstance(command, LazyCommand)
+        below = command.command.commands if isinstance(command.command, TyperGroup) else None
+        found += [(name,)] if below is None else [(name, word) for word in below]
+    return found
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 
 import migrations
@@ -21,6 +22,10 @@ from eventlog.store import START, Append, Committed, Position
 from migrations.migrate import migrate, newest
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
+
+
+def test_the_newest_migration_is_the_head_that_alembic_knows() -> None:
+    assert newest() == ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head()
 
 
 @pytest.fixture

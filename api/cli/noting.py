@@ -1,0 +1,18 @@
+"""A progress display that has room for a note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.progress import Progress
+from rich.text import Text
+
+
+class Noting(Progress):
+    """Bars, and below them the last note of each step: a terminal leaves too little room beside a bar."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """See Progress.get_renderables."""
+        yield from super().get_renderables()
+        yield from (Text(f"  {note}") for task in self.tasks if (note := task.fields["note"]))

@@ -1,0 +1,86 @@
+"""What a command costs before it does anything: the modules it loads, and its processor time as a whole process."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from api.cli.commands import COMMANDS, LazyCommand
+from eventlog import events
+from eventlog.events import union
+from tests.conftest import Database
+
+REPOSITORY = Path(__file__).parents[2]
+HEAVY = {
+    *("numpy", "polars", "torch", "transformers", "matplotlib", "lxml", "httpx2", "cryptography", "zstandard"),
+    *("fastapi", "starlette", "uvicorn", "procrastinate", "alembic", "prometheus_client", "eventlog.events.union"),
+}
+OF_HELP = {*HEAVY, "sqlalchemy", "psycopg", "pydantic", "msgspec", "rich"}
+PROGRAM = """import json, sys
+from api.cli.main import run_command
+code = run_command(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+FLOOR = "import asyncio, sqlalchemy.dialects.postgresql.psycopg, psycopg, pydantic.main, typer, rich.table, msgspec"
+"""The libraries that every command with a database needs, whatever else is done."""
+
+
+def _loaded(*words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+def _seconds(program: str, *words: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", program, *words], cwd=REPOSITORY, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.fixture
+def on_a_log(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", database.owner_url)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))))
+
+
+def test_help_loads_no_library_but_that_of_the_command_line() -> None:
+    assert not _loaded("--help") & OF_HELP
+
+
+def test_showing_the_champion_loads_nothing_heavy(on_a_log: None) -> None:
+    assert "sqlalchemy" in _loaded("champion", "show")
+    assert not _loaded("champion", "show") & HEAVY
+
+
+def test_a_command_costs_little_more_than_the_libraries_it_cannot_do_without(on_a_log: None) -> None:
+    """Compared with those libraries, measured at the same time: a busy machine makes both slower."""
+    rounds = [(_seconds(FLOOR), _seconds(PROGRAM, "--help"), _seconds(PROGRAM, "champion", "show")) for _ in range(3)]
+    floor, of_help, of_show = (min(seconds) for seconds in zip(*rounds, strict=True))
+    assert of_help < 0.5 * floor
+    assert of_show < 1.9 * floor
+
+
+def test_a_line_of_the_help_is_the_first_sentence_of_the_commands_own_help() -> None:
+    own = {name: LazyCommand(name, *entry).command for name, entry in COMMANDS.items()}
+    assert {name: command.name for name, command in own.items()} == {name: name for name in COMMANDS}
+    assert {name: line for name, (_, line) in COMMANDS.items()} == {
+        name: command.get_short_help_str(limit=10_000) for name, command in own.items()
+    }
+
+
+def test_the_vocabulary_gives_every_name_from_the_module_it_is_in() -> None:
+    named = {name for names in events.NAMES.values() for name in names.split()}
+    assert named == set(union.__all__)
+    for name in named:
+        assert getattr(events, name) is getattr(union, name)
