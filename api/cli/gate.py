@@ -165,14 +165,14 @@ def ledger_(
         views = house.views(read_position(house.store, as_of))
         found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
     known = [each for each in found if each is not None]
-    if benchmark is not None and not require:
+    if benchmark is not None and not known:
         raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
     if as_json:
-        emit_json([asdict(each) for each in require])
+        emit_json([asdict(each) for each in known])
         return
-    for each in require:
+    for each in known:
         _show_ledger(each)
-    if not require:
+    if not known:
         say("no benchmark yet; `flywheel run` freezes one")
 
 
