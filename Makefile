@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 # How many processes run the tests side by side.
 JOBS ?= 2
 
-.PHONY: help run test check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
+.PHONY: help run test endure check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,6 +40,9 @@ run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once 
 
 test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+endure: .venv/.train ## the long forms of tests that `make test` runs in a short one
+	@$(BIN)/python -m pytest -m endure --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## style, types, import contracts, dependencies
 	@$(BIN)/python -m ruff format --check .

@@ -38,7 +38,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     before = _processor_seconds()
     yield
     cost = _processor_seconds() - before
-    if cost > ALLOWED_S and item.get_closest_marker("costly") is None:
+    if cost > ALLOWED_S and not any(map(item.get_closest_marker, ("costly", "endure"))):
         pytest.fail(
             f"this test cost {cost:.1f} processor seconds; {ALLOWED_S:.0f} are allowed. Make it cheaper, or say why it "
             'is worth it: @pytest.mark.costly("why")',

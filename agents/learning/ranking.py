@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 WHOLE: Final = 1_000_000
@@ -49,6 +50,7 @@ def ranked(question: str, texts: Mapping[str, str]) -> tuple[tuple[str, int], ..
     return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
 
 
+@lru_cache(maxsize=16_384)  # a few pairs of small numbers are asked for again and again
 def rarity_micro(amount: int, having: int) -> int:
     """ln(1 + (amount - having + 1/2) / (having + 1/2)) in millionths: never below zero."""
     return ln_micro(2 * amount + 2, 2 * having + 1)

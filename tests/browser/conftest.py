@@ -1,4 +1,4 @@
-"""Fixtures: one Chromium a session, a context for each visit; both sites; and a site of the tests' own."""
+"""Fixtures: one Chromium a session, a context for each visit; and a site of the tests' own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.executors.browser import Chromium
 from api.settings import read_settings
 from tests.browser.site import OwnSite, own_site
@@ -17,18 +15,6 @@ from tests.browser.site import OwnSite, own_site
 def chromium() -> Iterator[Chromium]:
     with Chromium(read_settings().browser) as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def marketplace() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
-def helpdesk() -> Iterator[EnvClient]:
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        yield client
 
 
 @pytest.fixture

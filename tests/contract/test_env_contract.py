@@ -9,13 +9,13 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
-from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.provider import Site, known_sites
+from tests.sites import SharedSite
 
 
 @pytest.fixture(scope="module", params=sorted(known_sites()))
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    with local_site(str(request.param)) as started:
-        yield started
+def site(request: pytest.FixtureRequest, shared_site: SharedSite) -> Site:
+    return shared_site(str(request.param))
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
-from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.provider import Site, known_sites
 from tests.foreign_site import TASK, TOKEN, Speech
+from tests.sites import SharedSite
 
 SPEECHES = {
     "our own words": Speech(),
@@ -52,14 +53,16 @@ class Place:
 class Sites:
     """Sites that were started, each once, and all ended together."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, ours: SharedSite) -> None:
         self.stack = stack
+        self.ours = ours
         self.started: dict[str, Site] = {}
 
     def named(self, name: str) -> Site:
+        if name not in SPEECHES:
+            return self.ours(name)
         if name not in self.started:
-            speech = SPEECHES.get(name)
-            site = local_site(name) if speech is None else command_site("harbour", speech.command(), TOKEN)
+            site = command_site("harbour", SPEECHES[name].command(), TOKEN)
             self.started[name] = self.stack.enter_context(site)
         return self.started[name]
 
@@ -103,9 +106,9 @@ ON_FOREIGN_SITES = pytest.mark.parametrize("place", FOREIGN, indirect=True, ids=
 
 
 @pytest.fixture(scope="module")
-def sites() -> Iterator[Sites]:
+def sites(shared_site: SharedSite) -> Iterator[Sites]:
     with ExitStack() as stack:
-        yield Sites(stack)
+        yield Sites(stack, shared_site)
 
 
 @pytest.fixture(scope="module", params=PLACES, ids=shown)

@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 from agents.envs.admission import record
 from agents.envs.clients.client import EnvClient
 from agents.envs.errors import NotAdmitted, OtherSite
-from agents.envs.provider import local_site
 from api.app import create_app
 from api.controllers.fast import Controller
 from api.course import Course
+from api.environments import admission
 from api.environments.admission import admit_at_first_use
 from api.environments.connect import Placed
 from api.house import House
@@ -25,6 +25,7 @@ from projections.environments import ENVIRONMENTS
 from tests.admitted import admitted, report
 from tests.conftest import Database
 from tests.golden.make import Quiet
+from tests.sites import SharedSite
 
 from .planted import changed, grades_anything, planted
 from .test_cli import Flywheel, flywheel, shown
@@ -34,40 +35,41 @@ __all__ = ["flywheel"]
 COURSE = Course(seeds_per_round=1, siblings=1, visible_seeds=(), sealed_seeds=(10_000,), max_rounds=1)
 
 
+@pytest.fixture(scope="module")
+def desk(shared_site: SharedSite, helpdesk: EnvClient) -> Placed:
+    return Placed(shared_site("helpdesk"), helpdesk)
+
+
 def kinds(house: House, *types: type) -> list[str]:
     return [recorded.event.type for recorded in house.store.read() if isinstance(recorded.event, types)]
 
 
-def test_a_site_that_is_not_admitted_is_neither_frozen_nor_swept(empty_house: House) -> None:
-    with (
-        local_site("helpdesk") as site,
-        EnvClient(site.admin_url, site.admin_token) as client,
-        pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"),
-    ):
-        Controller(empty_house, client, site.name, COURSE, Quiet()).run()
+def test_a_site_that_is_not_admitted_is_neither_frozen_nor_swept(empty_house: House, helpdesk: EnvClient) -> None:
+    with pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"):
+        Controller(empty_house, helpdesk, "helpdesk", COURSE, Quiet()).run()
     assert kinds(empty_house, BenchmarkFrozen, SweepPlanned) == []
 
 
-def test_an_admission_that_has_lapsed_stops_the_next_sweep(empty_house: House) -> None:
+def test_an_admission_that_has_lapsed_stops_the_next_sweep(empty_house: House, helpdesk: EnvClient) -> None:
     admitted(empty_house.store, "helpdesk")
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        controller = Controller(empty_house, client, site.name, COURSE, Quiet())
+    controller = Controller(empty_house, helpdesk, "helpdesk", COURSE, Quiet())
+    controller.run()
+    planned = kinds(empty_house, SweepPlanned)
+    assert planned
+    record(empty_house.store, report("helpdesk", "failed"), "test")
+    with pytest.raises(NotAdmitted, match="failed: null_agent"):
         controller.run()
-        planned = kinds(empty_house, SweepPlanned)
-        assert planned
-        record(empty_house.store, report("helpdesk", "failed"), "test")
-        with pytest.raises(NotAdmitted, match="failed: null_agent"):
-            controller.run()
     assert kinds(empty_house, SweepPlanned) == planned
 
 
-def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes_on(empty_house: House) -> None:
+def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes_on(
+    empty_house: House, desk: Placed, helpdesk: EnvClient
+) -> None:
     house = empty_house
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
-        record(house.store, report("helpdesk"), "controller")
-        Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
-        Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+    admit = partial(admit_at_first_use, house, desk, Quiet())
+    record(house.store, report("helpdesk"), "controller")
+    Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
+    Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
     assert kinds(house, EnvironmentProbed, EnvironmentAdmitted) == ["EnvironmentProbed", "EnvironmentAdmitted"]
     state = house.views().find(ENVIRONMENTS)["helpdesk"]
     assert (state.probed_since, state.rests_on, state.admitted_by) == (1, 1, "controller")
@@ -75,34 +77,31 @@ def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes
 
 @pytest.mark.parametrize("outcome", ["passed", "failed"])
 def test_what_an_operator_probed_last_and_did_not_admit_is_not_admitted_at_first_use(
-    empty_house: House, outcome: str
+    empty_house: House, desk: Placed, helpdesk: EnvClient, outcome: str
 ) -> None:
     house = empty_house
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
-        record(house.store, report("helpdesk"), "controller")
-        record(house.store, report("helpdesk", outcome), "operator")
-        with pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"):
-            Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+    admit = partial(admit_at_first_use, house, desk, Quiet())
+    record(house.store, report("helpdesk"), "controller")
+    record(house.store, report("helpdesk", outcome), "operator")
+    with pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"):
+        Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
     assert kinds(house, EnvironmentProbed, EnvironmentAdmitted, SweepPlanned) == ["EnvironmentProbed"] * 2
 
 
-def test_a_report_of_other_tasks_declines_nothing(empty_house: House) -> None:
+def test_a_report_of_other_tasks_declines_nothing(
+    empty_house: House, desk: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     house = empty_house
+    monkeypatch.setattr(admission, "report", lambda target, advance: report(target.name))
     record(house.store, report("helpdesk").model_copy(update={"tasks_digest": "0" * 64}), "operator")
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        admit_at_first_use(house, Placed(site, client), Quiet())
+    admit_at_first_use(house, desk, Quiet())
     assert house.views().find(ENVIRONMENTS)["helpdesk"].admitted_by == "controller"
 
 
-def test_a_site_of_another_name_is_not_played_on(empty_house: House) -> None:
+def test_a_site_of_another_name_is_not_played_on(empty_house: House, helpdesk: EnvClient) -> None:
     admitted(empty_house.store, "marketplace")
-    with (
-        local_site("helpdesk") as site,
-        EnvClient(site.admin_url, site.admin_token) as client,
-        pytest.raises(OtherSite, match="'helpdesk': expected 'marketplace'"),
-    ):
-        Controller(empty_house, client, "marketplace", COURSE, Quiet()).run()
+    with pytest.raises(OtherSite, match="'helpdesk': expected 'marketplace'"):
+        Controller(empty_house, helpdesk, "marketplace", COURSE, Quiet()).run()
     assert kinds(empty_house, BenchmarkFrozen, SweepPlanned) == []
 
 
@@ -155,8 +154,12 @@ def test_a_failed_probe_is_recorded_named_and_exits_with_1(
     assert house.views().find(ENVIRONMENTS)["helpdesk"].failed == ("unknown_task",)
 
 
-def test_a_report_alone_is_recorded_where_no_admission_is_wanted(flywheel: Flywheel, house: House) -> None:
-    code, out, _ = flywheel("env", "probe", "helpdesk", "--seeds", "3,4", "--no-admit")
+def test_a_report_alone_is_recorded_where_no_admission_is_wanted(
+    flywheel: Flywheel, house: House, desk: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = desk.site
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    code, out, _ = flywheel("env", "probe", site.url, "--admin-url", site.admin_url, "--seeds", "3,4", "--no-admit")
     assert code == 0
     assert "was not admitted, as asked" in out
     state = house.views().find(ENVIRONMENTS)["helpdesk"]
@@ -177,16 +180,18 @@ def test_a_command_that_cannot_be_meant_is_a_usage_error(words: tuple[str, ...],
     assert flywheel("env", "probe", *words)[0] == 64
 
 
-def test_an_instance_is_minted_to_be_looked_at(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
-        made = shown(flywheel, "env", "reset", "--admin-url", site.admin_url, "--seed", "7")
-        assert made["url"].startswith(site.url)
-        assert client.state(made["instance"]).seed == 7
-        again = shown(
-            flywheel, "env", "reset", "--admin-url", site.admin_url, "--seed", "8", "--instance", made["instance"]
-        )
-        assert (again["instance"], client.state(made["instance"]).seed) == (made["instance"], 8)
+def test_an_instance_is_minted_to_be_looked_at(
+    flywheel: Flywheel, desk: Placed, helpdesk: EnvClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = desk.site
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    made = shown(flywheel, "env", "reset", "--admin-url", site.admin_url, "--seed", "7")
+    assert made["url"].startswith(site.url)
+    assert helpdesk.state(made["instance"]).seed == 7
+    again = shown(
+        flywheel, "env", "reset", "--admin-url", site.admin_url, "--seed", "8", "--instance", made["instance"]
+    )
+    assert (again["instance"], helpdesk.state(made["instance"]).seed) == (made["instance"], 8)
 
 
 def test_environments_are_listed_over_http_a_page_at_a_time(empty_house: House, empty_database: Database) -> None:

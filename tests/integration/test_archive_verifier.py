@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib.util
+import io
+import itertools
 import json
 import os
 import shutil
@@ -26,7 +30,6 @@ from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES, AnyEvent
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Position
-from migrations.migrate import migrate
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
 
@@ -44,6 +47,25 @@ def folder(owner_engine: Engine, tmp_path: Path) -> Path:
 
 
 def verifier(*arguments: object) -> tuple[int, str, str]:
+    """The verifier's status and what it printed, run in this process: most of a process of its own is its start."""
+    found = importlib.util.spec_from_file_location("verify_archive", VERIFIER)
+    assert found is not None
+    assert found.loader is not None
+    program = importlib.util.module_from_spec(found)
+    found.loader.exec_module(program)
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", [str(VERIFIER), *map(str, arguments)])
+        code = program.main()
+    return code, out.getvalue(), err.getvalue()
+
+
+def verifier_alone(*arguments: object) -> tuple[int, str, str]:
+    """The same as an auditor runs it: a process that sees nothing of this project."""
     done = subprocess.run(
         [sys.executable, "-I", VERIFIER, *map(str, arguments)], capture_output=True, text=True, check=False
     )
@@ -69,8 +91,9 @@ def test_the_verifier_needs_only_pyarrow_and_is_short() -> None:
 
 def test_the_verifier_accepts_a_sound_folder_and_its_head(folder: Path) -> None:
     chain = golden_rows()[UPTO - 1].chain.hex()
-    code, out, err = verifier(folder)
+    code, out, err = verifier_alone(folder)
     assert (code, err) == (0, "")
+    assert verifier(folder) == (code, out, err)
     assert out.splitlines()[-1] == f"600 events in 3 segments verify; chain {chain}"
     assert verifier(folder, "--head", chain.upper())[0] == 0
 
@@ -187,7 +210,11 @@ def test_the_verifier_used_wrongly_says_so(arguments: tuple[str, ...]) -> None:
     code, out, err = verifier(*arguments)
     assert (code, out) == (64, "")
     assert err
-    assert verifier("--help")[0] == 0
+
+
+def test_the_verifier_alone_explains_itself_and_exits_with_what_it_found(tmp_path: Path) -> None:
+    assert verifier_alone("--help")[0] == 0
+    assert verifier_alone(tmp_path / "nowhere")[0] == 64
 
 
 ARCHIVER = """
@@ -200,11 +227,14 @@ archive(open_engine(sys.argv[1]), Path(sys.argv[2]), Position(int(sys.argv[3])),
 """
 
 
+@pytest.mark.parametrize(
+    "waits", [(0.0, 0.03, 0.1), pytest.param((0.0, 0.01, 0.03, 0.06, 0.1, 0.15), marks=pytest.mark.endure)]
+)
 def test_an_archiver_that_is_killed_leaves_whole_segments_and_the_next_goes_on(
-    owner_engine: Engine, engine: Engine, database: Database, tmp_path: Path
+    owner_engine: Engine, engine: Engine, database: Database, tmp_path: Path, waits: tuple[float, ...]
 ) -> None:
     kills = 0
-    for wait_s in (0.0, 0.01, 0.03, 0.06, 0.1, 0.15):
+    for wait_s in waits:
         before = len(list(segments(owner_engine)))
         process = subprocess.Popen([sys.executable, "-c", ARCHIVER, database.owner_url, tmp_path, str(UPTO)], cwd=ROOT)
         while len(list(segments(owner_engine))) == before and process.poll() is None:
@@ -237,27 +267,25 @@ def logs(draw: st.DrawFn) -> list[tuple[str, AnyEvent, str, bool]]:
     return [(draw(WORDS), draw(events()), draw(WORDS), draw(st.booleans())) for _ in range(size)]
 
 
-def test_any_log_comes_back_from_any_segments_and_any_border(empty_database: Database, tmp_path: Path) -> None:
-    made = iter(range(10_000))
+def test_any_log_comes_back_from_any_segments_and_any_border(clone: Callable[[str], Database], tmp_path: Path) -> None:
+    made = itertools.count()
 
     @settings(max_examples=12, deadline=None, suppress_health_check=[*HealthCheck])
     @given(log=logs(), size=st.integers(1, 15), cut=st.floats(0, 1))
     def check(log: list[tuple[str, AnyEvent, str, bool]], size: int, cut: float) -> None:
-        project = f"p{next(made)}"
-        owner = open_engine(empty_database.owner_url, project)
-        migrate(owner)
-        store = PostgresStore(owner, archive=tmp_path)
+        owner, folder = open_engine(clone("empty").owner_url), tmp_path / str(next(made))
+        store = PostgresStore(owner, archive=folder)
         for number, (stream, event, actor, is_caused) in enumerate(log):
             store.append([Append(stream, (event,), actor, cause=Position(number) if is_caused and number else None)])
         before = list(store.read())
         upto = Position(round(cut * (len(log) - 1)))
-        archive(owner, tmp_path, upto, size=size)
-        drop(owner, tmp_path, upto)
+        archive(owner, folder, upto, size=size)
+        drop(owner, folder, upto)
         assert list(store.read()) == before
         for stream in {event.stream for event in before}:
             assert list(store.read(stream=stream)) == [event for event in before if event.stream == stream]
         if upto:
-            code, out, err = verifier(tmp_path / project)
+            code, out, err = verifier(folder / "default")
             assert (code, err) == (0, "")
             assert out.splitlines()[-1].startswith(f"{upto} events")
         owner.dispose()

@@ -13,7 +13,6 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
-from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
 from agents.executors.policy import PolicyExecutor
@@ -54,9 +53,8 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 def a_benchmark(

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.executors.by_weights import ByWeights
 from agents.executors.errors import NotServed
@@ -63,9 +62,8 @@ def answer(asked: Asked) -> str:
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ import pytest
 
 from agents.envs.command import command_site
 from agents.envs.foreign.dialect import read_dialect
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from api.cli.main import run_command
 from tests.conftest import Database
 from tests.foreign_site import TOKEN, Speech
 from tests.preview_host import preview_of, recorded_api
+from tests.sites import SharedSite
 
 Flywheel = Callable[..., tuple[int, str, str]]
 
@@ -54,11 +55,11 @@ def test_what_was_observed_is_a_dialect_to_list_tasks_with(site: Site, flywheel:
     )
 
 
-def test_a_plain_address_needs_no_description(site: Site, flywheel: Flywheel) -> None:
+def test_a_plain_address_needs_no_description(site: Site, shared_site: SharedSite, flywheel: Flywheel) -> None:
     code, out, _ = flywheel("list", "--url", site.url, "--json")
     assert (code, json.loads(out)) == (0, [])
-    with local_site("helpdesk") as ours:
-        code, out, _ = flywheel("list", "--url", ours.url, "--admin-url", ours.admin_url, "--json")
+    ours = shared_site("helpdesk")
+    code, out, _ = flywheel("list", "--url", ours.url, "--admin-url", ours.admin_url, "--json")
     assert {row["site"] for row in json.loads(out)} == {"helpdesk"}
 
 

@@ -13,7 +13,7 @@ from agents.envs.command import command_site
 from agents.envs.contract import TaskText
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.probing.probes import tasks_digest
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from api.cli.main import USAGE, run_command
 from api.house import House
 from eventlog.events import ModelCalled, Step, StepVerified, Template
@@ -22,6 +22,7 @@ from tests.admitted import admitted, report
 from tests.conftest import Database
 from tests.foreign_site import TASK, TOKEN, Speech
 from tests.model_server import ModelServer, model_server
+from tests.sites import SharedSite
 
 PLAN = (
     Step(type="navigate", intent="open the boats", url="/boats"),
@@ -33,9 +34,8 @@ Flywheel = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def ours(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.learning.memory import reading, remember
 from agents.plans import anchor_of
 from agents.rollouts.dispatching.durable import Terms
@@ -46,9 +45,8 @@ COURSE = Course(seeds_per_round=3, max_rounds=2, max_parallel=4, clusters=("navi
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site(SITE) as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 def controller(house: House, client: EnvClient, course: Course = COURSE) -> Controller:

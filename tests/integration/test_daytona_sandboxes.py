@@ -16,9 +16,10 @@ from agents.envs.clients.session import Session
 from agents.envs.connect import connect
 from agents.envs.errors import LoginPage, SandboxFailed
 from agents.envs.foreign.client import ForeignClient
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from agents.envs.sandbox import Account, Sandbox, daytona_site
 from tests.preview_host import RECORDINGS, preview_of, recorded_api
+from tests.sites import SharedSite
 
 NEW = Sandbox(snapshot="harbour-site:3", port=8080, admin_port=8081, variables={"ENV_ADMIN_TOKEN": "masked"})
 THERE = Sandbox(sandbox_id="harbour-1", port=8080, admin_port=8081)
@@ -35,9 +36,8 @@ class Behind:
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[Site]:
-    with local_site("helpdesk") as site:
-        yield site
+def real(shared_site: SharedSite) -> Site:
+    return shared_site("helpdesk")
 
 
 @contextmanager

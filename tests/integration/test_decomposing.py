@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
@@ -85,7 +84,7 @@ def test_a_file_of_free_texts_is_swept_from_the_command_line_and_the_model_asked
 
 
 def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(
-    empty_house: House, empty_database: Database
+    empty_house: House, empty_database: Database, marketplace: EnvClient
 ) -> None:
     instruction = next(task.instruction for task in TASKS if task.task_id == TASK)
     free = Template(template_id=TASK, cluster="c", oracle_task_id=TASK, instruction=instruction, plan_text=TEXT)
@@ -105,8 +104,7 @@ def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(
         [Append("prices", (DEFAULT_PRICES,), "test"), Append(f"sweep/{sweep.sweep}", (sweep,), "test")]
     )
     (job,) = (Job(spec, made, "marketplace", EMPTY, (), None, None, learns=True) for spec in sweep.specs)
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        play_jobs(empty_house, client, "sweep", [job], Course(), Quiet())
+    play_jobs(empty_house, marketplace, "sweep", [job], Course(), Quiet())
     assert empty_house.views().find(REWARDS)[job.run].passed
     (event,) = (recorded.event for recorded in empty_house.store.read(types=["SweepPlanned"]))
     assert isinstance(event, SweepPlanned)

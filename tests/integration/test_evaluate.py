@@ -1,4 +1,4 @@
-"""Evaluations on a real site and PostgreSQL: a champion that is moved meanwhile, and one that is judged again."""
+"""Evaluations on a real site and PostgreSQL: a champion moved meanwhile, one judged again, and replay of all runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
+from agents.executors import recorded_pages
 from agents.learning.memory import forget_everything, remember
 from agents.rollouts.arms import suite_of
 from api.controllers.fast import Controller
@@ -18,6 +18,9 @@ from api.course import Course
 from api.errors import OtherExecutor
 from api.evaluations.benchmarks import freeze_on, site_tasks, without_plans
 from api.evaluations.evaluate import challenge, play_and_settle
+from api.history.replay import replayed
+from api.history.whatif.compose import if_reward, if_rule
+from api.history.whatif.definitions import reward_in_force, rule_in_force
 from api.house import House
 from api.queries.benchmarks import first_benchmark_name
 from api.queries.champion import present_champion
@@ -25,6 +28,7 @@ from api.sweeps.jobs import Advance
 from eventlog.events import (
     Artifact,
     ChampionPointed,
+    PromotionRule,
     RewriteProposed,
     Rules,
     RunStarted,
@@ -36,9 +40,12 @@ from gate.benchmark import freeze, sealed_instances
 from gate.promote import freeze_into, open_evaluation, point
 from projections.benchmarks import BENCHMARKS, benchmark_instances, instances_of
 from projections.champions import CHAMPION, CHAMPIONS
+from projections.difference import difference
+from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from tests.admitted import admitted
 from tests.recomputing import every_verdict_recomputes
+from tests.sites import HouseFrom, Record
 from tests.unit.test_agent_samples import template
 
 COURSE = Course(
@@ -75,20 +82,43 @@ class Watching:
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
+
+
+class Stopped(Exception):
+    """The controller was killed before its arms played."""
+
+
+def stop() -> None:
+    raise Stopped
+
+
+@pytest.fixture(scope="module")
+def opened(record: Record, client: EnvClient) -> str:
+    """A log whose controller was killed when its first evaluation was open and nothing of it was played."""
+
+    def play(house: House) -> None:
+        admitted(house.store, "marketplace")
+        with pytest.raises(Stopped):
+            Controller(house, client, "marketplace", COURSE, Watching(stop)).run()
+
+    return record("opened", "empty", play)
+
+
+@pytest.fixture
+def opened_house(opened: str, house_from: HouseFrom) -> House:
+    return house_from(opened)
 
 
 def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judged_against_it_next(
-    client: EnvClient, empty_house: House
+    client: EnvClient, opened_house: House
 ) -> None:
-    house = empty_house
+    house = opened_house
 
     def meanwhile() -> None:
         point(house.store, house.views(), BY_HAND, "a trial", "ann")
 
-    admitted(house.store, "marketplace")
     said = Controller(house, client, "marketplace", COURSE, Watching(meanwhile)).run()
     assert said == "eval-1 was decided: void"
     pointed = present_champion(house.views())
@@ -114,7 +144,7 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
 
 def check_what_the_log_holds(house: House) -> None:
     """No arm proposed, no sweep met a benchmark, and each pointing of the gate stands beside its verdict."""
-    events = [recorded.event for recorded in house.store.read()]
+    events = [each.event for each in house.store.read()]
     arms = {event.run for event in events if isinstance(event, RunStarted) and event.arm is not None}
     assert len(arms) == 2 * 2 * 2 * 6
     assert not arms & {event.run for event in events if isinstance(event, RewriteProposed)}
@@ -125,7 +155,7 @@ def check_what_the_log_holds(house: House) -> None:
     assert not set(swept) & benchmark_instances(house.views().find(BENCHMARKS).values())
     seeds = [{spec.env_seed for spec in event.specs} for event in sweeps]
     assert sum(map(len, seeds)) == len(set[int]().union(*seeds))
-    moved = [recorded.event for recorded in house.store.read(stream="champion")]
+    moved = [each.event for each in house.store.read(stream="champion")]
     assert [type(event) for event in moved] == [
         ChampionPointed,
         ChampionPointed,
@@ -136,20 +166,10 @@ def check_what_the_log_holds(house: House) -> None:
 
 
 def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_is_void(
-    client: EnvClient, empty_house: House
+    client: EnvClient, opened_house: House
 ) -> None:
     """The champion is pointed between reading it and opening the evaluation."""
-    house = empty_house
-
-    class Stopped(Exception):
-        """The controller was killed before its arms played."""
-
-    def killed() -> None:
-        raise Stopped
-
-    admitted(house.store, "marketplace")
-    with pytest.raises(Stopped):
-        Controller(house, client, "marketplace", COURSE, Watching(killed)).run()
+    house = opened_house
     challenger = house.views().find(VERDICTS)["eval-1"].artifacts()[1]
     frozen = house.views().find(BENCHMARKS)[first_benchmark_name("marketplace")].frozen()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
@@ -174,20 +194,15 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
 def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_seeds_before_anything_is_judged(
     client: EnvClient, empty_house: House, tasks: tuple[str, ...], min_pairs: int, why: str
 ) -> None:
-    class Stopped(Exception):
-        """The controller was killed before its arms played."""
-
-    def killed() -> None:
-        raise Stopped
-
     house = empty_house
     admitted(house.store, "marketplace")
     held = site_tasks(client, tasks, 40)
     small = freeze_on(house, freeze("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
     freeze_on(house, freeze("by-hand", "marketplace", held, [0], [1], 1), "ann")  # where sweeps would begin
-    reporter = Watching(killed)
+    reporter = Watching(stop)
+    course = replace(COURSE, seeds_per_round=3, rules=Rules(min_pairs=min_pairs))
     with pytest.raises(Stopped):
-        Controller(house, client, "marketplace", replace(COURSE, rules=Rules(min_pairs=min_pairs)), reporter).run()
+        Controller(house, client, "marketplace", course, reporter).run()
     said = next(line for line in reporter.said if "froze" in line)
     assert said.startswith(f"marketplace-1 {why}; froze marketplace-2: 10 sealed instances, 2 visible ones")
     assert said.endswith("an alpha of its own, 0.05 for 10 challengers")
@@ -217,7 +232,7 @@ def test_an_evaluation_that_was_opened_for_another_executor_is_refused(
 def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client: EnvClient, house: House) -> None:
     """The golden log ends with a rollback: what it learned is quarantined, and nothing is left to judge."""
     views = house.views()
-    sweeps = [recorded.event for recorded in house.store.read(types=["SweepPlanned"])]
+    sweeps = [each.event for each in house.store.read(types=["SweepPlanned"])]
     found = decide(
         views,
         [event for event in sweeps if isinstance(event, SweepPlanned)],
@@ -229,3 +244,29 @@ def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client:
     assert found.what == "plan_sweep"
     assert remember(views, "base")[0].memory.digest == PRESENT.memory.digest
     assert first_benchmark_name("marketplace") in views.find(BENCHMARKS)
+
+
+def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_alone(
+    client: EnvClient, opened_house: House
+) -> None:
+    """Nothing is asked of a site again."""
+    house = opened_house
+    Controller(house, client, "marketplace", COURSE, Watching()).run()
+    views, head = house.views(), house.store.head()
+
+    runs = views.find(RUNS)
+    assert {run.status for run in runs.values()} == {"completed", "halted"}
+    assert recorded_pages.ROOT.startswith("http://recorded.invalid/")
+    found = [replayed(house.store, house.blobs, house.views, run) for run in runs]
+    assert {(each.outcome, each.not_compared) for each in found} == {("identical", ())}
+    assert house.store.head() == head
+
+    def is_same_by(rule: PromotionRule) -> bool:
+        return if_rule(house.store, house.blobs, house.views, rule, head).is_empty
+
+    assert is_same_by(rule_in_force(house.store, head))
+    assert not is_same_by(SeedsRule(wins_to_promote=1_000))
+    assert if_reward(house.store, house.blobs, house.views, reward_in_force(house.store, head), head).is_empty
+    changed = difference(house.views(views.upto), views)
+    assert changed.is_empty
+    assert house.store.head() == head

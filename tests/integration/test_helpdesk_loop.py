@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from api.controllers.fast import Controller
 from api.course import Course
 from api.environments.admission import admit_at_first_use
@@ -15,6 +14,7 @@ from eventlog.events import Rules, SeedsRule, SweepPlanned
 from projections.rewrites import REWRITES
 from tests.golden.make import Quiet
 from tests.recomputing import every_verdict_recomputes
+from tests.sites import SharedSite
 
 COURSE = Course(
     seeds_per_round=6,
@@ -29,11 +29,12 @@ COURSE = Course(
 )
 
 
-def test_the_fast_loop_cures_the_helpdesks_moved_inbox(empty_house: House) -> None:
+def test_the_fast_loop_cures_the_helpdesks_moved_inbox(
+    empty_house: House, shared_site: SharedSite, helpdesk: EnvClient
+) -> None:
     house = empty_house
-    with local_site("helpdesk") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
-        said = Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
+    admit = partial(admit_at_first_use, house, Placed(shared_site("helpdesk"), helpdesk), Quiet())
+    said = Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
     assert said == "eval-1 was decided: promote"
     assert every_verdict_recomputes(house) == 1
     sweeps = [recorded.event for recorded in house.store.read(types=["SweepPlanned"])]

@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.models.errors import ModelRefused
 from agents.models.model import Model
@@ -42,23 +41,26 @@ from tests.unit.test_agent_samples import EMPTY
 from tests.unit.test_folds_runs import finished, missing, stepped
 from tests.unit.test_folds_samples import changed, started
 
-SEEDS = 52
 MICRO = 1_000_000
 YES = '{"reason": "it shows", "passed": true, "confidence_percent": 80}'
 
 
-def swept(house: House, seeds: int) -> list[str]:
-    """Oracle-graded runs of every task at these seeds, in the house's log; their names."""
+def jobs(seeds: int) -> list[Job]:
+    """A run of every task at each of these seeds."""
     made = templates({task.task_id: task.instruction for task in TASKS})
     by_id = {template.template_id: template for template in made}
-    house.store.append([Append("prices", (DEFAULT_PRICES,), "test")])
-    jobs = [
+    return [
         Job(spec, by_id[spec.template], "marketplace", EMPTY, (), None, None, learns=False)
         for spec in SeedSweep("s", made, range(seeds)).specs()
     ]
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:
-        play_jobs(house, client, "sweep", jobs, Course(max_parallel=4), Quiet())
-    return [job.run for job in jobs]
+
+
+def sweep(house: House, client: EnvClient, seeds: int) -> list[str]:
+    """Play oracle-graded runs of every task at these seeds into the house's log; their names."""
+    house.store.append([Append("prices", (DEFAULT_PRICES,), "test")])
+    todo = jobs(seeds)
+    play_jobs(house, client, "sweep", todo, Course(max_parallel=4), Quiet())
+    return [job.run for job in todo]
 
 
 def looking() -> Callable[[Asked], str]:
@@ -88,10 +90,13 @@ def judged(house: House) -> dict[str, Calibration]:
     return {row.judge: row for row in calibrations(house.views().find(JUDGES).values())}
 
 
-def test_a_judge_is_compared_with_the_oracle_and_a_flipped_one_is_wrong_where_it_is_right(empty_house: House) -> None:
-    runs = swept(empty_house, SEEDS)
+@pytest.mark.parametrize("seeds", [20, pytest.param(52, marks=pytest.mark.endure)])
+def test_a_judge_is_compared_with_the_oracle_and_a_flipped_one_is_wrong_where_it_is_right(
+    empty_house: House, marketplace: EnvClient, seeds: int
+) -> None:
+    runs = sweep(empty_house, marketplace, seeds)
     rewards = empty_house.views().find(REWARDS)
-    assert len(rewards) == len(runs) == 2 * SEEDS > 100
+    assert len(rewards) == len(runs) == 2 * seeds
     with model_server(looking()) as server:
         for name in ("good", "flip"):
             with asking(server, name) as model:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.learning.memory import remember
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
@@ -34,9 +32,8 @@ COURSE = Course(max_parallel=4, rule=SeedsRule(), kinds=LESSONS)
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +62,7 @@ def passed(house: House, sweep: SweepPlanned) -> Counter[str]:
     return Counter(spec.template for spec in sweep.specs if spec.is_plain and rewards[spec.spec_id].passed)
 
 
+@pytest.mark.costly("three rounds are played, and fewer trials than these promote nothing")
 def test_hints_and_snippets_are_found_promoted_applied_and_the_same_as_of_then(
     empty_house: House, client: EnvClient, tasks: tuple[Template, ...]
 ) -> None:

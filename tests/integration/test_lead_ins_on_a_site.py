@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.learning.occasions import text_and_change
 from agents.plans import Plan
 from agents.rollouts.sweep import SeedSweep
@@ -43,9 +42,8 @@ SEEDS = range(3)
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 def written(client: EnvClient, task: str, lead: Plan, *, knows_it: bool) -> Template:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from api.cli.main import USAGE, run_command
 from api.house import House
 from api.sweeps.plan import first_facts, sweeps_of
 from tests.admitted import admitted
 from tests.conftest import Database
+from tests.sites import SharedSite
 from tests.tiny import make_base
 from trainer.bases import Base
 
@@ -26,9 +27,8 @@ CONTROL = "marketplace.control_draw"
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture(scope="module")

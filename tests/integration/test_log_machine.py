@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from eventlog.archive import read, segments, write
 from eventlog.chain import GENESIS, verified
 from eventlog.database import open_engine
 from eventlog.store import START
-from migrations.migrate import migrate
 from projections import ALL
 from projections.engine import projector, reader, rebuild, withdrawal
 from projections.engine.projection import digest_changes, replay
@@ -52,17 +51,16 @@ class LogMachine(Appending, Keeping, Reading):
 
 
 @pytest.fixture
-def fresh(empty_database: Database, tmp_path: Path) -> Iterator[Iterator[Project]]:
-    """Projects with empty logs, as many as are asked for."""
+def fresh(clone: Callable[[str], Database], tmp_path: Path) -> Iterator[Iterator[Project]]:
+    """Projects with empty logs, as many as are asked for, each in a database of its own."""
     opened: list[Project] = []
 
     def make() -> Iterator[Project]:
         for number in itertools.count():
             folder = tmp_path / f"p{number}"
             folder.mkdir()
-            owner = open_engine(empty_database.owner_url, f"p{number}")
-            migrate(owner, app_role=empty_database.app_role)
-            opened.append(Project(open_engine(empty_database.app_url, f"p{number}"), owner, folder))
+            database = clone("empty")
+            opened.append(Project(open_engine(database.app_url), open_engine(database.owner_url), folder))
             yield opened[-1]
 
     yield make()
@@ -72,8 +70,9 @@ def fresh(empty_database: Database, tmp_path: Path) -> Iterator[Iterator[Project
 
 @pytest.mark.timeout(420)  # a failure is made small first, for up to 300 s
 @pytest.mark.parametrize(("positions", "keys"), [(20_000, 10_000), (3, 1)])
+@pytest.mark.parametrize("examples", [8, pytest.param(50, marks=pytest.mark.endure)])
 def test_both_stores_agree_whatever_is_done_in_whatever_order(
-    fresh: Iterator[Project], monkeypatch: pytest.MonkeyPatch, positions: int, keys: int
+    fresh: Iterator[Project], monkeypatch: pytest.MonkeyPatch, positions: int, keys: int, examples: int
 ) -> None:
     """Also where a page holds three positions and the projector remembers next to nothing."""
     for module in (reader, rebuild, withdrawal):
@@ -92,5 +91,7 @@ def test_both_stores_agree_whatever_is_done_in_whatever_order(
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=[*HealthCheck]),
+        settings=settings(
+            max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=[*HealthCheck]
+        ),
     )

@@ -23,6 +23,7 @@ from agents.envs.clients.mutations import fetch_mutations, last_mutation_id
 from agents.envs.contract import Graded, Instance
 from agents.envs.errors import EnvironmentDown, PortInUse, SiteDied, SiteNotReady, UnknownSite
 from agents.envs.provider import Site, local_site
+from tests.sites import SharedSite
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAD = "marketplace.lead_filtered_search"
@@ -73,9 +74,8 @@ class Surfer:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as started:
-        yield started
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther
 from agents.learning.occasions import lesson_id
 from agents.learning.piece_content import MEDIA_TYPE, content_bytes
@@ -46,9 +44,8 @@ HINT = lesson_id("hint", OCCASION, CHANGE)
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 def embedding(house: House, folder: Path) -> House:

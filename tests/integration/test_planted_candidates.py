@@ -1,3 +1,5 @@
+"""Planted candidates are swept, credited and folded until the rule decides on them, as its simulation says."""
+
 from __future__ import annotations
 
 import pytest
@@ -12,15 +14,19 @@ from projections.memories import FOLDS
 
 @pytest.mark.parametrize("kind", ["rewrite", "hint"])
 @pytest.mark.parametrize(
-    ("base", "cured", "statuses", "treated"),
-    [(0, 1_000_000, {"promoted": 3}, 30), (1_000_000, 1_000_000, {"retired": 3}, 150)],
+    ("candidates", "base", "cured", "status", "trials"),
+    [
+        (3, 0, 1_000_000, "promoted", 10),
+        (3, 1_000_000, 1_000_000, "retired", 50),
+    ],
 )
 def test_planted_candidates_come_to_what_the_rule_alone_says(
-    empty_house: House, kind: Kind, base: int, cured: int, statuses: dict[str, int], treated: int
+    empty_house: House, kind: Kind, candidates: int, base: int, cured: int, status: str, trials: int
 ) -> None:
-    found = swept(empty_house, Cell(base, cured, candidates=3, seed=1, kind=kind))
-    assert (found.statuses, found.treated, found.runs) == (statuses, treated, 4 * treated)
-    alone = simulated(PairedRule(), base / 1_000_000, cured / 1_000_000, 3, 1)
-    assert (alone.adopted, alone.trials) == (statuses.get("promoted", 0), treated)
+    found = swept(empty_house, Cell(base, cured, candidates=candidates, seed=1, kind=kind))
+    treated = candidates * trials
+    assert (found.statuses, found.treated, found.runs) == ({status: candidates}, treated, 4 * treated)
+    alone = simulated(PairedRule(), base / 1_000_000, cured / 1_000_000, candidates, 1)
+    assert (alone.adopted, alone.trials) == (candidates * (status == "promoted"), treated)
     states = empty_house.views().find(FOLDS[kind]).values()
-    assert {state.treated.k for state in states} == {treated // 3}
+    assert {state.treated.k for state in states} == {trials}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from threading import Event
 from threading import enumerate as enumerate_threads
@@ -13,7 +12,6 @@ from sqlalchemy import text
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
-from agents.envs.provider import local_site
 from agents.executors.actions import Wording
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
@@ -43,9 +41,8 @@ ALEX = session("alex")
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 def means(client: EnvClient) -> Means:

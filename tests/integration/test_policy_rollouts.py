@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.clients.mutations import read_mutations
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.executor import Executor
@@ -58,6 +58,7 @@ from eventlog.store import Append, EventStore
 from projections.rewards import REWARDS
 from tests.golden.make import Quiet
 from tests.model_server import LOGPROB, Asked, ModelServer, chat_completion, model_server
+from tests.sites import SharedSite
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
 
 PHONE = template("marketplace.phone_reveal", next(t.instruction for t in TASKS if t.task_id.endswith("phone_reveal")))
@@ -100,9 +101,8 @@ YES = '{"passed": true, "reason": "it shows"}'
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from agents.envs.probing.target import Started, Target
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sites.helpdesk.solve import SOLUTIONS as DESK_SOLUTIONS
 from agents.envs.sites.marketplace.solve import SOLUTIONS as MARKET_SOLUTIONS
+from tests.sites import SharedSite
 
 from .planted import (
     TOKEN,
@@ -136,8 +137,8 @@ def test_a_report_is_the_same_for_the_same_seeds(monkeypatch: pytest.MonkeyPatch
         assert report(target) == report(target)
 
 
-def test_a_site_that_is_gone_gets_no_report() -> None:
-    with local_site("helpdesk") as site, target_at(site, (0, 1)) as target:
+def test_a_site_that_is_gone_gets_no_report(shared_site: SharedSite) -> None:
+    with target_at(shared_site("helpdesk"), (0, 1)) as target:
 
         def vanish(_: Target) -> str:
             with started("helpdesk") as other:
@@ -207,8 +208,10 @@ def of_another_making(starts: list[str]) -> Iterator[Started]:
         (partial(of_another_making, []), "a fresh process makes another instance of seed 0"),
     ],
 )
-def test_a_process_that_is_not_down_when_it_is_dead_is_found(start: Callable[[], object], words: str) -> None:
-    with local_site("helpdesk") as site, target_at(site) as target:
+def test_a_process_that_is_not_down_when_it_is_dead_is_found(
+    shared_site: SharedSite, start: Callable[[], object], words: str
+) -> None:
+    with target_at(shared_site("helpdesk")) as target:
         found = asked(BY_NAME["killed_process"], replace(target, start=start))  # type: ignore[arg-type]
     assert found.outcome == "failed"
     assert words in found.detail

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from agents.models.errors import ModelUnreachable
 from agents.models.model import Message, Request
 from agents.rollouts.tasks import template
@@ -31,6 +31,7 @@ from projections.rewards import REWARDS
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.model_server import Asked, ModelServer, model_server
+from tests.sites import SharedSite
 
 TASK = "marketplace.control_draw"
 ASTRAY = (
@@ -52,9 +53,8 @@ THE_WAY = said("before", "navigate", "/draw")
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 from pydantic import TypeAdapter
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.learning.piece_content import MEDIA_TYPE
 from agents.learning.recovery.budgets import BUDGETS
 from agents.plans import Piece, anchor_of
@@ -34,10 +31,8 @@ UNCURED = ("marketplace.control_draw", "helpdesk.control_callback")
 
 
 @pytest.fixture(scope="module")
-def clients() -> Iterator[dict[str, EnvClient]]:
-    with ExitStack() as stack:
-        sites = {name: stack.enter_context(local_site(name)) for name in ("marketplace", "helpdesk")}
-        yield {name: stack.enter_context(EnvClient(site.admin_url, site.admin_token)) for name, site in sites.items()}
+def clients(marketplace: EnvClient, helpdesk: EnvClient) -> dict[str, EnvClient]:
+    return {"marketplace": marketplace, "helpdesk": helpdesk}
 
 
 def tasked(clients: dict[str, EnvClient], task: str) -> tuple[Template, Means]:

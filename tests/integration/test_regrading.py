@@ -12,7 +12,6 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
-from agents.envs.provider import local_site
 from agents.envs.sites.site import Grade, Simulation
 from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS
@@ -35,16 +34,17 @@ from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from tests.admitted import admitted
-from tests.conftest import Database
 from tests.golden.make import Quiet
 from tests.golden.test_golden_samples import sample
-from tests.integration.test_judging_runs import swept
+from tests.integration.test_judging_runs import jobs, sweep
 from tests.integration.test_rest_samples import client_of
+from tests.sites import HouseFrom, Record, SharedSite
 from tests.unit.test_folds_runs import ARM, finished, missing, reset
 from tests.unit.test_folds_samples import changed, graded, started
 
 MICRO = 1_000_000
 SEEDS = 6
+SWEPT = [job.run for job in jobs(SEEDS)]
 
 
 def rewards_of(house: House, run: str) -> list[RewardGraded]:
@@ -57,12 +57,22 @@ def told(house: House, run: str, *events: AnyEvent) -> None:
     house.store.append([Append(f"run/{run}", events, "test")])
 
 
-def test_a_grade_by_another_verifier_stands_beside_the_first_and_is_in_force(empty_house: House) -> None:
+@pytest.fixture
+def swept_house(record: Record, house_from: HouseFrom, marketplace: EnvClient) -> House:
+    """A house whose log holds the runs of `SWEPT`."""
+
+    def play(house: House) -> None:
+        sweep(house, marketplace, SEEDS)
+
+    return house_from(record("swept", "empty", play))
+
+
+def test_a_grade_by_another_verifier_stands_beside_the_first_and_is_in_force(swept_house: House) -> None:
     def halved(instance: Simulation, task: str) -> Grade:
         grade = instance.grade(task)
         return replace(grade, score_e4=grade.score_e4 // 2)
 
-    house, runs = empty_house, swept(empty_house, SEEDS)
+    house, runs = swept_house, SWEPT
     before, spent = house.views().find(REWARDS), house.views().get(COSTS, SPENT)
     assert {reward.score for reward in before.values()} >= {0, MICRO}
     found = regrade_runs(house, "halved-1", runs, known={**VERIFIERS, "halved-1": halved})
@@ -95,8 +105,8 @@ def test_the_verifier_of_outcomes_gives_no_partial_credit(passed: bool, score: i
     assert (found.passed, found.score_e4, found.reasons) == (passed, score, ("t",))
 
 
-def test_grading_again_changes_nothing_twice_and_leads_back(empty_house: House) -> None:
-    house, (run, *_) = empty_house, swept(empty_house, 1)
+def test_grading_again_changes_nothing_twice_and_leads_back(swept_house: House) -> None:
+    house, run = swept_house, SWEPT[0]
     for version, outcome in (
         ("oracle-1", "already"),
         ("outcome-1", "graded"),
@@ -112,12 +122,12 @@ def test_grading_again_changes_nothing_twice_and_leads_back(empty_house: House) 
     assert third == first.model_copy(update={"again": True})
 
 
-def test_a_verifier_that_turns_an_outcome_turns_what_follows_from_it(empty_house: House) -> None:
+def test_a_verifier_that_turns_an_outcome_turns_what_follows_from_it(swept_house: House) -> None:
     def turned(instance: Simulation, task: str) -> Grade:
         grade = instance.grade(task)
         return replace(grade, passed=not grade.passed, score_e4=10_000 - grade.score_e4)
 
-    house, runs = empty_house, swept(empty_house, 3)
+    house, runs = swept_house, SWEPT
     before = house.views().find(REWARDS)
     found = regrade_runs(house, "turned-1", runs, known={**VERIFIERS, "turned-1": turned})
     assert [(each.before_passed, each.passed) for each in found] == [
@@ -132,8 +142,8 @@ def test_a_verifier_that_turns_an_outcome_turns_what_follows_from_it(empty_house
     assert [each.passed for each in again] == [before[run].passed for run in runs]
 
 
-def test_every_run_that_cannot_be_graded_again_says_why(empty_house: House) -> None:
-    house, (good, *_) = empty_house, swept(empty_house, 1)
+def test_every_run_that_cannot_be_graded_again_says_why(swept_house: House) -> None:
+    house, good = swept_house, SWEPT[0]
     told(house, "x__going", started("x__going", "x__1"))
     told(house, "x__gone", started("x__gone", "x__2"), missing("x__gone", "x__2"))
     for index, start in enumerate("ab"):
@@ -178,13 +188,17 @@ class Astray(EnvClient):
 
 
 @pytest.fixture
-def contaminated_house(empty_house: House) -> House:
+def contaminated_house(record: Record, house_from: HouseFrom, shared_site: SharedSite) -> House:
     """Two rounds of three siblings each, whose third, the treated one, began from another seed's state."""
-    admitted(empty_house.store, "marketplace")
-    course = Course(seeds_per_round=2, siblings=3, max_rounds=2, max_parallel=2, rule=SeedsRule())
-    with local_site("marketplace") as site, Astray(site.admin_url, site.admin_token) as client:
-        Controller(empty_house, client, site.name, course, Quiet()).run()
-    return empty_house
+
+    def play(house: House) -> None:
+        admitted(house.store, "marketplace")
+        course = Course(seeds_per_round=2, siblings=3, max_rounds=2, max_parallel=2, rule=SeedsRule())
+        site = shared_site("marketplace")
+        with Astray(site.admin_url, site.admin_token) as client:
+            Controller(house, client, site.name, course, Quiet()).run()
+
+    return house_from(record("contaminated", "empty", play))
 
 
 def test_a_sibling_that_began_from_another_state_counts_for_nothing(contaminated_house: House) -> None:
@@ -208,9 +222,7 @@ def test_a_sibling_that_began_from_another_state_counts_for_nothing(contaminated
     assert {each.outcome for each in found} == {"contaminated"}
 
 
-def test_what_is_contaminated_is_shown(
-    contaminated_house: House, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_what_is_contaminated_is_shown(contaminated_house: House, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     with client_of(contaminated_house) as client:
         rows = client.get("/v1/runs").json()["runs"]
         assert all(row["contaminated"] == (row["sibling_index"] == 2) for row in rows)
@@ -218,7 +230,7 @@ def test_what_is_contaminated_is_shown(
         assert one["run"]["contaminated"] is True
         assert one["reward"]["shaping"] == "shaped-1"
         assert client.get(f"/v1/runs/{rows[0]['run']}").json()["run"]["contaminated"] is False
-    flywheel = commands(empty_database, monkeypatch, capsys)
+    flywheel = commands(contaminated_house, monkeypatch, capsys)
     assert "contaminated" in flywheel("list")[1]
     listed = json.loads(flywheel("list", "--json")[1])
     assert all(row["contaminated"] == (row["sibling_index"] == 2) for row in listed)
@@ -227,10 +239,12 @@ def test_what_is_contaminated_is_shown(
 
 
 def commands(
-    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
-    """`flywheel runs ...` on this database: its code, what it printed, and what it said of errors."""
-    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", database.app_url)
+    """`flywheel runs ...` on this house's database: its code, what it printed, and what it said of errors."""
+    address = house.settings.database_url
+    assert address is not None
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", address.get_secret_value())
 
     def flywheel(*arguments: str) -> tuple[int, str, str]:
         code = run_command(["runs", *arguments])
@@ -240,14 +254,12 @@ def commands(
     return flywheel
 
 
-def test_the_command(
-    empty_house: House, empty_database: Database, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    runs = swept(empty_house, 2)
-    told(empty_house, "s__bare", started("s__bare"), finished(run="s__bare"))
-    told(empty_house, "s__gone", started("s__gone"), missing("s__gone"))
-    assert ended(empty_house.views(), "s") == ended(empty_house.views(), None) == ["s__bare", *sorted(runs)]
-    flywheel = commands(empty_database, monkeypatch, capsys)
+def test_the_command(swept_house: House, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    house, runs = swept_house, SWEPT
+    told(house, "s__bare", started("s__bare"), finished(run="s__bare"))
+    told(house, "s__gone", started("s__gone"), missing("s__gone"))
+    assert ended(house.views(), "s") == ended(house.views(), None) == ["s__bare", *sorted(runs)]
+    flywheel = commands(house, monkeypatch, capsys)
     code, _, err = flywheel("regrade")
     assert (code, "--sweep" in err) == (64, True)
     code, _, err = flywheel("regrade", runs[0], "--verifier", "oracle-9")
@@ -258,9 +270,9 @@ def test_the_command(
     assert code == 1
     said = json.loads(out)
     assert said["verifier"] == "outcome-1"
-    assert Counter(row["outcome"] for row in said["runs"]) == {"failed": 1, "already": 1, "graded": 3}
+    assert Counter(row["outcome"] for row in said["runs"]) == {"failed": 1, "already": 1, "graded": len(runs) - 1}
     code, out, _ = flywheel("regrade", "--all")
-    assert (code, "5 received = 1 failed + 4 graded" in out) == (1, True)
+    assert (code, f"{len(runs) + 1} received = 1 failed + {len(runs)} graded" in out) == (1, True)
     shown = flywheel("show", runs[0])[1]
     assert "graded by outcome-1" in shown
     assert "oracle-1" in shown

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
@@ -29,6 +29,7 @@ from projections.failures import FAILURES
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet
+from tests.sites import SharedSite
 from tests.unit.test_agent_samples import EMPTY, add, missing, started, template
 
 
@@ -47,9 +48,8 @@ NOISY, CONTROL = "marketplace.price_watch", "marketplace.control_draw"
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture

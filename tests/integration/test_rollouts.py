@@ -46,6 +46,7 @@ from eventlog.store import Append
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
+from tests.sites import SharedSite
 from tests.unit.test_agent_samples import BOOK, EMPTY, EVERY_GROUP, a_store, views
 
 MADE = templates({task.task_id: task.instruction for task in TASKS})
@@ -83,9 +84,8 @@ def patient(site: Site) -> EnvClient:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from agents.envs.clients.session import Session
 from agents.envs.errors import ContractBroken, EnvironmentDown
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sites.conditions import Conditions
+from tests.sites import SharedSite
 
 ROOT = Path(__file__).resolve().parents[2]
 WORST = Conditions(30, 60, 1_000_000)
@@ -30,10 +31,9 @@ def worst(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module", params=sorted(known_sites()))
-def clear(request: pytest.FixtureRequest) -> Iterator[Site]:
+def clear(request: pytest.FixtureRequest, shared_site: SharedSite) -> Site:
     """A site whose pages are neither slow nor failing."""
-    with local_site(str(request.param)) as started:
-        yield started
+    return shared_site(str(request.param))
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Event
@@ -11,7 +11,7 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from agents.executors.executor import Assignment, Execution, Watch, unwatched
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Means
@@ -22,13 +22,13 @@ from eventlog.events import RunStarted, SeedsRule
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, EventStore, Outcome
 from tests.integration.test_rollouts import jobs
+from tests.sites import SharedSite
 from tests.unit.test_agent_samples import BOOK
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 class Telling(EnvClient):

@@ -12,7 +12,7 @@ from agents.envs.clients.mutations import fetch_mutations, grade_run
 from agents.envs.clients.pages import Page
 from agents.envs.clients.session import Session
 from agents.envs.contract import Instance
-from agents.envs.provider import Site, local_site
+from agents.envs.provider import Site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.learning.step_checks import Checked, ModelVerifier, OracleVerifier, Seen, StepVerifier, check, verifier_for
 from agents.models.scripted import Scripted
@@ -28,6 +28,7 @@ from agents.rewards import (
 )
 from agents.rollouts.tasks import PLANS
 from eventlog.events import Step
+from tests.sites import SharedSite
 
 SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
 TASKS = ["marketplace.lead_filtered_search", "marketplace.phone_reveal"]
@@ -36,9 +37,8 @@ TABLE = OPS_BY_SITE["marketplace"]
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with local_site("marketplace") as running:
-        yield running
+def site(shared_site: SharedSite) -> Site:
+    return shared_site("marketplace")
 
 
 @pytest.fixture

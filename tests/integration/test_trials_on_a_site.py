@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.provider import local_site
 from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
@@ -43,9 +41,8 @@ SEEDS = range(8)
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[EnvClient]:
-    with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as opened:
-        yield opened
+def client(marketplace: EnvClient) -> EnvClient:
+    return marketplace
 
 
 @pytest.fixture

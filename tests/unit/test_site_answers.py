@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from agents.envs.sites.helpdesk.drift import SEALED as DESK_SEALED
 from agents.envs.sites.helpdesk.drift import TRAINING as DESK_TRAINING
 from agents.envs.sites.helpdesk.drift import family_of as desk_family
-from agents.envs.sites.helpdesk.mailbox import Ticket, mailbox
+from agents.envs.sites.helpdesk.mailbox import Mailbox, Ticket, mailbox
 from agents.envs.sites.helpdesk.tasks import to_answer, to_merge, to_triage
 from agents.envs.sites.marketplace.catalog import Boat, catalogue
 from agents.envs.sites.marketplace.further_tasks import CONTACT_WANTED, SPEC_WANTED, WATCH_WANTED, right_boat
@@ -30,31 +31,74 @@ MOST_BY_PLACE = 0.1
 WANTED = {"engine_spec": SPEC_WANTED, "phone_after_contact": CONTACT_WANTED, "price_watch": WATCH_WANTED}
 
 
-def boat_of(seed: int, task: str) -> Boat:
-    return right_boat(catalogue(seed), WANTED[task])
+@dataclass(frozen=True)
+class Right:
+    """The right boat of one task at one seed."""
+
+    boat: Boat
+    place: int
 
 
-def ticket_of(seed: int, task: str) -> Ticket:
-    return to_answer(mailbox(seed)) if task == "macro_reply" else to_merge(mailbox(seed))[0]
+@dataclass(frozen=True)
+class Inbox:
+    """What is right in the helpdesk at one seed: a ticket for each task of one, the tickets of the others, by place."""
+
+    single: dict[str, tuple[int, str, int]]
+    triage: tuple[tuple[int, ...], tuple[int, ...]]
+    merge: tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def largest_share(answers: list[object]) -> float:
+@pytest.fixture(scope="module")
+def boats() -> dict[str, list[Right]]:
+    """The right boats of every task at all seeds, each catalogue made once."""
+    found: dict[str, list[Right]] = {task: [] for task in WANTED}
+    for seed in SEEDS:
+        stock = catalogue(seed)
+        for task, wanted in WANTED.items():
+            boat = right_boat(stock, wanted)
+            found[task].append(Right(boat, stock.boats.index(boat)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def inboxes() -> list[Inbox]:
+    """What is right in the mailboxes of all seeds, each made once."""
+    return [inbox(mailbox(seed)) for seed in SEEDS]
+
+
+def inbox(box: Mailbox) -> Inbox:
+    def of(tickets: Iterable[Ticket]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        chosen = tuple(tickets)
+        return tuple(each.number for each in chosen), tuple(box.tickets.index(each) for each in chosen)
+
+    keeps, merged = to_merge(box)
+    single = {
+        task: (ticket.number, box.customers[ticket.customer].name, box.tickets.index(ticket))
+        for task, ticket in (("macro_reply", to_answer(box)), ("merge_duplicates", keeps))
+    }
+    return Inbox(single, of(to_triage(box)), of(merged))
+
+
+def largest_share(answers: Sequence[object]) -> float:
     return max(Counter(answers).values()) / len(answers)
 
 
 @pytest.mark.parametrize("task", ["engine_spec", "phone_after_contact", "price_watch"])
-def test_no_boat_and_no_place_in_the_list_is_right_for_more_than_a_few_seeds(task: str) -> None:
-    right = [(catalogue(seed), boat_of(seed, task)) for seed in SEEDS]
-    assert largest_share([boat.id for _, boat in right]) <= MOST
-    assert largest_share([boat.title for _, boat in right]) <= MOST_BY_PLACE
-    assert largest_share([boat.price for _, boat in right]) <= MOST_BY_PLACE
-    assert largest_share([stock.boats.index(boat) for stock, boat in right]) <= MOST
+def test_no_boat_and_no_place_in_the_list_is_right_for_more_than_a_few_seeds(
+    task: str, boats: dict[str, list[Right]]
+) -> None:
+    right = boats[task]
+    assert len(right) == len(SEEDS)
+    assert largest_share([each.boat.id for each in right]) <= MOST
+    assert largest_share([each.boat.title for each in right]) <= MOST_BY_PLACE
+    assert largest_share([each.boat.price for each in right]) <= MOST_BY_PLACE
+    assert largest_share([each.place for each in right]) <= MOST
 
 
-def test_the_gear_ratio_varies_and_is_never_the_one_that_is_advertised() -> None:
+def test_the_gear_ratio_varies_and_is_never_the_one_that_is_advertised(boats: dict[str, list[Right]]) -> None:
     ratios: list[object] = []
-    for seed in SEEDS:
-        papers = papers_of(seed, boat_of(seed, "engine_spec")).by_key
+    for seed, right in zip(SEEDS, boats["engine_spec"], strict=True):
+        papers = papers_of(seed, right.boat).by_key
         found = papers[RATIO_PAPER].entry(key_of(RATIO))
         advertised = papers["engine-log"].entry("gear-ratio-as-advertised")
         assert found is not None
@@ -66,22 +110,22 @@ def test_the_gear_ratio_varies_and_is_never_the_one_that_is_advertised() -> None
 
 
 @pytest.mark.parametrize("task", ["macro_reply", "merge_duplicates"])
-def test_no_ticket_and_no_place_in_the_inbox_is_right_for_more_than_a_few_seeds(task: str) -> None:
-    right = [(mailbox(seed), ticket_of(seed, task)) for seed in SEEDS]
-    assert largest_share([ticket.number for _, ticket in right]) <= MOST
-    assert largest_share([box.customers[ticket.customer].name for box, ticket in right]) <= MOST_BY_PLACE
-    assert largest_share([box.tickets.index(ticket) for box, ticket in right]) <= MOST_BY_PLACE
+def test_no_ticket_and_no_place_in_the_inbox_is_right_for_more_than_a_few_seeds(
+    task: str, inboxes: list[Inbox]
+) -> None:
+    numbers, names, places = zip(*(each.single[task] for each in inboxes), strict=True)
+    assert len(numbers) == len(SEEDS)
+    assert largest_share(numbers) <= MOST
+    assert largest_share(names) <= MOST_BY_PLACE
+    assert largest_share(places) <= MOST_BY_PLACE
 
 
-def test_no_set_of_tickets_is_right_twice() -> None:
-    for chosen in (to_triage, lambda box: to_merge(box)[1]):
-        answers: list[object] = [tuple(ticket.number for ticket in chosen(mailbox(seed))) for seed in SEEDS]
+def test_no_set_of_tickets_is_right_twice(inboxes: list[Inbox]) -> None:
+    for chosen in ([each.triage for each in inboxes], [each.merge for each in inboxes]):
+        answers, places = zip(*chosen, strict=True)
         assert len(set(answers)) == len(SEEDS)
-        places: list[object] = [
-            tuple(mailbox(seed).tickets.index(ticket) for ticket in chosen(mailbox(seed))) for seed in SEEDS
-        ]
         assert largest_share(places) <= MOST
-        assert len({len(chosen(mailbox(seed))) for seed in SEEDS}) > 2
+        assert len({len(each) for each in answers}) > 2
 
 
 # Cures ----------------------------------------------------------------------------------------------------------------
