@@ -89,6 +89,7 @@ def every_command() -> TyperGroup:
     return TyperGroup(
         name="flywheel",
         help="Make agents better from their own runs, and prove it: run, replay, judge, promote, roll back.",
+        epilog="The words are explained in docs/glossary.md.",
         no_args_is_help=True,
         rich_markup_mode=None,
         commands={name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()},

@@ -13,6 +13,7 @@ import pytest
 
 from api.app import create_app
 from api.house import House
+from api.settings import Settings
 from eventlog.events import EVENT_TYPES
 from projections import ALL
 
@@ -66,6 +67,14 @@ def vocabulary() -> dict[str, list[str]]:
     return {_NAME.findall(row[1])[0]: row for row in rows}
 
 
+def modules(room: str) -> Iterator[Path]:
+    """The modules of a room by its dotted name, or of the nearest room above it that there is."""
+    place = ROOT.joinpath(*room.split("."))
+    while not place.is_dir() and not place.with_suffix(".py").is_file():
+        place = place.parent
+    yield from place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+
+
 def reserved() -> list[str]:
     section = DESIGN.read_text().partition("### Reserved names")[2].partition("\n## ")[0]
     return _NAME.findall(section)
@@ -82,6 +91,11 @@ def test_a_page_names_nothing_outside_the_repository(page: Path) -> None:
     assert [word for word in (*ELSEWHERE, *REGISTRIES) if word in text] == []
 
 
+def test_every_setting_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    assert [name for name in Settings.model_fields if f"`FLYWHEEL_{name.upper()}`" not in page] == []
+
+
 def test_the_vocabulary_table_holds_every_event_and_no_other() -> None:
     assert sorted(vocabulary()) == sorted(EVENT_TYPES)
 
@@ -90,9 +104,9 @@ def test_the_vocabulary_table_holds_every_event_and_no_other() -> None:
 def test_a_row_of_the_vocabulary_says_what_the_code_does(event: str) -> None:
     family, _, _, appended_by, read_by = vocabulary()[event]
     assert family == EVENT_TYPES[event].__module__.rpartition(".")[2]
-    files = [ROOT / name for name in _NAME.findall(appended_by)]
-    assert files
-    assert [file for file in files if not file.is_file() or "Append(" not in file.read_text()] == []
+    rooms = _NAME.findall(appended_by)
+    assert rooms
+    assert [room for room in rooms if not any("Append(" in file.read_text() for file in modules(room))] == []
     assert _NAME.findall(read_by) == sorted(fold.name for fold in ALL if event in fold.reads)
 
 
