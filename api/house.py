@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from sqlalchemy.exc import ProgrammingError
 
 from eventlog.blobs import Inventory, PostgresBlobs
@@ -17,7 +17,7 @@ from eventlog.errors import ForeignSchema, ObjectStoreUnusable
 from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
-from migrations.migrate import newest
+from migrations.migrate import check_version, version_of
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, at_least
 
@@ -126,16 +126,10 @@ def open_house(settings: Settings) -> House:
 
 
 def check_schema(engine: Engine) -> None:
-    """Raise ForeignSchema unless the project's schema is at the migration this code expects."""
+    """Raise ForeignSchema or UnreleasedSchema unless the project's schema is at the migration this code expects."""
     try:
         with engine.connect() as connection:
-            actual = connection.execute(text("SELECT version_num FROM migration")).scalar()
+            actual = version_of(connection)
     except ProgrammingError:
         actual = None
-    expected = newest()
-    if actual == expected:
-        return
-    way_out = "Run `flywheel db migrate`"
-    if actual is not None and actual > expected:
-        way_out = "A newer flywheel migrated it; upgrade this one"
-    raise ForeignSchema(schema=schema_of(engine), actual=actual or "none", expected=expected, way_out=way_out + ".")
+    check_version(schema_of(engine), actual)

@@ -152,8 +152,37 @@ class NotAConversation(FlywheelError):
     """The blob {address} is {actual}: expected a message of a conversation, {expected}."""
 
 
+class WeightsFailure(FlywheelError):
+    """{message}."""
+
+
+class BaseMissing(WeightsFailure):
+    """The base model {path} cannot be used: {actual}. Expected a folder with config.json, tokenizer.json and safetensors."""
+
+
+class BaseDiffers(WeightsFailure):
+    """The base model {path} has the digest {actual}: expected {expected}. Name the folder that the request or its parent was made with."""
+
+
+class CheckpointMissing(WeightsFailure):
+    """There is no checkpoint in {path}: {actual}. Expected manifest.json and the files that it names."""
+
+
+class CheckpointUnreadable(WeightsFailure):
+    """The manifest of the checkpoint {path} cannot be read: {actual}. Expected canonical JSON; fetch the checkpoint again."""
+
+
+class CheckpointAltered(WeightsFailure):
+    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch it again."""
+
+
 class ForeignSchema(FlywheelError):
     """The schema {schema} is at migration {actual}, expected {expected}. {way_out}"""
+
+
+class UnreleasedSchema(ForeignSchema):
+    """The schema {schema} is at migration {actual}, which no release had: expected {expected}. Export its log with the flywheel that
+    wrote it (`flywheel log export`), and import it into an empty project with this one (`flywheel log import`)."""
 
 
 class LogUnavailable(FlywheelError):

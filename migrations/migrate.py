@@ -7,9 +7,14 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, text
 
 from eventlog.database import schema_of
+from eventlog.errors import ForeignSchema, UnreleasedSchema
 
 _AHEAD = 6_000_000
 """Positions that each migration reserves beyond the head; appending keeps it so."""
+_FIRST = "0008"
+"""The first version that a release has."""
+_ADOPTED = "0007"
+"""The version before it, which has the same tables: a database that stands there is stamped as the first version."""
 
 
 def newest() -> str:
@@ -24,6 +29,7 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
     """Create the schema if needed and upgrade it; concurrent callers wait for one another.
 
     `engine` connects as the owner. `app_role` is granted what an application needs, and nothing that changes a fact.
+    Raises UnreleasedSchema, ForeignSchema for a schema that a newer flywheel migrated.
     """
     from alembic import command
     from alembic.config import Config
@@ -36,6 +42,9 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
             text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"), {"name": f"{schema}/migrate"}
         )
         connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+        if connection.execute(text("SELECT to_regclass('migration')")).scalar() is not None:
+            check_version(schema, version_of(connection), may_upgrade=True)
+            _adopt(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
         connection.execute(
@@ -43,6 +52,33 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
         )
         if app_role is not None:
             _grant(connection, schema, app_role)
+
+
+def version_of(connection: Connection) -> str | None:
+    """The migration at which the project's schema stands; None for none. Raises ProgrammingError without the table."""
+    return connection.execute(text("SELECT version_num FROM migration")).scalar()
+
+
+def check_version(schema: str, actual: str | None, *, may_upgrade: bool = False) -> None:
+    """Raise ForeignSchema or UnreleasedSchema unless a schema is at the newest migration.
+
+    With `may_upgrade`, one that can be upgraded to it is fine too. `actual` is None where nothing was migrated yet.
+    """
+    expected = newest()
+    if actual is not None and actual < _ADOPTED:
+        raise UnreleasedSchema(schema=schema, actual=actual, expected=expected)
+    is_newer = actual is not None and actual > expected
+    if actual != expected and (is_newer or not may_upgrade):
+        way_out = "A newer flywheel migrated it; upgrade this one." if is_newer else "Run `flywheel db migrate`."
+        raise ForeignSchema(schema=schema, actual=actual or "none", expected=expected, way_out=way_out)
+
+
+def _adopt(connection: Connection) -> None:
+    """Stamp a schema that has the tables of the first version as the first version."""
+    connection.execute(
+        text("UPDATE migration SET version_num = :first WHERE version_num = :adopted"),
+        {"first": _FIRST, "adopted": _ADOPTED},
+    )
 
 
 def _grant(connection: Connection, schema: str, role: str) -> None:

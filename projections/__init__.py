@@ -10,16 +10,13 @@ from .champions import CHAMPIONS
 from .checkpoints import WEIGHTS
 from .costs import COSTS
 from .courses import COURSES
-from .curriculum import CURRICULUM
 from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
-from .exemplars import EXEMPLARS
 from .failures import FAILURES
 from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
-from .hints import HINTS
 from .judges import JUDGES
-from .recipes import RECIPES
+from .pieces import CURRICULUM, EXEMPLARS, HINTS, RECIPES
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS

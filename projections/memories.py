@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from .candidacy import Candidacy
-from .curriculum import CURRICULUM
 from .engine.projection import AnyFold, Fold
 from .engine.views import Views
-from .exemplars import EXEMPLARS
-from .hints import HINTS
-from .pieces import PieceState
-from .recipes import RECIPES
+from .pieces import CURRICULUM, EXEMPLARS, HINTS, RECIPES, PieceState
 from .rewrites import REWRITES
 
 if TYPE_CHECKING:

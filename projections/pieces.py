@@ -1,4 +1,4 @@
-"""Pieces of memory that are matched by their occasion: how a fold of one kind of them is made."""
+"""Hints, exemplars, snippets and recipes: pieces of memory matched by their occasion, one fold for each kind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PieceState(Candidacy, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class _Recording:
     """The event that records a kind of piece; which of its fields are id, rank, form and title (None: it has none)."""
 
     event: str
@@ -49,7 +49,7 @@ class Recording:
         return (*(name for name in named if name is not None), "occasion", "content", "rule", "source", "run")
 
 
-def fold_of(name: str, version: int, kind: PieceKind, recorded: Recording) -> Fold[PieceState]:
+def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> Fold[PieceState]:
     """The fold of one kind of piece, a row for each piece. Trials and quarantines of other kinds are not its own."""
 
     def key(row: Row) -> str | None:
@@ -72,7 +72,7 @@ def fold_of(name: str, version: int, kind: PieceKind, recorded: Recording) -> Fo
     )
 
 
-def _step(recorded: Recording) -> Callable[[PieceState, Row], PieceState]:
+def _step(recorded: _Recording) -> Callable[[PieceState, Row], PieceState]:
     def fold(state: PieceState, row: Row) -> PieceState:
         match row.type:
             case "MemoryQuarantined":
@@ -85,7 +85,7 @@ def _step(recorded: Recording) -> Callable[[PieceState, Row], PieceState]:
     return fold
 
 
-def _recorded(state: PieceState, row: Row, recorded: Recording) -> PieceState:
+def _recorded(state: PieceState, row: Row, recorded: _Recording) -> PieceState:
     return replace(
         proposed(state, row),
         piece=row.text(recorded.id),
@@ -95,3 +95,18 @@ def _recorded(state: PieceState, row: Row, recorded: Recording) -> PieceState:
         title="" if recorded.title is None else row.text(recorded.title),
         rank=0 if recorded.rank is None else row.number(recorded.rank),
     )
+
+
+HINTS = _fold_of("hints", 1, "hint", _Recording("HintRecorded", id="hint", rank="confidence"))
+"""Where something was seen that a step needs."""
+
+EXEMPLARS = _fold_of(
+    "exemplars", 1, "exemplar", _Recording("ExemplarCaptured", id="exemplar", rank="reward", form="form")
+)
+"""What good runs did at a step, ranked by their reward."""
+
+CURRICULUM = _fold_of("curriculum", 1, "snippet", _Recording("SnippetLearned", id="snippet", title="title"))
+"""Snippets: a few steps that do one thing, learned from good runs or authored."""
+
+RECIPES = _fold_of("recipes", 1, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
+"""Named pieces of plan that can be used again, and edited as a file."""

@@ -25,9 +25,9 @@ from eventlog.blobs import BlobStore, MemoryBlobs
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import BenchmarkFrozen, ModelCalled, Rules, SeedsRule, SftQuery, Step, Template
 from eventlog.store import EventStore
+from eventlog.weights_folder import Base
 from gate.benchmark import freeze
 from tests.unit.test_agent_samples import BOOK, a_store, views
-from trainer.bases import Base
 from trainer.request import DatasetRef, WarmupConfig, WarmupRequest
 from trainer.tiny import Shape, make_tiny
 from trainer.warmup import warm_up

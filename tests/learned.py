@@ -11,10 +11,10 @@ from pathlib import Path
 from api.datasets import freeze
 from api.house import House
 from eventlog.events import Query
+from eventlog.weights_folder import Base
 from projections.frozen_datasets import DatasetState
 from tests.tiny import Row, sampled
 from tests.unit.test_policy_samples import PolicyCall, PolicyRun, play
-from trainer.bases import Base
 
 OBSERVED = slice(2, 4)
 """Which tokens of a sampled row the environment said."""

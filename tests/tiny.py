@@ -9,11 +9,12 @@ from typing import Any
 
 import polars as pl
 
+from eventlog.weights_folder import Base
+from projections.row_columns import TRAINED, Kind
 from trainer.adapters import adapter_tensors, description_bytes, fresh, targets
-from trainer.bases import Base, load_model, load_tokenizer
+from trainer.bases import load_model, load_tokenizer
 from trainer.checkpoint import Checkpoint, Manifest, load_checkpoint, write_adapter, write_manifest
 from trainer.request import Config, DatasetRef, Lora, ParentRef, Request, SftConfig
-from trainer.rows import COLUMNS, Kind
 from trainer.tiny import Shape, make_tiny
 
 SMALL = Shape(vocabulary=300, hidden=64, layers=2, heads=4, key_heads=2, inner=96, longest=128)
@@ -92,7 +93,7 @@ def _drawn(model: Any, prompt: list[int], length: int, generator: Any) -> tuple[
 
 def sft_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The same runs as supervised rows."""
-    return [{name: row[name] for name in COLUMNS["sft"]} for row in rows]
+    return [{name: row[name] for name in TRAINED["sft"]} for row in rows]
 
 
 def dpo_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -114,7 +115,7 @@ _SIDE = (("ids", "completion_ids"), ("mask", "mask"), ("run", "run"))
 
 def write_rows(file: Path, kind: Kind, rows: Sequence[Row]) -> Path:
     """The rows as a Parquet file."""
-    pl.DataFrame(list(rows), schema=dict(COLUMNS[kind])).write_parquet(file)
+    pl.DataFrame(list(rows), schema=dict(TRAINED[kind])).write_parquet(file)
     return file
 
 

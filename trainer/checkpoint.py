@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ValidationError
 
 from eventlog.chain import canonical
+from eventlog.errors import CheckpointUnreadable
 from eventlog.events.event import Count, Digest, FrozenModel
+from eventlog.weights_folder import DESCRIPTION, MANIFEST, TENSORS, file_digest, read_checkpoint
 
-from .bases import file_digest
-from .errors import CheckpointAltered, CheckpointMissing, CheckpointUnreadable
 from .request import Config, Lora
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-MANIFEST = "manifest.json"
-TENSORS = "adapter_model.safetensors"
-DESCRIPTION = "adapter_config.json"
 
 
 class Manifest(FrozenModel):
@@ -83,22 +79,13 @@ def write_manifest(folder: Path, manifest: Manifest) -> str:
 
 def load_checkpoint(path: Path, expected: str | None = None) -> Checkpoint:
     """Look at a checkpoint and hash its files. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
-    if not (path / MANIFEST).is_file():
-        raise CheckpointMissing(path=path, actual=f"there is no {MANIFEST}")
-    content = (path / MANIFEST).read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if expected is not None and digest != expected:
-        raise CheckpointAltered(path=path, what=MANIFEST, actual=digest, expected=expected)
+    folder = read_checkpoint(path, expected)
     try:
-        manifest = Manifest.model_validate_json(content)
+        manifest = Manifest.model_validate_json(folder.manifest)
     except ValidationError as error:
         raise CheckpointUnreadable(path=path, actual=error.errors()[0]["msg"]) from error
-    for name, wanted in manifest.files.items():
-        if not (path / name).is_file():
-            raise CheckpointMissing(path=path, actual=f"there is no {name}")
-        if (actual := file_digest(path / name)) != wanted:
-            raise CheckpointAltered(path=path, what=name, actual=actual, expected=wanted)
-    return Checkpoint(path, digest, manifest)
+    folder.check()
+    return Checkpoint(path, folder.digest, manifest)
 
 
 def load_tensors(checkpoint: Checkpoint) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from .errors import NotOffered
+from .errors import NotSupported
 
 _LIBRARIES = ("torch", "transformers", "peft", "trl", "accelerate", "safetensors")
 
@@ -48,14 +48,14 @@ class Device:
 def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: int, rank: Rank | None = None) -> Device:
     """Make this process repeatable: threads, kernels, seed; and let it meet the others, if there are any.
 
-    Raises NotOffered where there is no CUDA to be had, or not as many devices as processes.
+    Raises NotSupported where there is no CUDA to be had, or not as many devices as processes.
     """
     import torch
 
     _refuse_launched()
     has_cuda = torch.cuda.is_available()
     if wanted == "cuda" and not has_cuda:
-        raise NotOffered(backend="cuda", actual="there is no CUDA device", expected="the device auto or cpu")
+        raise NotSupported(backend="cuda", actual="there is no CUDA device", expected="the device auto or cpu")
     is_cuda = has_cuda and wanted != "cpu"
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(mode=True, warn_only=is_cuda)
@@ -74,7 +74,7 @@ def _met(rank: Rank, name: str, dtype: Any) -> Device:
         count = torch.cuda.device_count()
         if count < rank.of:
             actual = f"{rank.of} processes want a CUDA device each, and there are {count}"
-            raise NotOffered(backend="cuda", actual=actual, expected=f"at most {count} processes, or the device cpu")
+            raise NotSupported(backend="cuda", actual=actual, expected=f"at most {count} processes, or the device cpu")
         torch.cuda.set_device(rank.number)
         name = f"cuda:{rank.number}"
     torch.distributed.init_process_group(
@@ -95,12 +95,14 @@ def part() -> None:
 
 
 def _refuse_launched() -> None:
-    """Raise NotOffered where something else started this process as one of several, each of which would train."""
+    """Raise NotSupported where something else started this process as one of several, each of which would train."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
         actual = "a launcher started it as one of several processes"
-        raise NotOffered(backend="trainer", actual=actual, expected="`processes` in the configuration, and no launcher")
+        raise NotSupported(
+            backend="trainer", actual=actual, expected="`processes` in the configuration, and no launcher"
+        )
 
 
 def runtime(device: Device) -> dict[str, str]:

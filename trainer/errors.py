@@ -38,14 +38,6 @@ class NoSignal(FlywheelError):
     """All {actual} groups of the dataset {path} are flat: expected one in which an advantage is not 0. Sample the instances again, or harder ones."""
 
 
-class BaseMissing(FlywheelError):
-    """The base model {path} cannot be used: {actual}. Expected a folder with config.json, tokenizer.json and safetensors."""
-
-
-class BaseDiffers(FlywheelError):
-    """The base model {path} has the digest {actual}: expected {expected}. Name the folder that the request or its parent was made with."""
-
-
 class OtherTokenizer(FlywheelError):
     """The dataset {path} was made with the tokenizer {actual}, the base model has {expected}. Build it from runs of this base."""
 
@@ -76,7 +68,7 @@ class GroupsUneven(FlywheelError):
     """The backend trl needs groups of one size: these have {actual} rows. Use the backend own, which takes any."""
 
 
-class NotOffered(FlywheelError):
+class NotSupported(FlywheelError):
     """The backend {backend} cannot do this: {actual}; expected {expected}. Change the configuration."""
 
 
@@ -91,18 +83,6 @@ class ProcessEnded(FlywheelError):
 
 class LoraDiffers(FlywheelError):
     """The request asks for the adapter {actual}, its parent is {expected}: an adapter keeps its shape. Leave `lora` out to go on with it."""
-
-
-class CheckpointMissing(FlywheelError):
-    """There is no checkpoint in {path}: {actual}. Expected manifest.json and the files that it names."""
-
-
-class CheckpointUnreadable(FlywheelError):
-    """The manifest of the checkpoint {path} cannot be read: {actual}. Expected canonical JSON; fetch the checkpoint again."""
-
-
-class CheckpointAltered(FlywheelError):
-    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch it again."""
 
 
 class AdapterMismatch(FlywheelError):

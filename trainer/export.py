@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from eventlog.errors import BaseDiffers
 from eventlog.events.training import Form
+from eventlog.weights_folder import DESCRIPTION, MANIFEST, TENSORS, Base
 
 from .adapters import restored
-from .bases import Base, load_model
-from .checkpoint import DESCRIPTION, MANIFEST, TENSORS, Checkpoint, load_tensors
-from .errors import BaseDiffers, OutTaken
+from .bases import load_model
+from .checkpoint import Checkpoint, load_tensors
+from .errors import OutTaken
 from .gguf_file import Precision, encode, write_adapter, write_model
 from .gguf_names import adapter_tensors, architecture_of, model_tensors, read_vocabulary, settings_of
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .bases import TEMPLATE, TOKENIZER
+from eventlog.weights_folder import TEMPLATE, TOKENIZER
+
 from .errors import NotConvertible
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""The rows that training consumes: token ids in, never text. This is the one place that says which columns there are.
+"""The rows that training consumes: token ids in, never text.
 
-Three kinds of dataset, each a Parquet file. Columns that are not named here (TRL's `prompt`, `completion`, ...) may be
-there too and are not read, but for `top_p` of GRPO rows: where it is told it has to be 1. Every list of one row has one
-entry for each token of the part that it belongs to.
+Three kinds of dataset, each a Parquet file, with the columns of `projections.row_columns`. Others (TRL's `prompt`,
+`completion`, ...) may be there too and are not read, but for `top_p` of GRPO rows: where it is told it has to be 1.
+Every list of one row has one entry for each token of the part that it belongs to.
 """
 
 from __future__ import annotations
@@ -12,55 +12,12 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 
+from projections.row_columns import TRAINED, Kind
+
 from .errors import BadRow, DatasetEmpty, RowsUnreadable, SamplingCut, TemperaturesMixed, WrongColumn
-
-Kind = Literal["sft", "dpo", "grpo"]
-
-_IDS = pl.List(pl.Int64())
-_MASK = pl.List(pl.Int8())
-
-_FROM: Mapping[str, pl.DataType] = {
-    "group": pl.String(),  # siblings of one instance
-    "position": pl.Int64(),  # where the log says that the run finished
-    "tokenizer": pl.String(),  # SHA-256 of the base's tokenizer.json
-    "chat_template": pl.String(),  # SHA-256 of the base's chat_template.jinja
-}
-
-COLUMNS: Mapping[Kind, Mapping[str, pl.DataType]] = {
-    "sft": {
-        "prompt_ids": _IDS,
-        "completion_ids": _IDS,  # with the end-of-turn token
-        "mask": _MASK,  # 1: the model said it; 0: the environment did
-        "run": pl.String(),
-        **_FROM,
-    },
-    "dpo": {
-        "prompt_ids": _IDS,
-        "chosen_ids": _IDS,
-        "chosen_mask": _MASK,
-        "rejected_ids": _IDS,
-        "rejected_mask": _MASK,
-        "chosen_run": pl.String(),
-        "rejected_run": pl.String(),
-        **_FROM,
-    },
-    "grpo": {
-        "prompt_ids": _IDS,
-        "completion_ids": _IDS,
-        "logprobs": pl.List(pl.Float64()),  # of the policy that sampled; 0.0 where the mask is 0
-        "mask": _MASK,
-        "advantage": pl.Float64(),  # relative to the group; computed when the dataset was built
-        "reward": pl.Int64(),  # in millionths
-        "temperature": pl.Float64(),  # of the sampling; one for the whole dataset
-        "run": pl.String(),
-        **_FROM,
-    },
-}
-"""The columns of each kind of dataset. None of them may be null."""
 
 PARTS: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "sft": {"completion_ids": ("mask",)},
@@ -92,7 +49,7 @@ def read_rows(path: Path, kind: Kind) -> Rows:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RowsUnreadable(path=path, actual=str(error).splitlines()[0]) from error
-    taken = pl.DataFrame([_column(path, kind, frame, name, wanted) for name, wanted in COLUMNS[kind].items()])
+    taken = pl.DataFrame([_column(path, kind, frame, name, wanted) for name, wanted in TRAINED[kind].items()])
     if taken.is_empty():
         raise DatasetEmpty(path=path)
     for part, beside in PARTS[kind].items():

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .devices import Device
-from .errors import NotOffered, StepUneven
+from .errors import NotSupported, StepUneven
 from .request import Config, GrpoConfig, SftConfig
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def refuse_unshared(config: Config, rows: int, processes: int) -> None:
-    """Look whether so many processes can train on so many rows as is asked for. Raises NotOffered, StepUneven.
+    """Look whether so many processes can train on so many rows as is asked for. Raises NotSupported, StepUneven.
 
     Which groups of GRPO carry a signal is not known yet: `refuse_uneven` looks at them.
     """
     if config.processes != processes:
         actual = f"{config.processes} processes were asked for, and here is {processes}"
-        raise NotOffered(backend="trainer", actual=actual, expected="to be started by `python -m trainer`")
+        raise NotSupported(backend="trainer", actual=actual, expected="to be started by `python -m trainer`")
     if isinstance(config, GrpoConfig):
         if config.backend == "own" and processes > 1:
             actual = f"{processes} processes were asked for"
-            raise NotOffered(backend="own", actual=actual, expected="one process, or the backend trl")
+            raise NotSupported(backend="own", actual=actual, expected="one process, or the backend trl")
         return
     if isinstance(config, SftConfig):
         field, step = "rows_per_step", min(config.rows_per_step, rows)

@@ -14,8 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from eventlog.errors import BaseDiffers
+from eventlog.weights_folder import Base, read_base
+
 from .adapters import adapter_tensors, description_bytes, shape, targets
-from .bases import Base, check_rows, read_base
+from .bases import check_rows
 from .checkpoint import (
     Checkpoint,
     Manifest,
@@ -26,7 +29,6 @@ from .checkpoint import (
 from .curves import draw_curves
 from .devices import Rank, part, prepare_device, runtime
 from .dpo import train_dpo
-from .errors import BaseDiffers
 from .grpo import train_grpo
 from .request import Request
 from .rows import Rows, read_rows

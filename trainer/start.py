@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eventlog.weights_folder import Base
+
 from .adapters import fresh, restored
-from .bases import Base, load_model
+from .bases import load_model
 from .checkpoint import Checkpoint, load_tensors
 from .devices import Device
 from .errors import TrainingDiverged

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from .bases import Base, folder_digest, read_base
-from .errors import BaseDiffers
+from eventlog.errors import BaseDiffers
+from eventlog.weights_folder import Base, folder_digest, read_base
+
 from .gguf_names import CUTS
 from .making import making_in
 from .moving import move_in

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from eventlog.chain import canonical
+from eventlog.weights_folder import Base, folder_digest, read_base
 
-from .bases import Base, check_rows, folder_digest, load_model, load_tokenizer, read_base
+from .bases import check_rows, load_model, load_tokenizer
 from .devices import prepare_device, runtime
 from .request import WarmupConfig, WarmupRequest
 from .rows import Rows, read_rows

@@ -56,7 +56,7 @@ class LocalPolicies:
     def serving(self, weights: str) -> PolicyExecutor:
         """The policy of these weights: `base`, or the digest of a checkpoint, which is loaded the first time.
 
-        Raises NotServed, AdapterUnfit, AdapterAltered, DrawingFailed.
+        Raises NotServed, AdapterUnfit, CheckpointMissing, CheckpointAltered, DrawingFailed.
         """
         model = self.host.known(weights) or self.host.adapted(weights, self.folder_of)
         tokens = BRIEF_TOKENS if self.wording == "brief" else MAX_TOKENS

@@ -63,10 +63,6 @@ class AdapterUnfit(ModelFailure):
     """The checkpoint {path} cannot be put on the base model: {actual}; expected {expected}."""
 
 
-class AdapterAltered(ModelFailure):
-    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch it again."""
-
-
 class LibrariesMissing(ModelFailure):
     """The model {path} needs libraries that are not installed: {actual}; expected those of the extra `train`. Run `make setup`."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
 from eventlog.chain import digest
+from eventlog.errors import WeightsFailure
 from eventlog.events import (
     AnyEvent,
     ArmRun,
@@ -189,7 +190,7 @@ def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[
             return _played(job, means, instance, profile, ready)
         finally:
             _close(means.environment, instance)
-    except (EnvironmentFailure, ModelFailure) as failure:
+    except (EnvironmentFailure, ModelFailure, WeightsFailure) as failure:
         detail = without_instances(shown_in(str(failure)), *([] if instance is None else [instance.instance]))
         missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=detail)
         return Played((missing,), (), ())
@@ -271,7 +272,7 @@ def _sha(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")
 
 
-def _cause(failure: EnvironmentFailure | ModelFailure) -> MissingCause:
+def _cause(failure: EnvironmentFailure | ModelFailure | WeightsFailure) -> MissingCause:
     match failure:
         case EnvironmentDown():
             return "environment_down"
@@ -279,7 +280,7 @@ def _cause(failure: EnvironmentFailure | ModelFailure) -> MissingCause:
             return "environment_refused"
         case ContractBroken():
             return "contract_broken"
-        case ModelFailure():
+        case ModelFailure() | WeightsFailure():
             return "model_down"
         case _:
             return "platform_error"

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agents.executors.executor import Executor
 from eventlog.events import DpoConfig, GrpoConfig, SftConfig
-from trainer.bases import Base
+from eventlog.weights_folder import Base
 
 from ..controllers.slow import SlowController
 from ..controllers.slow_next import SlowCourse, StageOf

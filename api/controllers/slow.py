@@ -15,12 +15,12 @@ from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from eventlog.store import EventStore
+from eventlog.weights_folder import Base
 from gate.benchmark import freeze
 from gate.renewal import Amounts, draw
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
-from trainer.bases import Base
 
 from ..course import SLOW_CONTROLLER, WARM_UP
 from ..datasets import freeze as datasets

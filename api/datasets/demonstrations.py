@@ -7,9 +7,9 @@ from pathlib import Path
 
 from eventlog.blobs import Blob, BlobStore
 from eventlog.events import Tokens
+from eventlog.weights_folder import TEMPLATE, TOKENIZER, read_base
 from projections.datasets.plan_rows import Message
 from projections.datasets.sampled import Tokenise
-from trainer.bases import TEMPLATE, TOKENIZER, read_base
 from trainer.tokenising import tokeniser_of
 
 

@@ -30,12 +30,13 @@ from projections.datasets.curation import (
 from projections.datasets.packing import Content, row_digest
 from projections.datasets.plan_rows import SCHEMA, Message, oracle_tasks, select_sft, sft_rows, step_digest, to_frame
 from projections.datasets.sampled import CallFact, demonstrated, drawn
-from projections.datasets.token_rows import SCHEMAS, frame_of, token_rows
+from projections.datasets.token_rows import frame_of, token_rows
 from projections.engine.reader import columns_of, rows_in_streams
 from projections.engine.rows import Row, row_of
 from projections.engine.views import Views, paged
 from projections.groups import GROUPS, GroupState
 from projections.rewards import REWARDS
+from projections.row_columns import SCHEMAS
 from projections.runs import RUNS
 from projections.taint import left_out
 

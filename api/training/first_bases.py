@@ -9,12 +9,12 @@ from typing import Any, Final
 from agents.models.local.network import refuse_missing
 from eventlog.blobs import BlobStore
 from eventlog.blobs.conversations import get_messages
+from eventlog.errors import BaseDiffers
 from eventlog.events import ModelCalled, Query, SftQuery, SweepPlanned
 from eventlog.store import EventStore, Position
+from eventlog.weights_folder import Base
 from projections.checkpoints import WEIGHTS, WeightsState
 from projections.engine.views import Views
-from trainer.bases import Base
-from trainer.errors import BaseDiffers
 from trainer.tiny import Shape, make_tiny, shape_of
 
 from ..course import WARM_UP

@@ -16,8 +16,8 @@ from eventlog.blobs.objects import SCHEMES, open_store
 from eventlog.chain import digest
 from eventlog.events import CheckpointPublished, Form
 from eventlog.store import Append
+from eventlog.weights_folder import Base, folder_digest
 from projections.checkpoints import WeightsState
-from trainer.bases import Base, folder_digest
 from trainer.checkpoint import load_checkpoint
 from trainer.making import making_in
 from trainer.moving import move_in

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from eventlog.blobs import Blob
+from eventlog.errors import BaseDiffers
 from eventlog.events import (
     AnyEvent,
     CheckpointFile,
@@ -27,14 +28,12 @@ from eventlog.events import (
     WarmupConfig,
 )
 from eventlog.store import Append, EventStore, KeyReused, Position
+from eventlog.weights_folder import MANIFEST, Base
 from projections.checkpoints import WEIGHTS, WeightsState
 from projections.engine.views import Views
 from projections.frozen_datasets import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
-from trainer.bases import Base
-from trainer.checkpoint import MANIFEST
-from trainer.errors import BaseDiffers
 from trainer.request import DatasetRef, ParentRef, Request, WarmupRequest
 
 from ..datasets import freeze

@@ -6,10 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from eventlog.weights_folder import MANIFEST, Base
 from projections.checkpoints import WeightsState
 from projections.trainings import TRAININGS
-from trainer.bases import Base
-from trainer.checkpoint import MANIFEST
 
 from ..datasets import freeze
 from ..house import House

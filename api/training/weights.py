@@ -9,11 +9,11 @@ from typing import Final
 
 from agents.executors.local import FolderOf
 from eventlog.blobs import Inventory
+from eventlog.errors import BaseDiffers
+from eventlog.weights_folder import Base, folder_digest, read_base
 from projections.checkpoints import WEIGHTS, WeightsState
 from projections.engine.views import Views
-from trainer.bases import Base, folder_digest, read_base
 from trainer.checkpoint import load_checkpoint
-from trainer.errors import BaseDiffers
 from trainer.making import making_in
 from trainer.moving import move_in
 
@@ -42,7 +42,7 @@ def find_adapter(views: Views, name: str) -> WeightsState:
 
 
 def folder_of(house: House, weights: str) -> Path:
-    """The folder of a checkpoint, unpacked if need be; its bytes are checked each time.
+    """The folder of a checkpoint, unpacked if need be; it is checked each time, which hashes what changed.
 
     Raises Unknown, CheckpointAltered, CheckpointMissing, BaseDiffers, BlobMissing, BlobDamaged.
     """

@@ -23,8 +23,8 @@ from projections.champions import CHAMPIONS
 from projections.costs import PriceBook
 from projections.engine.projector import Projector
 from projections.groups import GROUPS
-from projections.hints import HINTS
 from projections.memories import FOLDS
+from projections.pieces import HINTS
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS

@@ -23,9 +23,9 @@ from api.training.stages import Stage
 from eventlog.chain import digest
 from eventlog.events import SftQuery, WarmupConfig
 from eventlog.store import Position
+from eventlog.weights_folder import Base, read_base
 from projections.frozen_datasets import DatasetState
 from projections.runs import DEMONSTRATION, RUNS
-from trainer.bases import Base, read_base
 from trainer.rows import rows_digest
 from trainer.tiny import make_tiny
 

@@ -19,7 +19,8 @@ from benchmarks.datasets.workload import PROMPT, SEEN, SIBLINGS, Tokens, Turn, r
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
-from trainer.bases import Base, load_model
+from eventlog.weights_folder import Base
+from trainer.bases import load_model
 from trainer.tiny import Shape, make_tiny
 
 SHORTEST, LONGEST = 24, 56

@@ -1,8 +1,4 @@
-"""Rows of tokens: what training reads of a policy's runs, one schema for each kind of query. Pure.
-
-The text columns are TRL's: `messages`, or `prompt` and `completion`, or `prompt`, `chosen` and `rejected`. What is
-trained on are the columns of ids.
-"""
+"""Rows of tokens: what training reads of a policy's runs, with the columns of `row_columns`. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import polars as pl
 from eventlog.events import DpoQuery, GrpoQuery, SftQuery
 
 from ..groups import GroupState
+from ..row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
 from .advantages import NANO, advantages
 from .curation import Taken, reward_of
 from .packing import Content, Value
@@ -24,63 +21,6 @@ _MICRO = 1_000_000
 
 Conversation = Callable[[str], Sequence[tuple[str, Message]]]
 """The messages that an address stands for, in order, each with its own address."""
-
-_TEXT, _WHOLE, _REAL = pl.String(), pl.Int64(), pl.Float64()
-_IDS, _MASK = pl.List(pl.Int64()), pl.List(pl.Int8())
-_MESSAGE = {"role": pl.String(), "content": pl.String()}
-_MESSAGES = pl.List(pl.Struct(_MESSAGE))
-
-_ORIGIN: Mapping[str, pl.DataType] = {
-    "group": _TEXT,
-    "template": _TEXT,
-    "env_seed": _WHOLE,
-    "position": _WHOLE,
-    "weights": _TEXT,
-    "model": _TEXT,
-    "tokenizer": _TEXT,
-    "chat_template": _TEXT,
-    "temperature": _REAL,
-    "top_p": _REAL,
-    "max_tokens": _WHOLE,
-    "stop": pl.List(pl.String()),
-}
-_OF_RUN: Mapping[str, pl.DataType] = {
-    "run": _TEXT,
-    "sibling": _WHOLE,
-    "call": _WHOLE,
-    "calls": _WHOLE,
-    "truncated": pl.Boolean(),
-    "artifact": _TEXT,
-    "score": _WHOLE,
-    "reward": _WHOLE,
-}
-_TOKENS: Mapping[str, pl.DataType] = {"prompt_ids": _IDS, "completion_ids": _IDS, "mask": _MASK}
-_SIDE: Mapping[str, pl.DataType] = {
-    "ids": _IDS,
-    "mask": _MASK,
-    "truncated": pl.Boolean(),
-    "run": _TEXT,
-    "artifact": _TEXT,
-    "reward": _WHOLE,
-}
-_PAIR: Mapping[str, pl.DataType] = {
-    f"{side}_{name}": kind for side in ("chosen", "rejected") for name, kind in _SIDE.items()
-}
-
-SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
-    "sft": {"messages": _MESSAGES, **_TOKENS, **_OF_RUN, **_ORIGIN},
-    "dpo": {"prompt": _MESSAGES, "chosen": _MESSAGES, "rejected": _MESSAGES, "prompt_ids": _IDS, **_PAIR, **_ORIGIN},
-    "grpo": {
-        "prompt": _MESSAGES,
-        "completion": _MESSAGES,
-        **_TOKENS,
-        "logprobs": pl.List(_REAL),
-        "advantage": _REAL,
-        **_OF_RUN,
-        **_ORIGIN,
-    },
-}
-"""The columns of each kind. Rewards and scores are in millionths; a reward that is unknown is null, never 0."""
 
 _DIVIDED = {"advantage": NANO, "temperature": _MICRO, "top_p": _MICRO}
 """Integers of a row's content that are columns of floats, and what each is divided by."""
@@ -233,7 +173,7 @@ def _words(stretch: Stretch, said: Conversation) -> tuple[tuple[Message, ...], t
     return told[:head], (*told[head:], Message("assistant", last.text))
 
 
-def frame_of(kind: str, rows: Sequence[Content]) -> pl.DataFrame:
+def frame_of(kind: Kind, rows: Sequence[Content]) -> pl.DataFrame:
     """Rows as a frame with the columns of their kind, also where there are none."""
     columns = {name: _column(name, dtype, [row[name] for row in rows]) for name, dtype in SCHEMAS[kind].items()}
     return pl.DataFrame(columns)
@@ -243,9 +183,9 @@ def _column(name: str, dtype: pl.DataType, values: Sequence[Value]) -> pl.Series
     if name in _DIVIDED:
         quotients = [value / _DIVIDED[name] for value in values if isinstance(value, int)]  # polars rounds otherwise
         return pl.Series(name, quotients, dtype=dtype)
-    if dtype == _MESSAGES:
+    if dtype == MESSAGES:
         said = [message for each in values if isinstance(each, tuple) for message in each]
-        turns = pl.DataFrame({"role": [m.role for m in said], "content": [m.content for m in said]}, _MESSAGE)
+        turns = pl.DataFrame({"role": [m.role for m in said], "content": [m.content for m in said]}, MESSAGE)
         return _listed(name, turns.to_struct(name), values)
     if isinstance(dtype, pl.List):
         flat = [item for each in values if isinstance(each, list) for item in each]

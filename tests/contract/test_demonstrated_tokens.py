@@ -8,8 +8,8 @@ import pytest
 
 from agents.models.local.host import Host
 from agents.models.model import Message, Role
+from eventlog.weights_folder import TEMPLATE, TOKENIZER, Base
 from tests.tiny import make_base
-from trainer.bases import TEMPLATE, TOKENIZER, Base
 from trainer.errors import TemplateUnfit
 from trainer.tokenising import Tokeniser, tokeniser_of
 

@@ -30,7 +30,7 @@ from projections.engine.projection import digest_changes, replay
 
 GOLDEN = Path(__file__).parent
 RELEASES = GOLDEN / "releases"
-MIGRATIONS = GOLDEN.parents[1] / "migrations" / "versions"
+MIGRATIONS = GOLDEN.parents[1] / "migrations"
 
 
 def main(name: str, folder: Path = RELEASES) -> str:
@@ -81,13 +81,18 @@ def facts(house: House) -> dict[str, Any]:
     return {
         "commit": _commit(),
         "migration": newest(),
-        "migrations": {file.name: _sha256(file) for file in sorted(MIGRATIONS.glob("[0-9]*.py"))},
+        "migrations": {file.relative_to(MIGRATIONS).as_posix(): _sha256(file) for file in migrations()},
         "events": dict(sorted(counted.items())),
         "samples": {file.stem: _sha256(file) for file in sorted((GOLDEN / "events").glob("*.json"))},
         "head": len(rows),
         "chain": rows[-1].chain.hex(),
         "folds": {f"{fold.name}.v{fold.version}": digest_changes(replay(fold, events)) for fold in ALL},
     }
+
+
+def migrations() -> list[Path]:
+    """The files that make the schema."""
+    return sorted([*MIGRATIONS.glob("versions/[0-9]*.py"), *MIGRATIONS.glob("sql/*.sql")])
 
 
 def _sha256(file: Path) -> str:

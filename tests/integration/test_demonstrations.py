@@ -30,12 +30,13 @@ from eventlog.blobs.conversations import get_messages
 from eventlog.errors import BlobMissing
 from eventlog.events import GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens
 from eventlog.references import blob_addresses
+from eventlog.weights_folder import Base, read_base
 from projections.groups import GROUPS
 from projections.runs import RUNS
 from tests.conftest import Database
 from tests.golden.make import Quiet
 from tests.tiny import make_base
-from trainer.bases import Base, check_rows, load_tokenizer, read_base
+from trainer.bases import check_rows, load_tokenizer
 from trainer.rows import read_rows
 
 PHONE = "marketplace.phone_reveal"

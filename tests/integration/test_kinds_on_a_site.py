@@ -17,8 +17,8 @@ from api.sweeps.jobs import jobs_of
 from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates, sweeps_of
 from eventlog.events import PieceKind, RunStarted, SeedsRule, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Position
-from projections.hints import HINTS
 from projections.memories import candidacies, kind_of
+from projections.pieces import HINTS
 from projections.rewards import REWARDS
 from tests.golden.make import Quiet
 

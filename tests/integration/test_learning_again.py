@@ -29,8 +29,7 @@ from eventlog.events import (
     Usage,
 )
 from eventlog.store import Append
-from projections.exemplars import EXEMPLARS
-from projections.pieces import PieceState
+from projections.pieces import EXEMPLARS, PieceState
 from tests.unit.test_agent_samples import BOOK, EMPTY, EVERY_GROUP, finished, propose, started, template
 
 SITE = "marketplace"

@@ -11,11 +11,11 @@ from agents.envs.provider import Site
 from api.cli.main import USAGE, run_command
 from api.house import House
 from api.sweeps.plan import first_facts, sweeps_of
+from eventlog.weights_folder import Base
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.sites import SharedSite
 from tests.tiny import make_base
-from trainer.bases import Base
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first to run imports what a model needs

@@ -15,26 +15,19 @@ import pytest
 
 from agents.executors.executor import Called
 from agents.executors.local import FolderOf
-from agents.models.errors import AdapterAltered, AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed, RequestRejected
+from agents.models.errors import AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed, RequestRejected
 from agents.models.local.dialogue import Dialogue
-from agents.models.local.folders import read_base
 from agents.models.local.host import Host
 from agents.models.model import Completion, Message, Model, Request
 from agents.rollouts.facts import called
+from eventlog.errors import BaseMissing, CheckpointAltered, CheckpointMissing
 from eventlog.events import ModelCalled, Sampling
+from eventlog.weights_folder import DESCRIPTION, MANIFEST, TENSORS, Base, read_base
 from projections.datasets.sampled import CallFact, Drawn, drawn, stretches, unfit_for_ratio
 from tests.tiny import make_base, planted_checkpoint
 from trainer.adapters import restored
-from trainer.bases import Base, load_model, load_tokenizer
-from trainer.checkpoint import (
-    DESCRIPTION,
-    MANIFEST,
-    TENSORS,
-    Checkpoint,
-    load_tensors,
-    write_adapter,
-    write_manifest,
-)
+from trainer.bases import load_model, load_tokenizer
+from trainer.checkpoint import Checkpoint, load_tensors, write_adapter, write_manifest
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first to run imports what a model needs
@@ -294,19 +287,19 @@ def test_a_checkpoint_whose_bytes_changed_is_refused(tmp_path: Path, host: Host,
     content = bytearray((saved.path / name).read_bytes())
     content[-1] ^= 1
     (saved.path / name).write_bytes(content)
-    with pytest.raises(AdapterAltered, match=name):
+    with pytest.raises(CheckpointAltered, match=name):
         host.adapted(saved.digest, at(saved.path))
 
 
 def test_a_checkpoint_that_does_not_belong_is_refused(tmp_path: Path, host: Host, base: Base) -> None:
-    with pytest.raises(AdapterUnfit, match=r"no manifest\.json"):
+    with pytest.raises(CheckpointMissing, match=r"no manifest\.json"):
         host.adapted("a" * 64, at(tmp_path))
     other = planted_checkpoint(tmp_path, make_base(tmp_path / "bases", seed=2), seed=3)
     with pytest.raises(AdapterUnfit, match=base.digest):
         host.adapted(other.digest, at(other.path))
     saved = planted_checkpoint(tmp_path, base, seed=4)
     (saved.path / TENSORS).unlink()
-    with pytest.raises(AdapterUnfit, match=TENSORS):
+    with pytest.raises(CheckpointMissing, match=TENSORS):
         host.adapted(saved.digest, at(saved.path))
 
 
@@ -322,9 +315,9 @@ def test_a_folder_that_is_no_base_is_refused(tmp_path: Path, base: Base, gone: s
     folder = tmp_path / "half"
     shutil.copytree(base.path, folder)
     (folder / gone).unlink()
-    with pytest.raises(BaseUnfit, match=said):
+    with pytest.raises(BaseMissing, match=said):
         Host(folder)
-    with pytest.raises(BaseUnfit, match=r"no config\.json"):
+    with pytest.raises(BaseMissing, match=r"no config\.json"):
         Host(tmp_path / "nowhere")
 
 
@@ -333,9 +326,10 @@ def test_weights_that_cannot_be_read_and_a_model_that_was_closed_are_told_to_who
 ) -> None:
     folder = tmp_path / "cut"
     shutil.copytree(base.path, folder)
-    weights = folder / "model.safetensors"
+    opened, weights = Host(folder), folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    opened = Host(folder)
+    with pytest.raises(BaseMissing, match="cut off"):
+        Host(folder)
     with pytest.raises(BaseUnfit):
         ask(opened.base())
     opened.close()

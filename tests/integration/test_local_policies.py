@@ -17,7 +17,6 @@ from agents.executors.by_weights import refuse_unserved
 from agents.executors.errors import NotServed
 from agents.executors.local import LocalPolicies
 from agents.learning.memory import forget_everything
-from agents.models.errors import AdapterAltered, BaseUnfit
 from agents.models.local.host import Host
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means
@@ -27,11 +26,13 @@ from api.datasets import freeze
 from api.settings import Settings
 from api.sweeps.executors import Way, executor_of, in_words, options_of, recorded_as
 from eventlog.blobs import MemoryBlobs
+from eventlog.errors import BaseMissing, CheckpointAltered
 from eventlog.events import RunFinished, SeedsRule, SftQuery, SweepPlanned
+from eventlog.weights_folder import TENSORS, Base
 from tests.tiny import make_base, planted_checkpoint
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
-from trainer.bases import Base, check_rows
-from trainer.checkpoint import TENSORS, Checkpoint
+from trainer.bases import check_rows
+from trainer.checkpoint import Checkpoint
 from trainer.rows import read_rows
 
 from .test_policy_rollouts import PHONE
@@ -120,7 +121,7 @@ def test_weights_that_are_not_to_be_had_are_refused_before_anything_is_played(
         refuse_unserved(LocalPolicies(policies.host), [forget_everything("e" * 64)[0]])
     altered = planted_checkpoint(tmp_path, base, seed=5)
     (altered.path / TENSORS).write_bytes(b"x")
-    with pytest.raises(AdapterAltered):
+    with pytest.raises(CheckpointAltered):
         refuse_unserved(LocalPolicies(policies.host, lambda _: altered.path), [forget_everything(altered.digest)[0]])
 
 
@@ -148,7 +149,7 @@ def test_a_command_names_a_base_model_by_its_folder_and_the_log_by_its_digest(ba
 
 def test_a_folder_that_is_no_base_is_refused_by_name(tmp_path: Path) -> None:
     with (
-        pytest.raises(BaseUnfit, match=r"nowhere.*no config\.json"),
+        pytest.raises(BaseMissing, match=r"nowhere.*no config\.json"),
         executor_of(Way.POLICY, Settings(), model=f"transformers:{tmp_path / 'nowhere'}"),
     ):
         pass

@@ -31,7 +31,7 @@ from eventlog.events import (
     Trials,
 )
 from eventlog.store import Append
-from projections.hints import HINTS
+from projections.pieces import HINTS
 from tests.embedded import MEANINGS, make_model
 from tests.golden.make import Quiet
 

@@ -1,4 +1,4 @@
-"""Migrating: once, again, by several at once; and a schema that is not this code's is named."""
+"""Migrating: once, again, by several at once; a schema of another version is adopted or named."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 
 import migrations
 from api.house import check_schema
-from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.database import open_engine
-from eventlog.errors import ForeignSchema, LogFull
+from eventlog.errors import ForeignSchema, LogFull, UnreleasedSchema
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position
-from migrations.migrate import migrate, newest
+from migrations.migrate import migrate, newest, version_of
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
 
@@ -88,15 +85,56 @@ def test_a_schema_that_is_not_there_is_named_with_the_way_out(
     assert "flywheel db migrate" in str(caught.value)
 
 
-@pytest.mark.parametrize(("version", "way_out"), [("0000", "flywheel db migrate"), ("9999", "upgrade this one")])
+def set_version(owner: Engine, version: str) -> None:
+    with owner.begin() as connection:
+        connection.execute(text("UPDATE migration SET version_num = :version"), {"version": version})
+
+
+@pytest.mark.parametrize(
+    ("version", "way_out"),
+    [("0001", "flywheel log import"), ("0007", "flywheel db migrate"), ("9999", "upgrade this one")],
+)
 def test_a_schema_of_another_version_is_named_with_the_way_out(
     engine: Engine, owner_engine: Engine, version: str, way_out: str
 ) -> None:
-    with owner_engine.begin() as connection:
-        connection.execute(text("UPDATE migration SET version_num = :version"), {"version": version})
+    set_version(owner_engine, version)
     with pytest.raises(ForeignSchema, match=way_out) as caught:
         check_schema(engine)
     assert caught.value.facts["actual"] == version
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "way_out"),
+    [
+        ("0001", UnreleasedSchema, "flywheel log export.*empty project.*flywheel log import"),
+        ("0006", UnreleasedSchema, "flywheel log export.*empty project.*flywheel log import"),
+        ("9999", ForeignSchema, "upgrade this one"),
+    ],
+)
+def test_a_schema_that_nothing_leads_on_from_is_refused_and_left_as_it_is(
+    database: Database, owner_engine: Engine, version: str, kind: type[ForeignSchema], way_out: str
+) -> None:
+    set_version(owner_engine, version)
+    with pytest.raises(kind, match=way_out) as caught:
+        migrate(owner_engine, app_role=database.app_role)
+    assert type(caught.value) is kind
+    with owner_engine.connect() as connection:
+        assert version_of(connection) == version
+    assert [row.chain for row in PostgresStore(owner_engine).stored()] == [row.chain for row in golden_rows()]
+
+
+def test_a_schema_with_the_tables_of_the_first_version_is_adopted_as_that(
+    database: Database, engine: Engine, owner_engine: Engine
+) -> None:
+    before = tables(owner_engine)
+    set_version(owner_engine, "0007")
+    migrate(owner_engine, app_role=database.app_role)
+    check_schema(engine)
+    assert tables(owner_engine) == before
+    store = PostgresStore(engine)
+    assert [row.chain for row in store.stored()] == [row.chain for row in golden_rows()]
+    (outcome,) = store.append([Append("s", (sample("RewriteWon"),), "test")])
+    assert outcome == Committed(Position(len(golden_rows()) + 1), Position(len(golden_rows()) + 1), 1)
 
 
 def test_a_schema_of_this_version_is_fine(engine: Engine) -> None:
@@ -115,22 +153,3 @@ def test_migrating_reserves_positions_again_when_the_log_is_full(
     assert PostgresStore(engine).head() == START
     migrate(owner, app_role=fresh.app_role)
     assert list(PostgresStore(engine).append([request])) == [Committed(Position(1), Position(1), 1)]
-
-
-def test_blobs_of_the_first_schema_come_along(fresh: Database, opened: Callable[[str, str], Engine]) -> None:
-    owner, engine = opened(fresh.owner_url, "old"), opened(fresh.app_url, "old")
-    blobs = [Blob("text/plain", b""), Blob("text/html", bytes(range(256)) * 20_000)]
-    with owner.begin() as connection:
-        connection.execute(text("CREATE SCHEMA flywheel_old"))
-        config = Config()
-        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
-        for blob in blobs:
-            values = {"d": blob.digest, "m": blob.media_type, "n": len(blob.body), "b": blob.body}
-            connection.execute(text("INSERT INTO blobs VALUES (:d, :m, :n, :b)"), values)
-    migrate(owner, app_role=fresh.app_role)
-    kept = PostgresBlobs(engine)
-    assert [kept.get(blob.digest) for blob in blobs] == blobs
-    assert kept.digests() == {blob.digest for blob in blobs}
-    assert kept.put(blobs) == tuple(blob.digest for blob in blobs)

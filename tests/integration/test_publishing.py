@@ -18,10 +18,10 @@ from api.training.publish import publish
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved
 from eventlog.store import Append
+from eventlog.weights_folder import Base, folder_digest
 from projections.checkpoints import WEIGHTS, WeightsState
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
-from trainer.bases import Base, folder_digest
 from trainer.making import making_in
 from trainer.moving import move_in
 

@@ -35,6 +35,7 @@ from api.queries.champion import present_champion
 from api.sweeps.jobs import Advance
 from api.sweeps.plan import planned_by
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
+from eventlog.weights_folder import Base
 from gate.benchmark import freeze
 from gate.promote import freeze_into
 from projections.benchmarks import BENCHMARKS
@@ -47,7 +48,6 @@ from tests.conftest import Database
 from tests.learned import with_models
 from tests.recomputing import every_verdict_recomputes
 from tests.tiny import make_base
-from trainer.bases import Base
 
 from .test_policy_rollouts import PHONE
 

@@ -31,14 +31,13 @@ from eventlog.events import (
     TrainingStarted,
     VerdictReached,
 )
+from eventlog.weights_folder import TENSORS, Base
 from gate.promote import freeze_into
 from tests.admitted import admitted
 from tests.coin import SITE, TASK, make_coin, smallest_benchmark
 from tests.conftest import Database
 from tests.killing import Kill, Project, nothing_is_left, project_on, the_log_is_whole
 from tests.recomputing import every_verdict_recomputes
-from trainer.bases import Base
-from trainer.checkpoint import TENSORS
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.filterwarnings("ignore::FutureWarning")]
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from eventlog.weights_folder import Base
 from tests.tiny import Row, dpo_rows, make_base, sampled, sft_rows, write_rows
 from trainer.adapters import ADAPTER, adapter_tensors, restored
-from trainer.bases import Base, load_model
+from trainer.bases import load_model
 from trainer.devices import Device
 from trainer.dpo import make_trainer as make_dpo_trainer
 from trainer.grpo import started

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from eventlog.errors import BaseDiffers
+from eventlog.weights_folder import Base
 from tests.tiny import make_base, request, sampled, sft_rows
 from trainer.adapters import restored
-from trainer.bases import Base, load_model
+from trainer.bases import load_model
 from trainer.checkpoint import Checkpoint, load_tensors
-from trainer.errors import BaseDiffers, ExportMismatch, NotConvertible, OutTaken
+from trainer.errors import ExportMismatch, NotConvertible, OutTaken
 from trainer.export import export, merged
 from trainer.gguf_file import check_file, encode
 from trainer.request import Lora, SftConfig
@@ -183,7 +185,7 @@ def test_the_base_of_another_seed_is_refused(made: Callable[..., Made], tmp_path
 def test_a_tokenizer_that_the_format_does_not_know_is_refused(made: Callable[..., Made], tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from trainer.bases import read_base
+    from eventlog.weights_folder import read_base
 
     base, checkpoint = made("qwen2")
     folder = Path(shutil.copytree(base.path, tmp_path / "other"))

@@ -13,11 +13,12 @@ import pytest
 from api.datasets import freeze as frozen
 from api.house import House
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
+from eventlog.weights_folder import Base
+from projections.row_columns import TRAINED, Kind
 from tests.tiny import Row, make_base, sampled
 from tests.unit.test_policy_samples import PolicyCall, PolicyRun, play
-from trainer.bases import Base, load_model, load_tokenizer
+from trainer.bases import load_model, load_tokenizer
 from trainer.request import Config, DatasetRef, DpoConfig, GrpoConfig, Request, SftConfig
-from trainer.rows import COLUMNS, Kind
 from trainer.stage import train
 from trainer.start import Line
 
@@ -91,14 +92,14 @@ def test_datasets_and_polars_read_the_same_rows(house: House, tmp_path: Path, ki
     file = written(house, kind, tmp_path).path
     rows = loaded(file, tmp_path).to_list()
     assert rows == pl.read_parquet(file).to_dicts()
-    assert COLUMNS[kind].keys() <= rows[0].keys()
+    assert TRAINED[kind].keys() <= rows[0].keys()
 
 
 def test_what_was_drawn_is_what_is_trained_on(house: House, drawn: Sequence[Row], tmp_path: Path) -> None:
     found = {row["run"]: row for row in pl.read_parquet(written(house, "grpo", tmp_path).path).to_dicts()}
     assert found.keys() == {row["run"] for row in drawn}
     for row in drawn:
-        same = [name for name in COLUMNS["grpo"] if name not in {"position", "advantage"}]
+        same = [name for name in TRAINED["grpo"] if name not in {"position", "advantage"}]
         assert {name: found[row["run"]][name] for name in same} == {name: row[name] for name in same}
         assert found[row["run"]]["advantage"] == pytest.approx(row["advantage"], abs=1e-8)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from eventlog.weights_folder import Base
 from tests.tiny import make_base, request, sampled
-from trainer.bases import Base
 from trainer.checkpoint import load_checkpoint
 from trainer.process import LEFT_ALONE
 from trainer.request import GrpoConfig, Lora, Request

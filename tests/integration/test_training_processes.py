@@ -22,15 +22,16 @@ from api.training.stage_process import PROCESS_ENDED, lines_of
 from api.training.stages import Stage, train_stage
 from api.training.verify import retrain
 from eventlog.events import SftQuery
+from eventlog.weights_folder import Base
+from projections.row_columns import Kind
 from tests.learned import frozen, play_sampled, with_models
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows, write_rows
-from trainer.bases import Base
 from trainer.checkpoint import load_checkpoint, load_tensors
 from trainer.devices import Device
-from trainer.errors import NotOffered, StepUneven
+from trainer.errors import NotSupported, StepUneven
 from trainer.grpo import train_grpo
 from trainer.request import Config, DpoConfig, GrpoConfig, Lora, Request, SftConfig
-from trainer.rows import Kind, read_rows
+from trainer.rows import read_rows
 from trainer.shares import refuse_unshared
 from trainer.stage import train
 from trainer.start import Line, Start
@@ -235,14 +236,14 @@ def test_what_is_refused_is_said_once(tmp_path: Path, base: Base, runs: Rows) ->
     with begun(written(asked)) as process:
         said, complained = process.communicate()
     (line,) = [json.loads(line) for line in said.splitlines()]
-    assert (process.returncode, line["kind"], line["error"]) == (1, "failed", "NotOffered")
+    assert (process.returncode, line["kind"], line["error"]) == (1, "failed", "NotSupported")
     assert "expected one process, or the backend trl" in line["message"]
     assert line["message"] in complained
     assert not Path(asked.out).exists()
 
 
 def test_training_here_is_in_one_process(tmp_path: Path, base: Base, runs: Rows) -> None:
-    with pytest.raises(NotOffered, match="2 processes were asked for, and here is 1"):
+    with pytest.raises(NotSupported, match="2 processes were asked for, and here is 1"):
         train(request(tmp_path, base, "sft", sft_rows(runs), together(SFT)), lambda _line: None)
 
 

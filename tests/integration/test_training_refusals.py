@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from eventlog.errors import FlywheelError
+from eventlog.errors import (
+    BaseDiffers,
+    BaseMissing,
+    CheckpointAltered,
+    CheckpointMissing,
+    CheckpointUnreadable,
+    FlywheelError,
+)
+from eventlog.weights_folder import MANIFEST, TENSORS, Base
 from tests.tiny import Row, make_base, request, sampled
 from trainer import errors
-from trainer.bases import Base
-from trainer.checkpoint import MANIFEST, TENSORS, load_checkpoint
+from trainer.checkpoint import load_checkpoint
 from trainer.request import GrpoConfig, Lora, ParentRef, Request
 from trainer.stage import train
 from trainer.start import Line
@@ -94,7 +101,7 @@ def test_half_a_base_is_refused(tmp_path: Path, base: Base, even: Rows, missing:
     asked = request(tmp_path, base, "grpo", even, GRPO)
     copied = Path(shutil.copytree(base.path, tmp_path / "base"))
     (copied / missing).unlink()
-    assert refused(tmp_path, asked.model_copy(update={"base": str(copied)}), errors.BaseMissing) == []
+    assert refused(tmp_path, asked.model_copy(update={"base": str(copied)}), BaseMissing) == []
 
 
 @pytest.mark.parametrize("left", [slice(-100), slice(100), slice(4), slice(0)])
@@ -105,17 +112,17 @@ def test_a_base_that_was_cut_off_is_refused_before_anything_is_said(
     copied = Path(shutil.copytree(base.path, tmp_path / "base"))
     weights = copied / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[left])
-    assert refused(tmp_path, asked.model_copy(update={"base": str(copied)}), errors.BaseMissing) == []
+    assert refused(tmp_path, asked.model_copy(update={"base": str(copied)}), BaseMissing) == []
 
 
 def test_another_base_than_the_one_asked_for_is_refused(tmp_path: Path, base: Base, even: Rows) -> None:
     asked = request(tmp_path, base, "grpo", even, GRPO).model_copy(update={"base_digest": "a" * 64})
-    assert refused(tmp_path, asked, errors.BaseDiffers) == []
+    assert refused(tmp_path, asked, BaseDiffers) == []
 
 
 def test_a_parent_of_another_base_is_refused(tmp_path: Path, even: Rows, parent: ParentRef) -> None:
     other = make_base(tmp_path / "bases", seed=2)
-    assert refused(tmp_path, request(tmp_path, other, "grpo", even, GRPO, parent), errors.BaseDiffers) == []
+    assert refused(tmp_path, request(tmp_path, other, "grpo", even, GRPO, parent), BaseDiffers) == []
 
 
 def test_an_adapter_keeps_its_shape(tmp_path: Path, base: Base, even: Rows, parent: ParentRef) -> None:
@@ -141,12 +148,12 @@ def _flip(file: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "kind"),
     [
-        (TENSORS, _cut, errors.CheckpointAltered),
-        (TENSORS, _flip, errors.CheckpointAltered),
-        (TENSORS, Path.unlink, errors.CheckpointMissing),
-        ("adapter_config.json", _flip, errors.CheckpointAltered),
-        (MANIFEST, _cut, errors.CheckpointAltered),
-        (MANIFEST, Path.unlink, errors.CheckpointMissing),
+        (TENSORS, _cut, CheckpointAltered),
+        (TENSORS, _flip, CheckpointAltered),
+        (TENSORS, Path.unlink, CheckpointMissing),
+        ("adapter_config.json", _flip, CheckpointAltered),
+        (MANIFEST, _cut, CheckpointAltered),
+        (MANIFEST, Path.unlink, CheckpointMissing),
     ],
 )
 def test_a_checkpoint_whose_bytes_changed_is_refused(
@@ -161,7 +168,7 @@ def test_a_checkpoint_whose_bytes_changed_is_refused(
 def test_half_a_manifest_cannot_be_read(tmp_path: Path, parent: ParentRef) -> None:
     copied = Path(shutil.copytree(parent.path, tmp_path / "parent"))
     _cut(copied / MANIFEST)
-    with pytest.raises(errors.CheckpointUnreadable):
+    with pytest.raises(CheckpointUnreadable):
         load_checkpoint(copied)
 
 

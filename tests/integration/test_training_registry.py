@@ -26,7 +26,7 @@ from api.training.verify import retrain
 from api.training.weights import base_of, folder_of
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
-from eventlog.errors import BytesRemain
+from eventlog.errors import BytesRemain, CheckpointAltered
 from eventlog.events import (
     AnyEvent,
     CheckpointSaved,
@@ -40,6 +40,7 @@ from eventlog.events import (
     WarmupConfig,
 )
 from eventlog.store import Append
+from eventlog.weights_folder import Base, read_base
 from projections.checkpoints import WEIGHTS, WeightsState
 from projections.frozen_datasets import DatasetState
 from projections.trainings import TRAININGS
@@ -48,9 +49,7 @@ from tests.golden.test_golden_samples import sample
 from tests.learned import as_executor, frozen, play_sampled, with_models
 from tests.tiny import make_base
 from tests.unit.test_policy_samples import MICRO, PolicyCall, PolicyRun, play, siblings
-from trainer.bases import Base, read_base
 from trainer.checkpoint import load_checkpoint
-from trainer.errors import CheckpointAltered
 
 from .test_rest_samples import client_of
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from eventlog.weights_folder import TENSORS, Base
+from projections.row_columns import Kind
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows
-from trainer.bases import Base
-from trainer.checkpoint import TENSORS, Checkpoint, load_checkpoint, load_tensors
+from trainer.checkpoint import Checkpoint, load_checkpoint, load_tensors
 from trainer.request import Config, DpoConfig, GrpoConfig, Lora, ParentRef, Request, SftConfig
-from trainer.rows import Kind
 from trainer.stage import CURVES, LINES, train
 from trainer.start import Line
 

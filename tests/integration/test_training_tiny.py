@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from eventlog.errors import BaseDiffers
+from eventlog.weights_folder import Base, read_base
 from tests.tiny import DIGEST, TEXTS, Row, make_base, sampled, sft_rows, write_rows
-from trainer.bases import Base, load_model, load_tokenizer, read_base
-from trainer.errors import BaseDiffers, DatasetEmpty, IdOutsideVocabulary
+from trainer.bases import load_model, load_tokenizer
+from trainer.errors import DatasetEmpty, IdOutsideVocabulary
 from trainer.request import DatasetRef, WarmupConfig, WarmupRequest
 from trainer.start import Line
 from trainer.tiny import Shape, make_tiny, shape_of

@@ -33,6 +33,7 @@ from api.training.verify import retrain
 from api.training.weights import base_of
 from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
 from eventlog.store import Append
+from eventlog.weights_folder import Base, read_base
 from gate.benchmark import freeze
 from gate.promote import freeze_into
 from projections.checkpoints import WEIGHTS, ancestry
@@ -42,7 +43,6 @@ from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
-from trainer.bases import Base, read_base
 from trainer.tiny import Shape
 
 from .test_policy_rollouts import PHONE

@@ -31,7 +31,7 @@ from eventlog.events import (
     SweepPlanned,
 )
 from eventlog.store import Append, Recorded
-from projections.exemplars import EXEMPLARS
+from projections.pieces import EXEMPLARS
 from projections.rewrites import REWRITES
 from tests.admitted import admitted
 from tests.integration.conftest import Start

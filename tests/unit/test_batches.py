@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from agents.models.errors import AdapterUnfit, DrawingFailed, LogitsBroken, ModelClosed
+from agents.models.local.adapters import Adapter
 from agents.models.local.batches import Ask, Batches
 from agents.models.local.cells import Beginnings, Cells
-from agents.models.local.folders import Adapter
 from agents.models.local.network import Network
 from eventlog.events import Sampling
 

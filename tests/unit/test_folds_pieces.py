@@ -12,9 +12,8 @@ from eventlog.events import AnyEvent, PairedRule, PieceKind, SeedsRule
 from projections.candidacy import Candidacy, cold_ones, status_of, worth, worth_now
 from projections.engine.projection import living, replay
 from projections.engine.views import ReplayedViews
-from projections.hints import HINTS
 from projections.memories import FOLDS, LOOSE, candidacies, kind_of
-from projections.pieces import PieceState
+from projections.pieces import HINTS, PieceState
 from tests.golden.test_golden_samples import sample
 
 from .test_agent_samples import a_store, add

@@ -44,8 +44,8 @@ from eventlog.events import (
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
 from projections.engine.views import ReplayedViews
-from projections.hints import HINTS
 from projections.memories import candidacies
+from projections.pieces import HINTS
 from projections.rewards import RewardState
 from projections.runs import RunState
 from tests.unit.test_agent_samples import OPEN, a_store, add, decide_rewrite, propose, spec, template, views

@@ -40,8 +40,8 @@ from projections.datasets.curation import judged_by_log
 from projections.datasets.packing import packed
 from projections.datasets.refusals import REFUSALS
 from projections.datasets.sampled import CallFact, Drawn, stretches
-from projections.datasets.token_rows import SCHEMAS
 from projections.groups import GROUPS
+from projections.row_columns import SCHEMAS
 from tests.integration.test_rest_samples import frozen as benchmark
 from tests.integration.test_rest_samples import template
 from tests.unit.test_policy_samples import (

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from projections.row_columns import TRAINED, Kind
 from trainer.errors import (
     BadRow,
     DatasetEmpty,
@@ -19,7 +20,7 @@ from trainer.errors import (
 )
 from trainer.grpo import schedule, signal_of
 from trainer.request import GrpoConfig, Lora, Request, SftConfig, WarmupRequest, read_request
-from trainer.rows import COLUMNS, Kind, read_rows
+from trainer.rows import read_rows
 
 ROW: dict[str, Any] = {
     "prompt_ids": [5, 6],
@@ -38,7 +39,7 @@ ROW: dict[str, Any] = {
 
 
 def stored(folder: Path, rows: list[dict[str, Any]], kind: Kind = "grpo", **types: Any) -> Path:
-    schema = {name: kept for name, kept in (dict(COLUMNS[kind]) | types).items() if kept is not None}
+    schema = {name: kept for name, kept in (dict(TRAINED[kind]) | types).items() if kept is not None}
     file = folder / f"{len(list(folder.iterdir()))}.parquet"
     pl.DataFrame(rows, schema=schema).write_parquet(file)
     return file
@@ -99,7 +100,7 @@ def test_a_row_that_cannot_be_trained_on_is_named(tmp_path: Path, changes: dict[
 
 
 def test_a_dataset_of_another_kind_is_refused(tmp_path: Path) -> None:
-    rows = [{name: ROW[name] for name in COLUMNS["sft"]}]
+    rows = [{name: ROW[name] for name in TRAINED["sft"]}]
     with pytest.raises(WrongColumn, match="'logprobs' is missing"):
         read_rows(stored(tmp_path, rows, "sft"), "grpo")
 
@@ -131,12 +132,12 @@ def test_two_temperatures_are_refused(tmp_path: Path) -> None:
 
 def test_sampling_that_was_cut_is_refused_for_the_ratio_alone(tmp_path: Path) -> None:
     whole, cut = {**ROW, "top_p": 1.0}, {**ROW, "top_p": 0.99}
-    assert read_rows(stored(tmp_path, [whole], top_p=pl.Float64()), "grpo").frame.columns == list(COLUMNS["grpo"])
+    assert read_rows(stored(tmp_path, [whole], top_p=pl.Float64()), "grpo").frame.columns == list(TRAINED["grpo"])
     with pytest.raises(SamplingCut, match=r"top_p 0\.99: expected 1"):
         read_rows(stored(tmp_path, [whole, cut], top_p=pl.Float64()), "grpo")
     with pytest.raises(BadRow, match="top_p is not known"):
         read_rows(stored(tmp_path, [{**ROW, "top_p": None}], top_p=pl.Float64()), "grpo")
-    imitated = {name: value for name, value in cut.items() if name in {*COLUMNS["sft"], "top_p"}}
+    imitated = {name: value for name, value in cut.items() if name in {*TRAINED["sft"], "top_p"}}
     assert len(read_rows(stored(tmp_path, [imitated], "sft", top_p=pl.Float64()), "sft").frame) == 1
 
 

@@ -18,9 +18,9 @@ from eventlog.events import Sampling
 
 from ..errors import DrawingFailed, LogitsBroken, ModelClosed, ModelFailure
 from ..model import Finish
+from .adapters import Adapter
 from .cells import Beginnings, Cells
 from .drawing import draw, uniform
-from .folders import Adapter
 from .network import Network
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from eventlog.weights_folder import TOKENIZER, Base
+
 from ..errors import BaseUnfit
 from ..model import Message
-from .folders import TOKENIZER, BaseFolder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,7 +34,7 @@ class Dialogue:
     Raises BaseUnfit where the template does not say each message once and in order.
     """
 
-    def __init__(self, base: BaseFolder) -> None:
+    def __init__(self, base: Base) -> None:
         from tokenizers import Tokenizer
         from transformers import AutoTokenizer
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from ..errors import RequestRejected
-from ..model import Completion, Offers, Request, Sample, Token, refuse_unoffered
+from eventlog.weights_folder import Base, read_base
+
+from ..errors import BaseUnfit, RequestRejected
+from ..model import Completion, Offers, Request, Sample, Served, Token, refuse_unoffered
+from .adapters import read_adapter
 from .batches import Ask, Batches, Drawn
 from .dialogue import Dialogue
-from .folders import BaseFolder, read_adapter, read_base
 from .network import BASE, Device, Network, refuse_missing
 
 OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False)
@@ -30,11 +32,15 @@ def name_of(digest: str) -> str:
 class Host:
     """One base model in memory. Its weights are loaded when it is first asked; `threads` are those that compute.
 
-    Raises BaseUnfit, LibrariesMissing.
+    Raises BaseMissing, BaseUnfit, LibrariesMissing.
     """
 
     def __init__(self, folder: Path, *, device: Device = "auto", threads: int = 1) -> None:
-        self.folder: BaseFolder = read_base(folder)
+        self.folder: Base = read_base(folder)
+        if not self.folder.sees_all:  # the batches here would show such layers too many tokens
+            actual, expected = "it looks through a sliding window", "full attention in every layer"
+            raise BaseUnfit(path=folder, actual=actual, expected=expected)
+        self.served = Served(self.folder.tokenizer, self.folder.chat_template, processed=True)
         refuse_missing(self.folder.path)
         self.dialogue = Dialogue(self.folder)
         self.name = name_of(self.folder.digest)
@@ -53,7 +59,8 @@ class Host:
     def adapted(self, digest: str, folder_of: Callable[[str], Path]) -> LocalModel:
         """The base model with the checkpoint of this digest, read the first time from where `folder_of` says it lies.
 
-        Who asks meanwhile waits. Raises AdapterUnfit, AdapterAltered, DrawingFailed, and what `folder_of` does.
+        Concurrent callers block until it is loaded. Raises AdapterUnfit, CheckpointMissing, CheckpointAltered,
+        DrawingFailed, and what `folder_of` does.
         """
         with self._lock:
             if digest not in self._known:
@@ -102,7 +109,7 @@ class LocalModel:
             input_tokens=len(prompt),
             output_tokens=sum(len(each.ids) for each in drawn),
             prompt_token_ids=prompt,
-            served=self._host.folder.served,
+            served=self._host.served,
         )
 
     def _stopping(self, stops: tuple[str, ...]) -> _Stopping | None:

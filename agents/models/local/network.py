@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from eventlog.weights_folder import Base, folder_digest
+
 from ..errors import AdapterUnfit, BaseUnfit, LibrariesMissing
+from .adapters import Adapter
 from .cells import Cells
-from .folders import Adapter, BaseFolder, folder_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +28,7 @@ class Network:
     Raises BaseUnfit where the weights cannot be read or the folder changed since it was named, LibrariesMissing.
     """
 
-    def __init__(self, base: BaseFolder, device: Device, threads: int) -> None:
+    def __init__(self, base: Base, device: Device, threads: int) -> None:
         refuse_missing(base.path)
         import torch
         from safetensors import SafetensorError
@@ -42,6 +44,7 @@ class Network:
         except (OSError, ValueError, SafetensorError) as problem:
             said = str(problem).splitlines()[0]
             raise BaseUnfit(path=base.path, actual=said, expected="weights of a causal language model") from problem
+        # Only files that changed since the base was named are hashed again.
         if (actual := folder_digest(base.path)) != base.digest:
             raise BaseUnfit(path=base.path, actual=f"it became {actual}", expected=f"what was named, {base.digest}")
         self._model: Any = model.to(self._device).eval()

@@ -1,122 +1,15 @@
-"""Stream versions by blocks of consecutive events, a guard in few statements, and a short way in for one request."""
+-- Appending: one lock, one rule of what becomes of a request, and two ways in, for many requests and for one.
 
-from alembic import op
-
-revision = "0006"
-down_revision = "0005"
-
-BLOCKS = """
--- a row stands for the last of `events` consecutive versions at consecutive positions; what is there stands for one each
-ALTER TABLE stream_versions ADD COLUMN events integer NOT NULL DEFAULT 1;
-"""
-
-GUARD = """
-CREATE FUNCTION refuse_insert(about text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION '%', about USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
-END $$;
-
-CREATE OR REPLACE FUNCTION guard_insert() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
-DECLARE
-    before   bigint;
-    finish   bigint;
-    amount   bigint;
-    previous bytea := decode(repeat('00', 32), 'hex');
-    earliest timestamptz := '-infinity';
-    latest   timestamptz := 'infinity';
-    first_at timestamptz;
-    last_at  timestamptz;
-    kept     bigint;
-    wrong    bigint;
-    misled   text;
-BEGIN
-    IF TG_TABLE_SCHEMA <> current_schema() THEN
-        RAISE EXCEPTION '% is no table of this log', TG_TABLE_NAME
-            USING ERRCODE = 'insufficient_privilege', HINT = 'append through append_events()';
-    END IF;
-    SELECT min(position) - 1, max(position), count(*), min(at), max(at) INTO before, finish, amount, first_at, last_at FROM inserted;
-    IF amount = 0 THEN
-        RETURN NULL;
-    END IF;
-    IF before > 0 THEN
-        SELECT chain, at INTO previous, earliest FROM events WHERE position = before;
-    ELSIF (SELECT max(position) FROM events) > finish THEN
-        previous := NULL;
-    END IF;
-    IF previous IS NULL OR amount <> finish - before THEN
-        PERFORM refuse_insert(format('positions %s to %s do not follow the head of the log', before + 1, finish));
-    END IF;
-    IF session_user <> current_user THEN -- the owner may import a log whose clock ran ahead of this one
-        latest := greatest(clock_timestamp(), earliest);
-    END IF;
-    IF first_at < earliest OR last_at > latest OR first_at < last_at AND EXISTS (
-        SELECT FROM (SELECT at < lag(at) OVER (ORDER BY position) AS goes_back FROM inserted) moments WHERE goes_back) THEN
-        PERFORM refuse_insert(format('the times of positions %s to %s do not follow the head of the log', before + 1, finish));
-    END IF;
-    IF amount = 1 THEN
-        INSERT INTO stream_versions (stream, version, position, events)
-        SELECT stream, version, position, 1 FROM inserted i
-        WHERE chain = chain_link(previous, position, stream, version, at, digest)
-            AND version = 1 + coalesce((SELECT max(s.version) FROM stream_versions s WHERE s.stream = i.stream), 0);
-        GET DIAGNOSTICS kept = ROW_COUNT;
-    ELSE
-        -- nothing is sorted: rows that do not come in the order of positions do not follow one another
-        WITH linked AS (
-            SELECT stream, version, position, position = before + row_number() OVER seen AND chain = chain_link(lag(chain, 1, previous) OVER seen, position, stream, version, at, digest) AS follows
-            FROM inserted WINDOW seen AS (ROWS UNBOUNDED PRECEDING)
-        ), blocks AS (
-            SELECT stream, min(version) AS low, max(version) AS high, max(position) AS last, count(*) AS events
-            FROM linked GROUP BY stream, position - version HAVING bool_and(follows)
-        ), ordered AS (
-            SELECT *, lag(high) OVER (PARTITION BY stream ORDER BY last) AS preceding FROM blocks
-        ), written AS (
-            INSERT INTO stream_versions (stream, version, position, events)
-            SELECT stream, high, last, events FROM ordered o
-            WHERE high - low + 1 = events AND low = 1 + coalesce(
-                preceding, (SELECT max(s.version) FROM stream_versions s WHERE s.stream = o.stream), 0)
-            RETURNING events
-        )
-        SELECT sum(events) INTO kept FROM written;
-    END IF;
-    IF kept = amount THEN
-        RETURN NULL;
-    END IF;
-    SELECT position INTO wrong FROM (
-        SELECT position, before + row_number() OVER () AS expected FROM inserted
-    ) numbered WHERE position <> expected LIMIT 1;
-    IF FOUND THEN
-        PERFORM refuse_insert(format('position %s does not come in the order of positions', wrong));
-    END IF;
-    SELECT position INTO wrong FROM (
-        SELECT position, chain, chain_link(lag(chain, 1, previous) OVER (ORDER BY position), position, stream, version, at, digest) AS link
-        FROM inserted
-    ) linked WHERE chain <> link ORDER BY position LIMIT 1;
-    IF FOUND THEN
-        PERFORM refuse_insert(format('the chain breaks at position %s', wrong));
-    END IF;
-    SELECT i.stream INTO misled FROM inserted i
-    WHERE NOT EXISTS (SELECT FROM stream_versions s
-        WHERE s.stream = i.stream AND s.position >= i.position AND s.position - s.events < i.position)
-    ORDER BY i.position LIMIT 1;
-    PERFORM refuse_insert(format('the versions of stream %s do not follow its last one', misled));
-    RETURN NULL;
-END $$;
-"""
-
-RULE = """
 CREATE FUNCTION judged(kept bytea, content bytea, expect bigint, version bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN kept = content THEN 'repeated' WHEN kept IS NOT NULL THEN 'key_reused'
         WHEN expect IS NULL OR expect = version THEN 'committed' ELSE 'conflict' END
 $$;
-"""
 
-JUDGE = """
 -- A function that is asked in an expression needs no plan of its own, which PERFORM would cost. It answers void, never NULL.
 -- Outcomes in order: 'committed', 'repeated', 'key_reused', 'conflict'. versions: each stream's before its request.
 -- partition: the head's, NULL while the log is empty.
 -- earliers, twins: the last request before it with the same stream, with the same key; 0 where there is none.
-CREATE OR REPLACE FUNCTION judge_appends(
+CREATE FUNCTION judge_appends(
     streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
     OUT head bigint, OUT previous bytea, OUT moment timestamptz, OUT partition text,
     OUT outcomes text[], OUT firsts bigint[], OUT lasts bigint[], OUT versions bigint[])
@@ -187,9 +80,30 @@ BEGIN
         PERFORM reserve_partitions(finish + 6000000);
     END IF;
 END $$;
-"""
 
-REQUEST = """
+CREATE FUNCTION append_events(
+    streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
+    actors text[], causes bigint[],
+    owners integer[], ordinals integer[], types text[], schema_versions integer[], payloads text[], digests bytea[])
+RETURNS TABLE (outcome text, first_position bigint, last_position bigint, stream_version bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    j record;
+BEGIN
+    j := judge_appends(streams, earliers, expects, keys, twins, contents, amounts);
+    IF 'committed' = ANY (j.outcomes) THEN
+        INSERT INTO events
+        SELECT j.firsts[e.owner] + e.nth, streams[e.owner], j.versions[e.owner] + e.nth + 1, j.moment, actors[e.owner],
+            causes[e.owner], e.type, e.schema_version, e.payload::jsonb, e.digest,
+            chain_over(j.previous, j.firsts[e.owner] + e.nth, streams[e.owner], j.versions[e.owner] + e.nth + 1, j.moment, e.digest)
+                OVER (ORDER BY e.place)
+        FROM unnest(owners, ordinals, types, schema_versions, payloads, digests)
+            WITH ORDINALITY AS e (owner, nth, type, schema_version, payload, digest, place)
+        WHERE j.outcomes[e.owner] = 'committed';
+    END IF;
+    RETURN QUERY SELECT o, f, l, v FROM unnest(j.outcomes, j.firsts, j.lasts, j.versions) AS r (o, f, l, v);
+END $$;
+
 -- What append_events() does, for one request, in fewer statements. version: the stream's before it.
 -- The events go in before their key, in one call: no key can be kept for events that never come.
 CREATE FUNCTION append_request(
@@ -241,14 +155,22 @@ BEGIN
         PERFORM reserve_partitions(last + 6000000);
     END IF;
 END $$;
-"""
 
-PRIVILEGES = """
-REVOKE ALL ON FUNCTION refuse_insert(text) FROM PUBLIC;
+-- Keys are kept before the events of COPY are there: at the commit the last of them must have its event.
+CREATE FUNCTION keys_have_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM events WHERE position = NEW.last_position) THEN
+        RAISE EXCEPTION 'the append key % names position %, which no event took', NEW.key, NEW.last_position
+            USING ERRCODE = 'integrity_constraint_violation', HINT = 'append through append_events()';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE CONSTRAINT TRIGGER keys_have_events AFTER INSERT ON append_keys DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.key = current_setting('flywheel.last_key', true)) EXECUTE FUNCTION keys_have_events();
+ALTER TABLE append_keys ENABLE ALWAYS TRIGGER keys_have_events;
+
+REVOKE ALL ON FUNCTION keys_have_events() FROM PUBLIC;
+REVOKE ALL ON FUNCTION judge_appends(text[], integer[], bigint[], text[], integer[], bytea[], integer[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION append_events(text[], integer[], bigint[], text[], integer[], bytea[], integer[], text[], bigint[], integer[], integer[], text[], integer[], text[], bytea[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION append_request(text, bigint, text, bytea, text, bigint, text[], integer[], text[], bytea[]) FROM PUBLIC;
-"""
-
-
-def upgrade() -> None:
-    for part in (BLOCKS, GUARD, RULE, JUDGE, REQUEST, PRIVILEGES):
-        op.execute(part)

@@ -1,13 +1,4 @@
-"""Tables of folds as builds: one is live for each projection and version, another may be made beside it."""
-
-from alembic import op
-
-revision = "0004"
-down_revision = "0003"
-
-BUILDS = """
-DROP TABLE fold_rows;
-DROP TABLE bookmarks;
+-- Tables of folds as builds: one is live for each projection and version, another may be made beside it.
 
 CREATE TABLE builds (
     build        bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -32,11 +23,3 @@ CREATE TABLE fold_rows (
 
 COMMENT ON COLUMN fold_rows.began IS 'of a fold keyed by stream, which keeps the latest state only: since when there is one';
 COMMENT ON COLUMN fold_rows.state IS 'NULL: nothing, from here on';
-"""
-
-WITHDRAWALS = "CREATE INDEX withdrawals ON events (position) WHERE type = 'RunsWithdrawn';"
-
-
-def upgrade() -> None:
-    op.execute(BUILDS)
-    op.execute(WITHDRAWALS)

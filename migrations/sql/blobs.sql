@@ -1,13 +1,4 @@
-"""Blobs by binary address: encoded, dated, a subject's told apart, and erasable down to a tombstone."""
-
-from alembic import op
-
-revision = "0003"
-down_revision = "0002"
-
-BLOBS = """
-ALTER TABLE blobs RENAME TO blobs_0001;
-ALTER INDEX blobs_pkey RENAME TO blobs_0001_pkey;
+-- Blobs by binary address: encoded, dated, and erasable by subject down to a tombstone.
 
 -- body: null once erased. encoding: 0 raw, 1 zstd. subject: the subject's tag. size: of the plain bytes.
 CREATE TABLE blobs (
@@ -23,10 +14,6 @@ CREATE TABLE blobs (
 ALTER TABLE blobs ALTER body SET STORAGE EXTERNAL;
 CREATE INDEX blobs_of_subject ON blobs (subject) WHERE subject IS NOT NULL;
 
-INSERT INTO blobs (address, size, encoding, media_type, body)
-    SELECT decode(digest, 'hex'), size, 0, media_type, body FROM blobs_0001;
-DROP TABLE blobs_0001;
-
 CREATE FUNCTION erase_blobs(tag bytea) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT address FROM blobs WHERE subject = tag ORDER BY address FOR UPDATE;
@@ -34,8 +21,3 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT count(*) FROM blobs WHERE subject = tag;
 $$;
 REVOKE ALL ON FUNCTION erase_blobs(bytea) FROM PUBLIC;
-"""
-
-
-def upgrade() -> None:
-    op.execute(BLOBS)
