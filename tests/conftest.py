@@ -31,7 +31,7 @@ from projections.engine.projector import Projector
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
-pytest_plugins = ["tests.costs", "tests.sites"]
+pytest_plugins = ["tests.costs", "tests.sites", "tests.stage_here"]
 
 GOLDEN = Path(__file__).parent / "golden" / "log.ndjson.gz"
 # What the server of a test run may lose in a power cut nobody misses. The tests that kill a server start their own.

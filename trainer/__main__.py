@@ -38,10 +38,11 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.tempdir = str(Path(file).resolve().parent)
         end_with_input()
     with own_output() as lines:
-        return settled(lambda emit: _run(Path(file), emit, lines), lines)
+        return settled(lambda emit: run(Path(file), emit, lines), lines)
 
 
-def _run(file: Path, emit: Emit, lines: TextIO) -> Line | None:
+def run(file: Path, emit: Emit, lines: TextIO) -> Line | None:
+    """Train what a request asks for: its last line, `saved`. Several processes share `lines` with this one."""
     request = read_request(file)
     if isinstance(request, WarmupRequest):
         base = warm_up(request, emit)

@@ -1,4 +1,4 @@
-"""The slow loop on a real site and PostgreSQL, with a real training process, killed again and again.
+"""The slow loop on a real site and PostgreSQL, with real training, killed again and again.
 
 The policies are scripted, one for each weights: the base gives up in most runs, a checkpoint finds the phone number.
 """
@@ -51,7 +51,11 @@ from tests.tiny import make_base
 
 from .test_policy_rollouts import PHONE
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.usefixtures("stages_here"),
+]
 
 WANTED = {"Make": "Sea Ray", "State": "Florida", "Seller": "Private owner", "Sort by": "Price: low to high"}
 HELD = re.compile(r'^\[(?:choice|field)\] ([^:]+): "([^"]*)"', re.MULTILINE)

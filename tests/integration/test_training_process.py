@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from api.training.stage_process import PROCESS_ENDED, lines_of
 from eventlog.weights_folder import Base
 from tests.tiny import make_base, request, sampled
 from trainer.checkpoint import load_checkpoint
@@ -21,12 +23,14 @@ from trainer.request import GrpoConfig, Lora, Request
 from trainer.stage import train
 
 pytestmark = [
-    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.timeout(600),  # processes import what training needs
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
 ROOT = Path(__file__).parents[2]
 STEPS = 60
+CONFIG = GrpoConfig(steps=STEPS, learning_rate="0.001", groups_per_step=2, lora=Lora(rank=2, alpha=4))
+LONG = CONFIG.model_copy(update={"steps": 100_000})
 SMALLEST_PIPE = 4096
 """Holds fewer lines than there are steps: a process whose lines are not read does not come to its end."""
 
@@ -37,8 +41,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
 
 
 def asked(folder: Path, base: Base) -> Request:
-    config = GrpoConfig(steps=STEPS, learning_rate="0.001", groups_per_step=2, lora=Lora(rank=2, alpha=4))
-    return request(folder, base, "grpo", sampled(base, [2, 3]), config)
+    return request(folder, base, "grpo", sampled(base, [2, 3]), CONFIG)
 
 
 def begun(file: Path, *options: str, stdin: int | None = None, **environment: str) -> subprocess.Popen[str]:
@@ -59,10 +62,11 @@ def written(folder: Path, wanted: Request) -> Path:
     return file
 
 
+@pytest.mark.costly("processes import what training needs, as those of a user do")
 def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp_path: Path, base: Base) -> None:
     wanted = asked(tmp_path, base)
     file = written(tmp_path, wanted)
-    with begun(file, PYTHONHASHSEED="1") as process:
+    with begun(file) as process:
         assert process.stdout is not None
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, SMALLEST_PIPE)
         assert any(json.loads(line)["kind"] == "step" for line in process.stdout)
@@ -70,7 +74,7 @@ def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp
     assert process.returncode == -signal.SIGKILL
     assert not Path(wanted.out).exists()
 
-    with begun(file, PYTHONHASHSEED="2") as process:
+    with begun(file, stdin=subprocess.DEVNULL, PYTHONHASHSEED="2") as process:  # nobody attends it: it needs no input
         said, _ = process.communicate()
     lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
     assert [line["kind"] for line in lines] == ["started", "groups", "staleness", *["step"] * STEPS, "saved"]
@@ -95,10 +99,36 @@ def test_an_attended_run_ends_with_who_attends_it_whatever_it_is_doing(tmp_path:
     assert not Path(wanted.out).exists()
 
 
-def test_a_run_that_nobody_attends_needs_no_input(tmp_path: Path, base: Base) -> None:
-    with begun(written(tmp_path, asked(tmp_path, base)), stdin=subprocess.DEVNULL) as process:
-        said, _ = process.communicate()
-    assert json.loads(said.splitlines()[-1])["kind"] == "saved"
+def test_who_reads_the_lines_of_a_process_hears_how_it_died(tmp_path: Path, base: Base) -> None:
+    file = written(tmp_path, asked(tmp_path, base).model_copy(update={"config": LONG}))
+    with closing(lines_of(file)) as lines:
+        next(line for line in lines if line["kind"] == "step")
+        (process,) = processes_of(file)
+        os.kill(process, signal.SIGKILL)
+        *_, last = lines
+    assert (last["kind"], last["error"]) == ("failed", PROCESS_ENDED)
+    assert last["message"].startswith("the process ended with -9")
+
+
+def test_a_process_ends_when_nobody_reads_its_lines_any_more(tmp_path: Path, base: Base) -> None:
+    wanted = asked(tmp_path, base).model_copy(update={"config": LONG})
+    file = written(tmp_path, wanted)
+    with closing(lines_of(file)) as lines:
+        next(line for line in lines if line["kind"] == "step")
+        assert len(processes_of(file)) == 1
+    assert processes_of(file) == []
+    assert not Path(wanted.out).exists()
+
+
+def processes_of(file: Path) -> list[int]:
+    """The processes that train what a request asks for."""
+    wanted = [b"-m", b"trainer", os.fsencode(file), b"--attended"]
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (each / "cmdline").read_bytes().split(b"\0")[1:5] == wanted:
+                found.append(int(each.name))
+    return found
 
 
 def test_a_run_that_is_refused_says_why_and_writes_nothing(tmp_path: Path, base: Base) -> None:

@@ -54,8 +54,9 @@ from trainer.checkpoint import load_checkpoint
 from .test_rest_samples import client_of
 
 pytestmark = [
-    pytest.mark.timeout(600),  # each stage is a process that imports what training needs
+    pytest.mark.timeout(300),  # the first to run imports what training needs
     pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.usefixtures("stages_here"),
 ]
 
 GRPO = GrpoConfig(steps=2, learning_rate="0.001", groups_per_step=2)

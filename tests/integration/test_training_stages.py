@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ DPO = DpoConfig(steps=3, learning_rate="0.01", pairs_per_step=3)
 GRPO = GrpoConfig(steps=3, learning_rate="0.01", groups_per_step=2, passes=3, lora=LORA)
 
 Rows = list[dict[str, Any]]
+GoingOn = Callable[[Any], tuple[Checkpoint, list[Line]]]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,21 @@ def parent(tmp_path_factory: pytest.TempPathFactory, base: Base, even: Rows) -> 
     """A checkpoint of SFT to go on from."""
     saved, _ = run(request(tmp_path_factory.mktemp("parent"), base, "sft", sft_rows(even), SFT))
     return ParentRef(path=str(saved.path), digest=saved.digest)
+
+
+@pytest.fixture(scope="module")
+def going_on(tmp_path_factory: pytest.TempPathFactory, base: Base, even: Rows, parent: ParentRef) -> GoingOn:
+    """What a stage of GRPO that goes on from the parent gives and says with a backend. Each is trained once."""
+
+    @cache
+    def trained(backend: Any) -> tuple[Checkpoint, list[Line]]:
+        return run(request(tmp_path_factory.mktemp(backend), base, "grpo", even, going_on_with(backend), parent))
+
+    return trained
+
+
+def going_on_with(backend: Any) -> GrpoConfig:
+    return GRPO.model_copy(update={"backend": backend, "lora": None, "staleness": "9"})
 
 
 def run(asked: Request) -> tuple[Checkpoint, list[Line]]:
@@ -123,10 +141,10 @@ def test_both_backends_take_the_same_steps(tmp_path: Path, base: Base, even: Row
 @pytest.mark.parametrize("backend", ["own", "trl"])
 @pytest.mark.parametrize("moving", ["adapter", "logged", "kl"])
 def test_nothing_that_training_is_given_is_ignored(
-    tmp_path: Path, base: Base, even: Rows, parent: ParentRef, backend: Any, moving: str
+    tmp_path: Path, base: Base, even: Rows, parent: ParentRef, going_on: GoingOn, backend: Any, moving: str
 ) -> None:
-    config = GRPO.model_copy(update={"backend": backend, "lora": None, "staleness": "9"})
-    before, _ = run(request(tmp_path / "before", base, "grpo", even, config, parent))
+    config = going_on_with(backend)
+    before, _ = going_on(backend)
     match moving:
         case "adapter":
             other, _ = run(request(tmp_path / "sft", base, "sft", sft_rows(even), SFT.model_copy(update={"seed": 5})))
@@ -147,13 +165,11 @@ def test_nothing_that_training_is_given_is_ignored(
 
 @pytest.mark.parametrize("backend", ["own", "trl"])
 def test_a_parent_is_where_training_begins_and_by_default_what_it_is_held_to(
-    tmp_path: Path, base: Base, even: Rows, parent: ParentRef, backend: Any
+    tmp_path: Path, base: Base, even: Rows, parent: ParentRef, going_on: GoingOn, backend: Any
 ) -> None:
-    config = GRPO.model_copy(update={"backend": backend, "lora": None, "staleness": "9"})
-    _, held = run(request(tmp_path / "start", base, "grpo", even, config, parent))
-    _, free = run(
-        request(tmp_path / "base", base, "grpo", even, config.model_copy(update={"reference": "base"}), parent)
-    )
+    config = going_on_with(backend).model_copy(update={"reference": "base"})
+    _, held = going_on(backend)
+    _, free = run(request(tmp_path, base, "grpo", even, config, parent))
     assert steps(held, "kl")[0] == pytest.approx(0, abs=1e-9)
     assert steps(free, "kl")[0] > 1e-4
 

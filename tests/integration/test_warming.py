@@ -1,4 +1,4 @@
-"""The first base model, on a real site and PostgreSQL, with a real training process, killed again and again."""
+"""The first base model, on a real site and PostgreSQL, with real training, killed again and again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ from trainer.tiny import Shape
 from .test_policy_rollouts import PHONE
 from .test_slow_loop import COURSE, Dying, DyingAfter, Killed, OfABase, action, finds_the_number
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::FutureWarning")]
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what training needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.usefixtures("stages_here"),
+]
 
 SITE = "marketplace"
 STEP = WarmupConfig(steps=1, learning_rate="0.001", rows_per_step=1)
