@@ -110,7 +110,7 @@ def create_app(house: House) -> FastAPI:
         title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS, openapi_url=None, docs_url=None
     )
     app.state.house = house
-    app.add_middleware(Admission, house=house)
+    app.add_middleware(Admission)
     app.add_middleware(PositionHeader)
     problems.install(app)
     app.include_router(health.router)

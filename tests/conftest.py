@@ -1,7 +1,8 @@
 """Fixtures: one PostgreSQL a session, one seeded template database, a clone of it for each test that wants one.
 
-The server is our embedded one, or the one that FLYWHEEL_DATABASE_URL names (its role must be allowed to create
-databases). The seeded template holds the golden log, imported and folded.
+A test that is marked `reads` shares its database with all others that are. The server is our embedded one, or the one
+that FLYWHEEL_DATABASE_URL names (its role must be allowed to create databases). The seeded template holds the golden
+log, imported and folded.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
 from migrations.migrate import migrate
 from projections.engine.projector import Projector
+from tests.shared import Copies, SharedDatabases, lend, open_on
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("unhurried", deadline=None)
@@ -174,51 +177,70 @@ def templates(server: Database, run_sql: Callable[[str], None]) -> Iterator[dict
 _numbers = itertools.count()
 
 
-@pytest.fixture
-def clone(
-    server: Database, run_sql: Callable[[str], None], templates: dict[str, str]
-) -> Iterator[Callable[[str], Database]]:
-    """A function that makes a database of its own from a template, `empty` or `seeded`."""
-    made: list[str] = []
+@pytest.fixture(scope="session")
+def copies(server: Database, run_sql: Callable[[str], None], templates: dict[str, str]) -> Copies:
+    """A scope in which a function makes databases from a template, `empty` or `seeded`; at its end they are dropped."""
 
-    def make(kind: str) -> Database:
-        name = f"flywheel_test_{os.getpid()}_{next(_numbers)}"
-        owner = server.owner_role
-        run_sql(f'CREATE DATABASE "{name}" OWNER "{owner}" TEMPLATE "{templates[kind]}" STRATEGY file_copy')
-        made.append(name)
-        return server.named(name)
+    @contextmanager
+    def scope() -> Iterator[Callable[[str], Database]]:
+        made: list[str] = []
 
-    yield make
-    for name in made:
-        run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        def make(kind: str) -> Database:
+            name = f"flywheel_test_{os.getpid()}_{next(_numbers)}"
+            owner = server.owner_role
+            run_sql(f'CREATE DATABASE "{name}" OWNER "{owner}" TEMPLATE "{templates[kind]}" STRATEGY file_copy')
+            made.append(name)
+            return server.named(name)
 
+        try:
+            yield make
+        finally:
+            for name in made:
+                run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
-@pytest.fixture
-def database(clone: Callable[[str], Database]) -> Database:
-    """A seeded database of this test's own."""
-    return clone("seeded")
-
-
-@pytest.fixture
-def empty_database(clone: Callable[[str], Database]) -> Database:
-    """A migrated, empty database of this test's own."""
-    return clone("empty")
+    return scope
 
 
 @pytest.fixture
-def engine(database: Database) -> Iterator[Engine]:
+def clone(copies: Copies) -> Iterator[Callable[[str], Database]]:
+    """A function that makes a database of this test's own from a template, `empty` or `seeded`."""
+    with copies() as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def shared_databases(copies: Copies) -> Iterator[SharedDatabases]:
+    """The databases of this session that tests only read."""
+    with copies() as create, closing(SharedDatabases(create)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A seeded database."""
+    with lend("seeded", request) as found:
+        yield found
+
+
+@pytest.fixture
+def empty_database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A migrated, empty database."""
+    with lend("empty", request) as found:
+        yield found
+
+
+@pytest.fixture
+def engine(database: Database, shared_databases: SharedDatabases) -> Iterator[Engine]:
     """The application's engine on the golden log."""
-    opened = open_engine(database.app_url)
-    yield opened
-    opened.dispose()
+    with open_on(database, shared_databases) as opened:
+        yield opened
 
 
 @pytest.fixture
-def empty_engine(empty_database: Database) -> Iterator[Engine]:
+def empty_engine(empty_database: Database, shared_databases: SharedDatabases) -> Iterator[Engine]:
     """The application's engine on an empty log."""
-    opened = open_engine(empty_database.app_url)
-    yield opened
-    opened.dispose()
+    with open_on(empty_database, shared_databases) as opened:
+        yield opened
 
 
 @pytest.fixture

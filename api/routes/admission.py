@@ -30,22 +30,23 @@ def appending(request: Request) -> CapacityLimiter:
 class Admission:
     """Middleware that counts the appends in flight; as many as the settings say are let in."""
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._house = house
         self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it; all but appends are passed on."""
         if scope["type"] != "http" or (scope["method"], scope["path"].rstrip("/")) != APPENDS:
             await self._app(scope, receive, send)
-        elif self._inside >= self._house.settings.append_queue:
-            self._house.store.group.refuse()
-            busy = LogBusy(actual=self._inside, expected=self._house.settings.append_queue)
+            return
+        house: House = scope["app"].state.house
+        if self._inside >= house.settings.append_queue:
+            house.store.group.refuse()
+            busy = LogBusy(actual=self._inside, expected=house.settings.append_queue)
             await refusal(busy)(scope, receive, send)
-        else:
-            self._inside += 1
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                self._inside -= 1
+            return
+        self._inside += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._inside -= 1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from api.house import House
-from eventlog.database import open_engine
 from eventlog.store import START, Position, Recorded
 from projections import ALL
 from projections.champions import CHAMPION, CHAMPIONS
@@ -21,23 +18,18 @@ from projections.engine.views import PostgresViews, ReplayedViews
 from projections.groups import GROUPS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
-from tests.conftest import Database, house_on
 from tests.golden.test_golden_samples import golden_log
 
+pytestmark = pytest.mark.reads
 FOLDS = pytest.mark.parametrize("fold", ALL, ids=lambda fold: str(fold.name))
 END = len(golden_log())
 SOME = sorted({0, 1, 2, END - 1, END, *range(0, END, END // 15)})
 
 
-@pytest.fixture(scope="module")
-def reading(server: Database, run_sql: Callable[[str], None], templates: dict[str, str]) -> Iterator[House]:
-    """A house on a golden log that the tests here share, because they only read it."""
-    name = f"flywheel_test_{os.getpid()}_reading"
-    run_sql(f'CREATE DATABASE "{name}" TEMPLATE "{templates["seeded"]}"')
-    engine = open_engine(server.named(name).app_url)
-    yield house_on(engine, server.named(name))
-    engine.dispose()
-    run_sql(f'DROP DATABASE "{name}"')
+@pytest.fixture
+def reading(house: House) -> House:
+    """A house on the golden log."""
+    return house
 
 
 def tables(house: House, upto: int) -> PostgresViews:

@@ -1,4 +1,4 @@
-"""Fixtures: workers in processes of their own."""
+"""Fixtures: the REST application and a caller of it, and workers in processes of their own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,36 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
+from api.app import create_app
+from api.house import House
+from api.tokens import issue
 from tests.conftest import Database
+from tests.shared import HOLDER, SharedDatabases
 
 COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "worker", "--json"]
 Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def application() -> FastAPI:
+    """The REST application of a module; each test's `client` puts its own house behind it."""
+    return create_app(cast("House", None))
+
+
+@pytest.fixture
+def client(application: FastAPI, house: House, shared_databases: SharedDatabases) -> Iterator[TestClient]:
+    """A caller with a token, over the test's `house`. Unhandled errors come back as answers."""
+    token = shared_databases.token(house.engine) or issue(house.store, HOLDER, "test")
+    application.state.house = house
+    headers = {"Authorization": f"Bearer {token}"}
+    with TestClient(application, headers=headers, raise_server_exceptions=False) as caller:
+        yield caller
 
 
 @pytest.fixture

@@ -112,6 +112,7 @@ def test_a_benchmark_says_that_it_is_saturated_or_exhausted(flywheel: Flywheel, 
     assert (code, "has judged 10 challengers" in err, house.store.head()) == (1, True, head)
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -53,6 +53,7 @@ def name_in_log(engine: Engine, address: str) -> None:
     PostgresStore(engine).append([Append("run/x", (sample("StepTaken", run="x", observation=address),), "test")])
 
 
+@pytest.mark.reads
 def test_a_list_counts_what_the_log_refers_to(flywheel: Flywheel) -> None:
     rows = shown(flywheel, "blobs", "list", "--limit", "1000")
     named = mentions(event for event in golden_log() if event.event.type in NAMING)
@@ -63,6 +64,7 @@ def test_a_list_counts_what_the_log_refers_to(flywheel: Flywheel) -> None:
     assert shown(flywheel, "blobs", "list", "--orphans") == []
 
 
+@pytest.mark.reads
 def test_a_list_goes_on_where_it_stopped(flywheel: Flywheel) -> None:
     every = [row["address"] for row in shown(flywheel, "blobs", "list", "--limit", "1000")]
     assert len(every) == NAMED
@@ -100,6 +102,7 @@ def test_what_a_missing_key_hides_is_not_swept(engine: Engine, owner_engine: Eng
     assert len(PostgresBlobs(engine).digests()) == NAMED + 2
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("age", ["0h", "59m", "-1d", "soon", "24", "", "1h30m"])
 def test_an_age_that_could_take_a_blob_before_its_event_is_refused(flywheel: Flywheel, age: str) -> None:
     code, _, err = flywheel("blobs", "sweep", "--yes", "--older-than", age)
@@ -199,6 +202,7 @@ def test_a_log_with_blobs_in_a_folder_goes_over_into_a_database_and_back(
     assert shown(flywheel, "blobs", "list") == []
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("url", ["nowhere", "http://x/y", "s3://", "file:relative", "file:///proc/none/x"])
 def test_a_place_that_is_none_is_one_sentence(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("FLYWHEEL_BLOBS", url)
@@ -237,6 +241,7 @@ def test_projects_that_share_a_place_for_keys_erase_each_for_itself(
     assert flywheel("blobs", "verify")[0] == 0
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("after", ["zz", "0" * 63, "A" * 64, " "])
 def test_a_list_does_not_go_on_after_what_is_no_address(flywheel: Flywheel, after: str) -> None:
     code, out, err = flywheel("blobs", "list", "--after", after)

@@ -292,6 +292,7 @@ def test_how_far_a_projection_is_behind_is_said_in_events_and_in_seconds(engine:
     assert {lag.events for lag in lags(engine)} == {0}
 
 
+@pytest.mark.reads
 def test_a_frame_read_bit_by_bit_is_the_frame_read_at_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (reader, rebuild):
         monkeypatch.setattr(module, "PAGE", 60)
@@ -305,6 +306,7 @@ def test_a_frame_read_bit_by_bit_is_the_frame_read_at_once(engine: Engine, monke
     assert [row.is_identical for row in compare_frames(engine, store, Position(END))] == [True, True]
 
 
+@pytest.mark.reads
 def test_a_frame_and_a_fold_agree_on_how_runs_went(engine: Engine) -> None:
     runs = PostgresViews(engine, PostgresStore(engine), Position(END)).find(RUNS).values()
     rows = FrameViews(engine, PostgresStore(engine)).read(OUTCOMES, Position(END)).to_dicts()

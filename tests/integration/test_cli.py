@@ -15,6 +15,8 @@ from api.cli.commands import LazyCommand
 from api.cli.main import app, run_command
 from tests.conftest import GOLDEN, Database
 
+pytestmark = pytest.mark.reads
+
 Flywheel = Callable[..., tuple[int, str, str]]
 
 
@@ -111,6 +113,7 @@ def test_the_champion_of_every_position_is_who_was_pointed_last_before_it(flywhe
             assert shown(flywheel, "champion", "show", "--as-of", str(position))["champion"] == row["champion"]
 
 
+@pytest.mark.writes
 def test_the_champion_is_pointed_and_put_back_with_a_reason(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
     assert flywheel("champion", "point", promoted, "--reason", "by hand")[0] == 0
@@ -144,6 +147,7 @@ def test_a_verdict_is_drawn_the_same_whenever_asked(flywheel: Flywheel, tmp_path
     assert not (tmp_path / "one.pdf").exists()
 
 
+@pytest.mark.writes
 def test_the_log_verifies_and_every_projection_is_identical(flywheel: Flywheel) -> None:
     code, out, _ = flywheel("log", "verify")
     assert code == 0
@@ -160,6 +164,7 @@ def test_the_log_verifies_and_every_projection_is_identical(flywheel: Flywheel) 
     assert flywheel("replay", "--rebuild", "--verify", "--projection", "rewrites")[0] == 0
 
 
+@pytest.mark.writes
 def test_a_dataset_is_built_verified_and_exported(flywheel: Flywheel, tmp_path: Path) -> None:
     built = shown(flywheel, "dataset", "build", "--min-score", "1", "--best-of-group")
     assert built["rows"] > 0
@@ -173,6 +178,7 @@ def test_a_dataset_is_built_verified_and_exported(flywheel: Flywheel, tmp_path: 
     assert flywheel("dataset", "export", built["dataset"], str(tmp_path / "rows.csv"))[0] == 64
 
 
+@pytest.mark.writes
 def test_an_artifact_shows_what_it_remembers(flywheel: Flywheel) -> None:
     assert shown(flywheel, "artifact", "show", "base@0")["pieces"] == []
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
@@ -181,6 +187,7 @@ def test_an_artifact_shows_what_it_remembers(flywheel: Flywheel) -> None:
     ]
 
 
+@pytest.mark.writes
 def test_a_token_is_issued_once_and_revoked(flywheel: Flywheel) -> None:
     code, out, _ = flywheel("token", "issue", "ci")
     assert code == 0
@@ -233,6 +240,7 @@ def test_a_memory_file_says_how_much_was_left_out_and_why(flywheel: Flywheel, tm
     assert (left_out["quarantined"], left_out["poisoned"], left_out["erased"]) == (["rw-80280fbd00d0"], [], [])
 
 
+@pytest.mark.writes
 def test_what_a_rollback_quarantined_does_not_come_back_by_an_older_name(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
     code, out, err = flywheel("gate", "run", "--challenger", promoted, "--test", "bootstrap", "--json")

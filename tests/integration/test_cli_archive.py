@@ -87,6 +87,7 @@ def test_a_mark_before_the_first_event_archives_nothing(flywheel: Flywheel, mark
     assert "0 positions dropped; the table begins at 1" in out
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

@@ -15,6 +15,8 @@ from tests.conftest import GOLDEN, Database
 from tests.integration.test_cli import Flywheel, flywheel
 from tests.strange import append
 
+pytestmark = pytest.mark.reads
+
 __all__ = ["flywheel"]
 
 NAMES = [
@@ -156,6 +158,7 @@ def test_a_bad_setting_is_named(name: str, value: str, flywheel: Flywheel, monke
     assert value in err
 
 
+@pytest.mark.writes
 def test_a_project_that_was_never_migrated_says_db_migrate(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLYWHEEL_PROJECT", "other")
     code, _, err = flywheel("log", "head")
@@ -172,6 +175,7 @@ def test_a_host_that_is_none_of_ours_is_named(flywheel: Flywheel) -> None:
     assert out == ""
 
 
+@pytest.mark.writes
 def test_a_log_is_imported_into_a_project_that_does_not_exist_yet(
     flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +187,7 @@ def test_a_log_is_imported_into_a_project_that_does_not_exist_yet(
     assert flywheel("log", "verify")[0] == 0
 
 
+@pytest.mark.writes
 def test_a_newer_schema_says_upgrade(flywheel: Flywheel, database: Database) -> None:
     change(database, "UPDATE flywheel_default.migration SET version_num = '9999'")
     code, _, err = flywheel("log", "head")
@@ -193,6 +198,7 @@ def test_a_newer_schema_says_upgrade(flywheel: Flywheel, database: Database) -> 
     assert "upgrade this one" in " ".join(out.split())
 
 
+@pytest.mark.writes
 def test_an_event_type_of_a_newer_flywheel_is_named_with_its_position(flywheel: Flywheel, database: Database) -> None:
     append(database, "FutureThing", {})
     for words in (("log", "tail"), ("doctor",)):
@@ -202,6 +208,7 @@ def test_an_event_type_of_a_newer_flywheel_is_named_with_its_position(flywheel: 
     assert flywheel("runs", "list")[0] == 0
 
 
+@pytest.mark.writes
 def test_a_corrupt_row_parks_the_projections_that_read_it_and_no_other(flywheel: Flywheel, database: Database) -> None:
     append(database, "RewardGraded", {"run": 7})
     code, _, err = flywheel("runs", "list")
@@ -214,6 +221,7 @@ def test_a_corrupt_row_parks_the_projections_that_read_it_and_no_other(flywheel:
     assert "parked" in failed["projections"]
 
 
+@pytest.mark.writes
 def test_a_wrong_token_fails_the_doctor(flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = flywheel("token", "issue", "mine")
     assert code == 0

@@ -14,6 +14,8 @@ from tests.conftest import Database, house_on
 
 from .test_cli import Flywheel, commands, flywheel, shown
 
+pytestmark = pytest.mark.reads
+
 __all__ = ["flywheel"]
 
 NO_STATE = frozenset(
@@ -205,6 +207,7 @@ def test_a_run_replays_identically_from_its_record(flywheel: Flywheel) -> None:
     assert flywheel("runs", "replay", "nothing")[0] == 1
 
 
+@pytest.mark.writes
 def test_a_run_that_diverges_shows_the_first_divergence_as_a_diff(flywheel: Flywheel, database: Database) -> None:
     """A run from outside whose record cannot have been: it says that a page without the link was followed."""
     engine = open_engine(database.app_url)

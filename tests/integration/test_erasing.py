@@ -22,7 +22,7 @@ from eventlog.store import Append, Outcome
 from projections.taint import erasures
 
 from .test_cli import Flywheel, flywheel, shown
-from .test_rest_samples import PAGES, PLAN, SampleRun, client_of
+from .test_rest_samples import PAGES, PLAN, SampleRun
 
 __all__ = ["flywheel"]
 
@@ -41,12 +41,6 @@ def house(flywheel: Flywheel) -> Iterator[House]:
     opened = open_house(read_settings())
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 def blobs_of(house: House) -> BlobStore:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from fastapi.testclient import TestClient
 
@@ -13,17 +11,11 @@ from tests.golden.test_golden_samples import sample
 from tests.recomputing import every_verdict_recomputes
 
 from .test_cli import Flywheel, flywheel, shown
-from .test_rest_samples import BASE, NO_DIGEST, append, client_of
+from .test_rest_samples import BASE, NO_DIGEST, append
 
 __all__ = ["flywheel"]
 
 SPENT = 5_000
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 def opened(evaluation: str, challenge: int, benchmark: str = "second") -> EvaluationOpened:
@@ -69,6 +61,7 @@ def test_a_ledger_names_every_evaluation_in_order_with_what_it_spent_and_decided
     assert [e["decision"] for e in then["evaluations"]] == ["hold"]
 
 
+@pytest.mark.reads
 def test_what_was_opened_before_the_ledger_spent_nothing(flywheel: Flywheel) -> None:
     (only,) = shown(flywheel, "gate", "ledger")
     assert (only["benchmark"], only["spent"], only["challenges"], only["left"]) == ("marketplace-1", 0, 0, 50_000)
@@ -95,6 +88,7 @@ def test_a_ledger_is_read_over_rest_as_of_any_position(client: TestClient, house
     assert (missing.status_code, missing.json()["error"]["type"]) == (404, "Unknown")
 
 
+@pytest.mark.reads
 def test_every_verdict_of_the_golden_log_recomputes(house: House) -> None:
     assert every_verdict_recomputes(house) == 1
 
@@ -117,6 +111,7 @@ def test_a_verdict_that_differs_is_named_among_all_of_them(flywheel: Flywheel, h
     assert (code, "recomputes to other bytes" in err) == (1, True)
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("words", [("gate", "verify"), ("gate", "verify", "eval-1", "--all")], ids=" ".join)
 def test_verify_takes_one_evaluation_or_all(words: tuple[str, ...], flywheel: Flywheel) -> None:
     code, _, err = flywheel(*words)

@@ -46,6 +46,7 @@ def here(engine: Engine) -> Opening:
     return opened
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_whole_log_verifies_to_the_chain_of_its_head(opening: Opening, workers: int) -> None:
     told: list[int] = []
@@ -54,6 +55,7 @@ def test_a_whole_log_verifies_to_the_chain_of_its_head(opening: Opening, workers
     assert sum(told) == HEAD
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(("after", "upto"), [(0, 1), (0, 652), (99, 100), (651, 652), (300, 300), (652, 652), (0, 0)])
 def test_any_range_verifies_from_the_chain_of_the_row_before_it(here: Opening, after: int, upto: int) -> None:
     chain = verify_log(here, after=Position(after), upto=Position(upto))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,9 @@ from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, sample
 
 from .test_cli import Flywheel, flywheel, shown
-from .test_rest_samples import NO_DIGEST, SampleRun, append, client_of
+from .test_rest_samples import NO_DIGEST, SampleRun, append
+
+pytestmark = pytest.mark.reads
 
 __all__ = ["flywheel"]
 
@@ -33,12 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where this test archives."""
     monkeypatch.setenv("FLYWHEEL_ARCHIVE", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as found:
-        yield found
 
 
 def asked(client: TestClient, **parameters: object) -> Any:
@@ -115,6 +110,7 @@ def test_what_cannot_be_asked_is_refused(parameters: dict[str, object], client: 
     assert client.get("/v1/outcomes", params=parameters).status_code == 422  # type: ignore[arg-type]
 
 
+@pytest.mark.writes
 def test_runs_that_never_started_are_counted_apart_and_paged_over(client: TestClient, house: House) -> None:
     append(house.store, "run/ghost", sample("StepTaken", run="ghost"))
     append(house.store, "run/odd", SampleRun("odd", sweep="ü / ? &", template="a").started(NO_DIGEST))
@@ -126,6 +122,7 @@ def test_runs_that_never_started_are_counted_apart_and_paged_over(client: TestCl
     assert asked(client, after=last["next"])["outcomes"] == rest[-1:]
 
 
+@pytest.mark.writes
 def test_archived_positions_count_as_before(
     client: TestClient, house: House, owner_engine: Engine, folder: Path
 ) -> None:
@@ -145,6 +142,7 @@ def archived(database: Database, folder: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.writes
 @pytest.mark.usefixtures("archived")
 def test_the_command_says_what_rest_says(flywheel: Flywheel) -> None:
     every = counted(652)
@@ -160,6 +158,7 @@ def test_the_command_says_what_rest_says(flywheel: Flywheel) -> None:
     assert (code, "Position 9999 was asked for" in err) == (1, True)
 
 
+@pytest.mark.writes
 @pytest.mark.usefixtures("archived")
 def test_frames_are_verified_on_processes_and_an_engine_there_is_not_is_a_usage_error(flywheel: Flywheel) -> None:
     words = ("replay", "--verify", "--projection", "outcomes", "--projection", "step_outcomes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -23,8 +23,6 @@ from projections.groups import GROUPS
 from tests.conftest import Database
 from tests.unit.test_policy_samples import MICRO, PolicyLog, play, siblings
 
-from .test_rest_samples import client_of
-
 
 @pytest.fixture
 def house(empty_house: House) -> House:
@@ -33,12 +31,6 @@ def house(empty_house: House) -> House:
         for run in siblings(*scores, group=f"g{number}"):
             play(empty_house.store, empty_house.blobs, replace(run, run=f"g{number}-{run.run}"))
     return empty_house
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 Flywheel = Callable[..., str]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
@@ -11,7 +12,7 @@ from api.app import create_app
 from api.datasets.freeze import DatasetDiffers
 from api.house import House
 from api.routes.problems import STATUS, status_of
-from api.tokens import issue, revoke
+from api.tokens import revoke
 from eventlog.blobs import PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.errors import BlobDamaged, BrokenChain, CorruptRow
@@ -21,7 +22,7 @@ from projections.engine.projector import Projector
 from tests import strange
 from tests.conftest import Database
 
-from .test_rest_samples import append, client_of
+from .test_rest_samples import append
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def house(empty_house: House) -> House:
     return empty_house
 
 
+@pytest.mark.reads
 def test_health_is_open_and_names_every_projection(house: House) -> None:
     answer = TestClient(create_app(house)).get("/healthz")
     assert answer.status_code == 200
@@ -39,9 +41,8 @@ def test_health_is_open_and_names_every_projection(house: House) -> None:
 
 
 def test_reads_of_a_parked_projection_answer_503_and_all_others_still_answer(
-    house: House, empty_database: Database
+    client: TestClient, house: House, empty_database: Database
 ) -> None:
-    client = client_of(house)
     strange.append(empty_database, "RewardGraded", {"run": 7})
     house.projector.catch_up()
     standing = client.get("/healthz").json()["projections"]
@@ -52,8 +53,7 @@ def test_reads_of_a_parked_projection_answer_503_and_all_others_still_answer(
     assert client.get("/v1/rewrites").status_code == 200
 
 
-def test_a_win_of_a_rewrite_that_was_never_proposed_stops_nothing(house: House) -> None:
-    client = client_of(house)
+def test_a_win_of_a_rewrite_that_was_never_proposed_stops_nothing(client: TestClient, house: House) -> None:
     append(house.store, "rewrite/w", RewriteWon(rewrite="w", run="r", control_runs=(), control_successes=0))
     assert client.get("/v1/rewrites").status_code == 200
     assert "parked_at" not in client.get("/healthz").json()["projections"]["rewrites"]
@@ -61,16 +61,15 @@ def test_a_win_of_a_rewrite_that_was_never_proposed_stops_nothing(house: House) 
 
 def test_a_database_that_does_not_answer_is_503_without_its_particulars(house: House) -> None:
     lost = open_engine(house.engine.url.render_as_string(hide_password=False), "default")
-    name = house.engine.url.database
     broken = House(house.settings, lost, PostgresStore(lost), PostgresBlobs(lost), Projector(lost))
     client = TestClient(create_app(broken), raise_server_exceptions=False)
     with house.engine.connect() as connection:
         connection.execute(
             text(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :n"
-            ),
-            {"n": name},
-        )
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                " AND datname = current_database() AND usename = current_user"
+            )
+        ).all()
     answer = client.get("/healthz")
     assert (answer.status_code, answer.json()["error"]["type"]) == (503, "LogUnavailable")
     assert "SELECT" not in answer.text
@@ -78,6 +77,7 @@ def test_a_database_that_does_not_answer_is_503_without_its_particulars(house: H
     lost.dispose()
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     ("header", "words"),
     [
@@ -87,45 +87,43 @@ def test_a_database_that_does_not_answer_is_503_without_its_particulars(house: H
         ({"Authorization": "Bearer fw_\u00fc".encode("latin-1")}, "not accepted"),
     ],
 )
-def test_without_a_token_every_resource_is_401(house: House, header: dict[str, str], words: str) -> None:
-    issue(house.store, "someone", "test")
-    app = create_app(house)
-    client = TestClient(app)
-    paths = {path: methods for path, methods in app.openapi()["paths"].items() if path.startswith("/v1")}
+@pytest.mark.usefixtures("client")
+def test_without_a_token_every_resource_is_401(application: FastAPI, header: dict[str, str], words: str) -> None:
+    caller = TestClient(application)
+    paths = {path: methods for path, methods in application.openapi()["paths"].items() if path.startswith("/v1")}
     assert len(paths) > 10
     calls = [("get", "/openapi.json"), *((method, path) for path, methods in paths.items() for method in methods)]
     for method, path in calls:
-        answer = client.request(method, path, headers=header)
+        answer = caller.request(method, path, headers=header)
         assert answer.status_code == 401, path
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
         assert words in answer.json()["error"]["message"]
         assert "X-Log-Position" not in answer.headers
-    assert client.post("/v1/events", content=b"{").status_code == 401
+    assert caller.post("/v1/events", content=b"{").status_code == 401
 
 
+@pytest.mark.reads
 def test_the_way_to_a_first_token_is_shown(house: House) -> None:
     answer = TestClient(create_app(house)).get("/v1/runs", headers={"Authorization": "Bearer x"})
     assert "No token was issued yet" in answer.json()["error"]["message"]
 
 
-def test_a_revoked_token_is_refused_at_once(house: House) -> None:
-    client = client_of(house)
+def test_a_revoked_token_is_refused_at_once(client: TestClient, house: House) -> None:
     assert client.get("/v1/runs").status_code == 200
     revoke(house.store, house.views(), "tester", "lost", "test")
     assert client.get("/v1/runs").status_code == 401
 
 
-def test_unknown_paths_and_methods_have_the_shape_of_every_error(house: House) -> None:
-    client = client_of(house)
+@pytest.mark.reads
+def test_unknown_paths_and_methods_have_the_shape_of_every_error(client: TestClient) -> None:
     unknown = client.get("/v1/nothing")
     assert (unknown.status_code, set(unknown.json()["error"])) == (404, {"type", "message", "facts"})
     wrong = client.delete("/v1/runs")
     assert (wrong.status_code, wrong.json()["error"]["type"], wrong.headers["Allow"]) == (405, "HttpError", "GET")
 
 
-def test_a_defect_answers_500_without_a_trace(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = client_of(house)
-
+@pytest.mark.reads
+def test_a_defect_answers_500_without_a_trace(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: object, **_kwargs: object) -> None:
         raise ZeroDivisionError("secret detail")
 
@@ -142,8 +140,9 @@ def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do
     assert set(STATUS.values()) == {401, 403, 404, 406, 409, 410, 413, 422, 429, 503}
 
 
-def test_the_document_describes_every_endpoint(house: House) -> None:
-    document = client_of(house).get("/openapi.json").json()
+@pytest.mark.reads
+def test_the_document_describes_every_endpoint(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
     tags = {tag["name"] for tag in document["tags"]}
     for path, methods in document["paths"].items():
         for method, told in methods.items():
@@ -190,8 +189,7 @@ def test_nothing_heavy_is_imported_by_the_application() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_a_token_is_revoked_whatever_keys_its_holder_has_taken(house: House) -> None:
-    client = client_of(house)
+def test_a_token_is_revoked_whatever_keys_its_holder_has_taken(client: TestClient, house: House) -> None:
     prices = {
         "type": "PriceBookSet",
         "version": 9,

@@ -11,8 +11,6 @@ from api.house import House, owned_blobs
 from api.routes import blobs as routes
 from eventlog.blobs import Blob
 
-from .test_rest_samples import client_of
-
 PAGE = b"<script>alert(1)</script>\x00\xff"
 
 
@@ -20,12 +18,6 @@ PAGE = b"<script>alert(1)</script>\x00\xff"
 def house(empty_house: House) -> House:
     """A house on an empty log."""
     return empty_house
-
-
-@pytest.fixture
-def client(house: House) -> TestClient:
-    """A caller with a token."""
-    return client_of(house)
 
 
 def put(client: TestClient, body: bytes, **headers: str) -> str:

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from io import BytesIO
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine
 
 from api.datasets.freeze import build, freeze
 from api.house import House
@@ -17,22 +15,14 @@ from api.routes.negotiation import preferred
 from eventlog.blobs import PostgresBlobs
 from eventlog.events import DatasetFrozen, SftQuery
 from projections.datasets.plan_rows import SCHEMA
-from projections.frozen_datasets import CHECKPOINTS
-from tests.conftest import Database, house_on
 
-from .test_rest_samples import SampleRun, append, client_of, planned, record, template
+from .test_rest_samples import SampleRun, append, planned, record, template
 
 
 @pytest.fixture
 def house(empty_house: House) -> House:
     """A house on an empty log."""
     return empty_house
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 @pytest.fixture
@@ -135,14 +125,3 @@ def test_lost_blobs_are_said_to_be_missing(client: TestClient, digest: str, monk
 )
 def test_the_most_specific_range_decides(accept: str, expected: str | None) -> None:
     assert preferred(accept, ("a/x", "a/y")) == expected
-
-
-def test_the_datasets_of_the_golden_log_give_the_same_rows_today(engine: Engine, database: Database) -> None:
-    golden = house_on(engine, database)
-    frozen = golden.views().find(CHECKPOINTS, "dataset/").values()
-    with client_of(golden) as client:
-        answers = [(state, client.get(f"/v1/datasets/{state.dataset}/rows")) for state in frozen]
-    assert answers
-    for state, answer in answers:
-        assert answer.status_code == 200, answer.text
-        assert pl.read_ipc_stream(BytesIO(answer.content)).height == state.rows

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -12,19 +11,13 @@ from api.house import House
 from projections.engine.compare import compare
 from projections.groups import GROUPS
 
-from .test_rest_samples import SampleRun, client_of, record, started_json
+from .test_rest_samples import SampleRun, record, started_json
 
 
 @pytest.fixture
 def house(empty_house: House) -> House:
     """A house on an empty log."""
     return empty_house
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 def body(executor: str = "theirs", **more: object) -> dict[str, Any]:
@@ -69,6 +62,7 @@ def changed(**fields: object) -> dict[str, Any]:
     return {"stream": "run/ext-1", "events": [{**started_json(), **fields}]}
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     ("content", "where"),
     [
@@ -96,11 +90,13 @@ def test_what_is_not_of_the_vocabulary_is_422_and_not_written(
     assert house.store.head() == 1
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"stream":"s","events":[NaN]}', b'"\xff"', b"9" * 5000])
 def test_what_is_no_json_object_is_422(client: TestClient, content: bytes) -> None:
     assert client.post("/v1/events", content=content).status_code == 422
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("escaped", ["\\u0000", "\\ud800"])
 def test_unstorable_text_is_422(client: TestClient, house: House, escaped: str) -> None:
     content = client.build_request("POST", "/v1/events", json=changed(executor="HERE")).content
@@ -132,6 +128,7 @@ def test_events_are_filtered_by_stream_type_and_both(client: TestClient, house: 
     assert (unknown.status_code, "RunStarted" in unknown.json()["error"]["message"]) == (422, True)
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     "params",
     [
@@ -194,6 +191,7 @@ def test_concurrent_callers_leave_one_log_and_exact_projections(client: TestClie
     assert all(found.is_identical for found in compare(house.views()))
 
 
+@pytest.mark.reads
 def test_nothing_moves_the_champion_or_lets_anyone_in_over_http(client: TestClient, house: House) -> None:
     head = house.store.head()
     artifact = {"weights": "base", "memory": {"upto": 0, "folds": {}, "without": [], "digest": "0" * 64}}
@@ -206,6 +204,7 @@ def test_nothing_moves_the_champion_or_lets_anyone_in_over_http(client: TestClie
     assert house.store.head() == head
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     ("stream", "fields", "kind"),
     [

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine
 
 from api.house import House
 from eventlog.events import (
@@ -18,22 +15,15 @@ from eventlog.events import (
     Rules,
     SeedsRule,
 )
-from tests.conftest import Database, house_on
 from tests.golden.test_golden_samples import sample
 
-from .test_rest_samples import BASE, NO_DIGEST, SampleRun, append, client_of, frozen, record, template
+from .test_rest_samples import BASE, NO_DIGEST, SampleRun, append, frozen, record, template
 
 
 @pytest.fixture
 def house(empty_house: House) -> House:
     """A house on an empty log."""
     return empty_house
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 def propose(house: House, rewrite: str) -> None:
@@ -107,6 +97,7 @@ def test_one_run_comes_with_its_events_as_of_a_position(client: TestClient, hous
     assert client.get("/v1/runs/s1/t7/0", params={"as_of": 1}).status_code == 404
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     "path", ["runs/x", "rewrites/x", "substrates/x/y", "courses/x", "verdicts/x", "champion", f"datasets/{'a' * 64}"]
 )
@@ -116,6 +107,7 @@ def test_what_is_not_there_is_404(client: TestClient, path: str) -> None:
     assert answer.headers["X-Log-Position"] == "1"
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("path", ["runs/a%00b", "runs/", f"runs/{'x' * 201}", "datasets/nothing", "datasets/%00/rows"])
 def test_a_name_that_cannot_be_is_422(client: TestClient, path: str) -> None:
     assert client.get(f"/v1/{path}").status_code == 422
@@ -209,6 +201,7 @@ def test_the_courses_of_the_slow_loop_are_listed_beside_and_read_by_their_loop(
     assert client.get("/v1/courses/helpdesk", params={"loop": "both"}).status_code == 422
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize("path", ["substrates", "courses", "substrates/a/b", "courses/a"])
 def test_who_has_no_token_is_told_nothing_of_substrates_and_courses(client: TestClient, path: str) -> None:
     answer = client.get(f"/v1/{path}", headers={"Authorization": ""})
@@ -265,17 +258,3 @@ def test_the_champion_is_a_read_as_of_any_position(client: TestClient, house: Ho
     assert client.get("/v1/champion", params={"as_of": 1}).status_code == 404
     history = client.get("/v1/champion/history").json()["history"]
     assert [(item["since"], item["state"]["name"]) for item in history] == [(2, "base@0"), (3, "base@0")]
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["events", "runs", "rewrites", "benchmarks", "verdicts", "failure-clusters", "datasets", "champion/history"],
-)
-def test_every_list_shows_what_the_golden_log_holds(engine: Engine, database: Database, path: str) -> None:
-    golden = house_on(engine, database)
-    head = golden.store.head()
-    with client_of(golden) as client:
-        now, before = client.get(f"/v1/{path}"), client.get(f"/v1/{path}", params={"as_of": 0})
-    assert (now.status_code, now.headers["X-Log-Position"]) == (200, str(head + 1))
-    assert next(iter(now.json().values()))
-    assert (next(iter(before.json().values())), before.headers["X-Log-Position"]) == ([], "0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -12,9 +13,14 @@ from starlette.routing import BaseRoute
 
 from api.app import create_app
 from api.house import House
+from eventlog.database import open_engine
 from eventlog.events import PriceBookSet
+from tests.conftest import house_on
+from tests.shared import Copies
 
 from .test_rest_samples import append, client_of
+
+pytestmark = pytest.mark.reads
 
 PRICES = PriceBookSet(version=2, per_action=1, per_second=1, per_thousand_input_tokens=1, per_thousand_output_tokens=1)
 NO_STATE = frozenset({"/healthz", "/openapi.json", "/metrics", "/v1/blobs/{address}"})
@@ -31,6 +37,7 @@ def routes_of(routes: list[BaseRoute]) -> Iterator[APIRoute]:
             yield from routes_of([] if router is None else router.routes)
 
 
+@cache
 def paths() -> dict[str, dict[str, Any]]:
     """Each path with its methods, as the application describes it."""
     found: dict[str, dict[str, Any]] = create_app(cast("House", None)).openapi()["paths"]
@@ -39,12 +46,7 @@ def paths() -> dict[str, dict[str, Any]]:
 
 READS = sorted(path for path, methods in paths().items() if "get" in methods and path not in NO_STATE)
 EVERY = sorted((method.upper(), path) for path, methods in paths().items() for method in methods)
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
+ANSWERS = [pytest.param(*each, marks=pytest.mark.writes if each[0] != "GET" else ()) for each in EVERY]
 
 
 def filled(path: str) -> str:
@@ -70,7 +72,19 @@ def test_every_read_takes_as_of_and_at_least(path: str) -> None:
     assert {("query", "as_of"), ("query", "at_least"), ("header", "X-Log-At-Least")} <= taken
 
 
-@pytest.mark.parametrize(("method", "path"), EVERY, ids=str)
+@pytest.fixture(scope="module")
+def growing(copies: Copies) -> Iterator[tuple[TestClient, House]]:
+    """A caller over a house on a golden log to which each test may append."""
+    with copies() as create:
+        database = create("seeded")
+        engine = open_engine(database.app_url)
+        house = house_on(engine, database)
+        with client_of(house) as caller:
+            yield caller, house
+        engine.dispose()
+
+
+@pytest.mark.parametrize(("method", "path"), ANSWERS, ids=str)
 def test_every_answer_names_its_position_whatever_it_is(method: str, path: str, client: TestClient) -> None:
     answers = [
         client.request(method, filled(path)),
@@ -81,6 +95,7 @@ def test_every_answer_names_its_position_whatever_it_is(method: str, path: str, 
     assert [answer.headers.get("X-Log-Position") for answer in answers] == ["653"] * 3
 
 
+@pytest.mark.writes
 def test_every_other_answer_names_its_position_too(client: TestClient, house: House) -> None:
     assert client.get("/nowhere").headers["X-Log-Position"] == "653"
     assert client.get("/openapi.json").headers["X-Log-Position"] == "653"
@@ -95,22 +110,24 @@ def test_every_other_answer_names_its_position_too(client: TestClient, house: Ho
 
 
 @pytest.mark.parametrize("path", READS)
-def test_every_read_waits_for_what_the_caller_has_seen(path: str, client: TestClient, house: House) -> None:
+def test_every_read_waits_for_what_the_caller_has_seen(path: str, growing: tuple[TestClient, House]) -> None:
+    client, house = growing
     append(house.store, "prices", PRICES)
-    for asked in ({"params": {"at_least": 654}}, {"headers": {"X-Log-At-Least": "654"}}):
+    head = house.store.head()
+    for asked in ({"params": {"at_least": head}}, {"headers": {"X-Log-At-Least": str(head)}}):
         seen = client.get(filled(path).partition("?")[0], **_with_from(asked))
         assert seen.status_code in {200, 404}
-        assert seen.headers["X-Log-Position"] == "654"
+        assert seen.headers["X-Log-Position"] == str(head)
     for beyond in (
-        {"params": {"at_least": 655}},
-        {"headers": {"X-Log-At-Least": "655"}},
-        {"params": {"at_least": 1}, "headers": {"X-Log-At-Least": "655"}},
-        {"params": {"at_least": 655, "as_of": 3}},
+        {"params": {"at_least": head + 1}},
+        {"headers": {"X-Log-At-Least": str(head + 1)}},
+        {"params": {"at_least": 1}, "headers": {"X-Log-At-Least": str(head + 1)}},
+        {"params": {"at_least": head + 1, "as_of": 3}},
     ):
         answer = client.get(filled(path).partition("?")[0], **_with_from(beyond))
         assert (answer.status_code, answer.json()["error"]["type"]) == (409, "NotThereYet")
-        assert answer.json()["error"]["facts"] == {"expected": 655, "actual": 654}
-        assert answer.headers["X-Log-Position"] == "654"
+        assert answer.json()["error"]["facts"] == {"expected": head + 1, "actual": head}
+        assert answer.headers["X-Log-Position"] == str(head)
 
 
 def _with_from(asked: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from api.house import House
 from eventlog.chain import GENESIS, verified
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.compare import compare
+
+pytestmark = pytest.mark.reads
 
 
 def test_the_golden_log_verifies_and_every_projection_of_it_is_identical(house: House) -> None:

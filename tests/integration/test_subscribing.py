@@ -17,7 +17,8 @@ from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 
 LISTENERS = """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE :query"""
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND usename = current_user AND query LIKE :query"""
 
 
 @pytest.fixture

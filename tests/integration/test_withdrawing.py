@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
@@ -25,18 +24,12 @@ from projections.verdicts import VERDICTS
 from tests.conftest import Database
 
 from .test_cli import Flywheel, flywheel, shown
-from .test_rest_samples import SampleRun, append, client_of
+from .test_rest_samples import SampleRun, append
 
 __all__ = ["flywheel"]
 
 PROPOSER = "marketplace-1__marketplace.lead_filtered_search__seed2__s0"
 REASON = ("--reason", "bad grader")
-
-
-@pytest.fixture
-def client(house: House) -> Iterator[TestClient]:
-    with client_of(house) as client:
-        yield client
 
 
 def start(house: House, run: str, artifact: Artifact) -> None:
@@ -64,6 +57,7 @@ def trained_on(flywheel: Flywheel) -> str:
     return next(str(row["run"]) for row in runs if row["passed"] and row["evaluation"] is None)
 
 
+@pytest.mark.reads
 def test_what_was_learned_is_shown_first_and_a_dry_run_changes_nothing(flywheel: Flywheel) -> None:
     before = shown(flywheel, "log", "head")
     code, out, _ = flywheel("runs", "withdraw", PROPOSER, *REASON, "--dry-run")
@@ -138,6 +132,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(("runs", "said", "code"), WRONG, ids=[said for _, said, _ in WRONG])
 def test_a_wrong_name_is_one_sentence_and_nothing_is_withdrawn(
     runs: tuple[str, ...], said: str, code: int, flywheel: Flywheel
@@ -149,6 +144,7 @@ def test_a_wrong_name_is_one_sentence_and_nothing_is_withdrawn(
     assert shown(flywheel, "log", "head") == before
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(("reason", "said"), [("", "No reason"), (" \t", "No reason"), ("x" * 201, "at most 200")])
 def test_a_reason_is_a_few_words(reason: str, said: str, flywheel: Flywheel) -> None:
     code, _, err = flywheel("runs", "withdraw", PROPOSER, "--reason", reason)
@@ -277,6 +273,7 @@ def test_taint_is_read_over_rest(client: TestClient, house: House) -> None:
     assert client.get("/v1/taint", params={"subject": "nobody"}).json()["tainted"]["runs"] == []
 
 
+@pytest.mark.reads
 @pytest.mark.parametrize(
     ("query", "status", "kind"),
     [
@@ -294,6 +291,7 @@ def test_a_wrong_question_is_answered_in_the_one_shape(query: str, status: int, 
     assert (answer.status_code, answer.json()["error"]["type"]) == (status, kind)
 
 
+@pytest.mark.reads
 def test_nothing_is_withdrawn_or_erased_over_http(client: TestClient) -> None:
     for event in (
         {"type": "RunsWithdrawn", "runs": [PROPOSER], "reason": "x"},
