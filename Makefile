@@ -41,7 +41,7 @@ run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once 
 test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-endure: .venv/.train ## the long forms of tests that `make test` runs in a short one
+endure: .venv/.train ## the long forms of tests that `make test` runs in short ones
 	@$(BIN)/python -m pytest -m endure --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## style, types, import contracts, dependencies

@@ -34,8 +34,8 @@ from trainer.warmup import warm_up
 
 SITE: Final = "helpdesk"
 TASK: Final = "helpdesk.control_callback"
-SHOWN_SEEDS: Final = (20_000, 20_001)
-"""Instances that no loop plays here."""
+SHOWN_SEEDS: Final = (20_000,)
+"""An instance that no loop plays here. What is said in another one has the same tokens and would teach nothing more."""
 
 _SIBLINGS: Final = {"does": 2, "declines": 3}
 _DOES: Final = (

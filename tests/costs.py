@@ -1,7 +1,8 @@
 """What each test costs: processor seconds of the test and of the children that it waited for.
 
-A test may cost 10 processor seconds. One that costs more fails, unless it is marked `costly("why")`. `--costs FILE`
-writes a line of JSON for each test, and the terminal shows what each folder of tests came to.
+A test may cost 10 processor seconds. One that costs more fails, unless it is marked `costly("why")` or is a long form
+that only `make endure` runs. `--costs FILE` writes a line of JSON for each test, and the terminal shows what each
+folder of tests came to.
 """
 
 from __future__ import annotations

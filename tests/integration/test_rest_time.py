@@ -26,6 +26,14 @@ PRICES = PriceBookSet(version=2, per_action=1, per_second=1, per_thousand_input_
 NO_STATE = frozenset({"/healthz", "/openapi.json", "/metrics", "/v1/blobs/{address}"})
 """What answers of the service itself, not of the log at a position."""
 
+EMPTY_HANDED = {
+    ("GET", "/v1/blobs/{address}"): 422,
+    ("GET", "/v1/taint"): 422,
+    ("POST", "/v1/blobs"): 201,
+    ("POST", "/v1/events"): 422,
+}
+"""What answers a request without a body or a question otherwise than 200, or 404 where its path names something."""
+
 
 def routes_of(routes: list[BaseRoute]) -> Iterator[APIRoute]:
     """Every route of an application, those of its included routers too."""
@@ -86,12 +94,14 @@ def growing(copies: Copies) -> Iterator[tuple[TestClient, House]]:
 
 @pytest.mark.parametrize(("method", "path"), ANSWERS, ids=str)
 def test_every_answer_names_its_position_whatever_it_is(method: str, path: str, client: TestClient) -> None:
+    plainly = EMPTY_HANDED.get((method, path), 404 if "{" in path else 200)
+    takes_no_position = path in NO_STATE or method == "POST"
     answers = [
         client.request(method, filled(path)),
         client.request(method, filled(path), params={"as_of": "nonsense", "from": "1"}),
         client.request("DELETE", filled(path)),
     ]
-    assert {answer.status_code for answer in answers} & {200, 201, 404, 422}
+    assert [answer.status_code for answer in answers] == [plainly, plainly if takes_no_position else 422, 405]
     assert [answer.headers.get("X-Log-Position") for answer in answers] == ["653"] * 3
 
 

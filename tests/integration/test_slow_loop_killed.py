@@ -2,6 +2,8 @@
 
 One history beside an undisturbed one. The command, its site, its training process and the database are the real ones;
 the base model is a tiny one that was warmed up on one task.
+
+One round with five kills is in every test run. Two rounds with ten, and a round of DPO, are in `make endure`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from eventlog.events import (
     CheckpointSaved,
     DatasetFrozen,
     EvaluationOpened,
+    RewardGraded,
     Rules,
     RunFinished,
     RunMissing,
@@ -36,7 +39,7 @@ from gate.promote import freeze_into
 from tests.admitted import admitted
 from tests.coin import SITE, TASK, make_coin, smallest_benchmark
 from tests.conftest import Database
-from tests.killing import Kill, Project, nothing_is_left, project_on, the_log_is_whole
+from tests.killing import Kill, Project, make_time_free, nothing_is_left, project_on, the_log_is_whole
 from tests.recomputing import every_verdict_recomputes
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.filterwarnings("ignore::FutureWarning")]
@@ -48,6 +51,16 @@ STAGES = (
 
 ARMS = 2 * (1 + Rules().min_pairs)
 KILLS = (
+    Kill("RunFinished", 3, f"run/{SITE}-1__"),
+    Kill("DatasetFrozen"),
+    Kill("TrainingProgressed", whom="controller"),
+    Kill("CheckpointSaved"),
+    Kill("RunFinished", 10, "run/eval-1__"),
+)
+SEEN = Kill("RunFinished", 24, "run/eval-1__")
+"""How far the undisturbed history of one round is played: so many arms that some of them came after the last kill."""
+
+EVERY_KILL = (
     Kill("RunFinished", 3, f"run/{SITE}-1__"),
     Kill("DatasetFrozen"),
     Kill("TrainingProgressed", whom="controller"),
@@ -83,6 +96,7 @@ def project(clone: Callable[[str], Database], client: EnvClient, tmp_path: Path)
 
         def make(name: str) -> Project:
             made = stack.enter_context(project_on(clone("empty"), tmp_path / name))
+            make_time_free(made.house.store)
             admitted(made.house.store, SITE)
             freeze_into(made.house.store, smallest_benchmark(client), "test")
             return made
@@ -98,24 +112,49 @@ def words(base: Base, folder: Path, stages: Sequence[Mapping[str, Any]], seeds: 
     return ("run", "--loop", "slow", "--json", "--site", SITE, "--task", TASK, "--base", str(base.path), *sizes)
 
 
+@pytest.mark.costly("five kills of a real command and its training process, beside a history without any")
+def test_a_round_killed_at_five_stages_goes_on_as_an_undisturbed_one_does(
+    project: Callable[[str], Project], base: Base, tmp_path: Path
+) -> None:
+    undisturbed, killed, asked = project("undisturbed"), project("killed"), words(base, tmp_path, STAGES[:1], seeds=6)
+    child = undisturbed.begun(asked)
+    undisturbed.wait(SEEN, child)
+    undisturbed.strike(SEEN, child)
+    killed.driven(asked, KILLS)
+
+    before, after = finished(undisturbed), finished(killed)
+    assert after[: len(before)] == before
+    assert [what for what, *_ in before] == ["benchmark", "champion", "sweep", "dataset", "checkpoint", "evaluation"]
+    assert [what for what, *_ in after[len(before) :]] == ["verdict", "champion"]
+    seen, earned = rewards(undisturbed), rewards(killed)
+    assert {run: earned[run] for run in seen} == seen
+    nothing_is_repeated(killed, 1)
+    nothing_is_left(killed)
+    attempts_are_told(killed, {"sft": [1, 2]}, died=[])
+    (saved,), (expected,) = killed.events(CheckpointSaved), undisturbed.events(CheckpointSaved)
+    assert tensors(saved) == tensors(expected)
+
+
+@pytest.mark.endure
 def test_a_loop_killed_at_every_stage_ends_as_an_undisturbed_one_does(
     project: Callable[[str], Project], base: Base, tmp_path: Path
 ) -> None:
     undisturbed, killed, asked = project("undisturbed"), project("killed"), words(base, tmp_path, STAGES, seeds=8)
     undisturbed.completed(undisturbed.begun(asked))
-    killed.driven(asked, KILLS)
+    killed.driven(asked, EVERY_KILL)
 
     assert finished(killed) == finished(undisturbed)
     nothing_is_repeated(undisturbed, len(STAGES))
     nothing_is_repeated(killed, len(STAGES))
     nothing_is_left(killed)
-    attempts_are_told(killed, {"sft": [1, 2, 3], "grpo": [1, 2]})
+    attempts_are_told(killed, {"sft": [1, 2, 3], "grpo": [1, 2]}, died=["ProcessEnded"])
     first, second = killed.events(CheckpointSaved)
     expected, _ = undisturbed.events(CheckpointSaved)
     assert tensors(first) == tensors(expected)
     gives_it_again(killed, second, base)
 
 
+@pytest.mark.endure
 def test_a_loop_killed_while_it_trains_on_pairs_ends_with_what_an_undisturbed_training_gives(
     project: Callable[[str], Project], base: Base, tmp_path: Path
 ) -> None:
@@ -125,7 +164,7 @@ def test_a_loop_killed_while_it_trains_on_pairs_ends_with_what_an_undisturbed_tr
 
     nothing_is_repeated(killed, 1)
     nothing_is_left(killed)
-    attempts_are_told(killed, {"dpo": [1, 2, 3]})
+    attempts_are_told(killed, {"dpo": [1, 2, 3]}, died=["ProcessEnded"])
     (dataset,), (saved,) = killed.events(DatasetFrozen), killed.events(CheckpointSaved)
     assert (dataset.query.kind, dataset.rows > 1) == ("dpo", True)
     gives_it_again(killed, saved, base)
@@ -153,6 +192,11 @@ def finished(at: Project) -> list[tuple[object, ...]]:
     return told
 
 
+def rewards(at: Project) -> dict[str, tuple[int, int | None]]:
+    """What each run earned, and after what it cost: who drew other tokens in the same instance differs in that."""
+    return {event.run: (event.score, event.value) for event in at.events(RewardGraded)}
+
+
 def nothing_is_repeated(at: Project, rounds: int) -> None:
     """One ending of each run that was planned or begun, one result of each stage, and a log that holds together."""
     ended = Counter(event.run for event in at.events(RunFinished, RunMissing))
@@ -174,13 +218,13 @@ def nothing_is_repeated(at: Project, rounds: int) -> None:
     assert every_verdict_recomputes(at.house) == rounds
 
 
-def attempts_are_told(at: Project, expected: Mapping[str, list[int]]) -> None:
+def attempts_are_told(at: Project, expected: Mapping[str, list[int]], *, died: list[str]) -> None:
     """A stage that was killed is begun again as another attempt; one whose process died has failed before that."""
     attempts: dict[str, list[int]] = {}
     for event in at.events(TrainingStarted):
         attempts.setdefault(event.config.algorithm, []).append(event.attempt)
     assert attempts == expected
-    assert [event.error for event in at.events(TrainingFailed)] == ["ProcessEnded"]
+    assert [event.error for event in at.events(TrainingFailed)] == died
 
 
 def tensors(saved: CheckpointSaved) -> str:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agents.rewards import DEFAULT_PRICES, graded
 from api.datasets import freeze as datasets
 from api.datasets.card import card_of
 from api.datasets.freeze import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
@@ -31,9 +32,11 @@ from eventlog.events import (
     SftQuery,
     SubjectErased,
     Tokens,
+    Usage,
     query_of,
 )
 from eventlog.store import Append
+from projections.costs import PriceBook
 from projections.counterfactual import under_rewards, views_through
 from projections.datasets.advantages import NANO, advantages
 from projections.datasets.curation import judged_by_log
@@ -518,6 +521,23 @@ def test_the_digest_of_a_tiny_dataset_stays_what_it_is() -> None:
         PolicyLog(*siblings(MICRO, 0)).build(DPO).digest
         == "4142747242f865eb0970b5ee3baa020cc1bfecfd0582e6ad6f97df5781306f3e"
     )
+
+
+def test_rows_hold_what_a_run_earned_so_its_seconds_move_the_digest_unless_the_score_is_asked_for() -> None:
+    """Two histories that differ in a microsecond may give two datasets. One log gives one, whenever it is read."""
+    book = PriceBook(**DEFAULT_PRICES.model_dump(exclude={"type"}))
+
+    def worth(wall: int) -> int | None:
+        usage = Usage(actions=0, wall_microseconds=wall, input_tokens=0, output_tokens=0)
+        return graded("r", "g", MICRO, (), usage, book, passed=True, conduct=None).value
+
+    quick, slow = worth(333_333), worth(333_334)
+    by_score = SftQuery(runs="policy", floor=Floor(reward="score", least=0))
+    assert (quick, slow) == (MICRO, MICRO - 1)
+    first, second = (PolicyLog(PolicyRun("r", value=value)) for value in (quick, slow))
+    assert first.build(SFT).digest != second.build(SFT).digest
+    assert first.build(SFT).rows.drop("reward").equals(second.build(SFT).rows.drop("reward"))
+    assert first.build(by_score).digest == second.build(by_score).digest
 
 
 @given(
