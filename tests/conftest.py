@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
 from migrations.migrate import migrate
 from projections.engine.projector import Projector
+from tests.forks import Cold, forking
 from tests.shared import Copies, SharedDatabases, lend, open_on
 
 # How long an example takes says how busy the machine is.
@@ -71,6 +73,19 @@ class Database:
 
 def _renamed(address: str, name: str) -> str:
     return make_url(address).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _programs_are_forked() -> Iterator[None]:
+    """Our own programs are forked from a process that has imported them, unless a test asks for `cold_starts`."""
+    with forking():
+        yield
+
+
+@pytest.fixture
+def cold_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start our own programs, and those that they start, as they start without tests."""
+    monkeypatch.setattr(subprocess, "Popen", Cold)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -85,15 +85,7 @@ class Project:
 
     def processes(self) -> dict[int, str]:
         """The processes that are left of any command here, with their command lines."""
-        found = {}
-        for each in Path("/proc").glob("[0-9]*"):
-            try:
-                told, line = (each / "environ").read_bytes(), (each / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if f"FLYWHEEL_HOME={self.folder / 'home'}".encode() in told.split(b"\0"):
-                found[int(each.name)] = line.replace(b"\0", b" ").decode()
-        return found
+        return processes_of(self.folder / "home")
 
     def trainers(self) -> list[int]:
         """The training processes."""
@@ -174,12 +166,31 @@ def project_on(database: Database, folder: Path) -> Iterator[Project]:
     try:
         yield made
     finally:
-        for process in made.processes():
-            os.kill(process, signal.SIGKILL)
+        end(made.processes())
         engine.dispose()
 
 
-def has_ended(process: int) -> bool:
+def processes_of(home: Path) -> dict[int, str]:
+    """The processes that were started with this FLYWHEEL_HOME, and what they started, with their command lines."""
+    found = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            told, line = (each / "environ").read_bytes(), (each / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if f"FLYWHEEL_HOME={home}".encode() in told.split(b"\0"):
+            found[int(each.name)] = line.replace(b"\0", b" ").decode()
+    return found
+
+
+def end(processes: Iterable[int]) -> None:
+    """Kill processes, of which some may have ended meanwhile."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def has_ended(process: int, within_ms: int = PATIENCE_MS) -> bool:
     """Whether a process is gone, after some patience."""
     try:
         descriptor = os.pidfd_open(process)
@@ -188,6 +199,6 @@ def has_ended(process: int) -> bool:
     try:
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
-        return bool(waiting.poll(PATIENCE_MS))
+        return bool(waiting.poll(within_ms))
     finally:
         os.close(descriptor)

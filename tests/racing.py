@@ -17,7 +17,8 @@ Racer = Callable[[PostgresStore, Barrier, int], T]
 
 _WAIT_S = 100
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["gate.promote", "projections.engine.views", "eventlog.postgres", "tests.racing"])
+# Each racer imports the module that names it, and what that imports, unless it is there when the racer is forked.
+_CONTEXT.set_forkserver_preload(["tests.integration.test_champion_races", "tests.integration.test_ledger_races"])
 
 _barriers: list[Barrier] = []
 

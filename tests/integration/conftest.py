@@ -55,4 +55,4 @@ def start(empty_database: Database, tmp_path: Path) -> Iterator[Start]:
     yield begin
     for child in children:
         child.kill()
-        child.communicate()
+        child.communicate(timeout=60)

@@ -24,6 +24,7 @@ KILLS = (Kill("RunFinished", 1, f"run/{SITE}-1__"), Kill("CourseClosed"), Kill("
 """In the fast part, as soon as it has ended, and in the slow part."""
 
 
+@pytest.mark.costly("four real commands with what they train, each killed but the last")
 def test_both_loops_killed_in_each_part_go_on_with_the_part_that_had_not_ended(
     clone: Callable[[str], Database], tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -26,45 +27,84 @@ from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
 from tests.conftest import Database
+from tests.killing import end, has_ended, processes_of
 from tests.recomputing import every_verdict_recomputes
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.costly("commands that play a loop up to its first verdict")]
 COMMAND = [sys.executable, "-c", "from api.cli.main import main; main()", "run", "--rule", "seeds", "--json"]
 COMMAND += ["--cluster", "navigation", "--verdicts", "1"]
 
 
+STANDS_STILL_S = 150
+"""For so long the log of a command may stay as it is: it does while a site is probed, which a busy machine prolongs."""
+ENDS_WITHIN_MS = 5_000
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The command as processes of one test, on a log of its own."""
+
+    store: PostgresStore
+    environment: dict[str, str]
+    folder: Path
+    begun: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        """Start the command. What it says goes to files."""
+        number = len(self.begun)
+        with (self.folder / f"out{number}").open("wb") as out, (self.folder / f"err{number}").open("wb") as err:
+            self.begun.append(subprocess.Popen(COMMAND, env=self.environment, stdout=out, stderr=err))
+        return self.begun[-1]
+
+    def said(self, child: subprocess.Popen[bytes], where: str = "err") -> str:
+        """What a command wrote to standard error, or `out`."""
+        return (self.folder / f"{where}{self.begun.index(child)}").read_text(errors="replace")
+
+    def wait(self, child: subprocess.Popen[bytes], position: int) -> None:
+        """Until the log has grown so far. Fails where the command ends before, or the log stands still."""
+        head, since = self.store.head(), time.monotonic()
+        while head < position:
+            assert child.poll() is None, f"it ended at {head}, before {position}: {self.said(child)[-2000:]}"
+            time.sleep(0.01)
+            before, head = head, self.store.head()
+            since = since if head == before else time.monotonic()
+            assert time.monotonic() < since + STANDS_STILL_S, f"the log stays at {head}: {self.said(child)[-2000:]}"
+
+    def completed(self, child: subprocess.Popen[bytes] | None = None) -> dict[str, object]:
+        """The summary of a command that ended well: of this one, or of a new one."""
+        awaited = child or self.begin()
+        code = awaited.wait(timeout=200)
+        assert code == 0, self.said(awaited)
+        summary: dict[str, object] = json.loads(self.said(awaited, "out"))
+        return summary
+
+
 @pytest.fixture
-def environment(empty_database: Database) -> dict[str, str]:
-    """What a child process is told."""
+def commands(empty_database: Database, empty_engine: Engine, tmp_path: Path) -> Iterator[Commands]:
+    """Commands of this test. What is left of them at its end is killed; of one that has ended, nothing may be left."""
     urls = {"FLYWHEEL_DATABASE_URL": empty_database.app_url, "FLYWHEEL_OWNER_URL": empty_database.owner_url}
-    return {**os.environ, **urls, "PYTHONPATH": str(Path(__file__).parents[2])}
-
-
-def killed_when_head_passes(position: int, store: PostgresStore, environment: dict[str, str]) -> None:
-    """Start the command and kill -9 it as soon as the log has grown so far."""
-    child = subprocess.Popen(COMMAND, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while store.head() < position and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    child.kill()
-    child.wait()
-
-
-def completed(environment: dict[str, str]) -> dict[str, object]:
-    """Run the command to its end; its summary."""
-    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    summary: dict[str, object] = json.loads(done.stdout)
-    return summary
+    home = {"FLYWHEEL_HOME": str(tmp_path / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    made = Commands(PostgresStore(empty_engine), {**os.environ, **urls, **home}, tmp_path)
+    yield made
+    for child in made.begun:
+        child.kill()
+        child.wait()
+    started = processes_of(tmp_path / "home")
+    left = {process: line for process, line in started.items() if not has_ended(process, ENDS_WITHIN_MS)}
+    end(left)
+    assert left == {}, "a site outlives the command that started it"
 
 
 def test_a_run_killed_again_and_again_completes_and_counts_nothing_twice(
-    environment: dict[str, str], empty_engine: Engine, empty_house: House
+    commands: Commands, empty_house: House
 ) -> None:
-    store = PostgresStore(empty_engine)
+    store = commands.store
     for position in (2, 200, 700, 1400):
-        killed_when_head_passes(position, store, environment)
-    summary = completed(environment)
+        child = commands.begin()
+        commands.wait(child, position)
+        child.kill()
+        child.wait()
+    summary = commands.completed()
     assert summary["decision"] == "promote"
 
     events = [recorded.event for recorded in store.read()]
@@ -85,9 +125,9 @@ def test_a_run_killed_again_and_again_completes_and_counts_nothing_twice(
 
 
 def test_the_champion_moves_by_at_least_three_tenths_and_a_second_run_goes_on_from_there(
-    environment: dict[str, str], empty_house: House
+    commands: Commands, empty_house: House
 ) -> None:
-    first = completed(environment)
+    first = commands.completed()
     verdict = next(iter(empty_house.views().find(VERDICTS).values())).reached()
     assert verdict is not None
     assert verdict.mean_delta is not None
@@ -96,30 +136,27 @@ def test_the_champion_moves_by_at_least_three_tenths_and_a_second_run_goes_on_fr
     assert champion is not None
     assert (champion.by, champion.evaluation) == ("gate", "eval-1")
 
-    second = completed(environment)
+    second = commands.completed()
     assert "nothing to improve" in str(second["ended"])
     assert second["champion"] == first["champion"]
     assert runs_of(second) > runs_of(first)
-    third = completed(environment)
+    third = commands.completed()
     assert runs_of(third) == runs_of(second)
     assert third["head"] == second["head"]
     assert every_verdict_recomputes(empty_house) >= 1
 
 
-def test_two_controllers_do_not_work_on_one_site_at_once(environment: dict[str, str], empty_house: House) -> None:
-    first = subprocess.Popen(COMMAND, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while empty_house.store.head() < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
+def test_two_controllers_do_not_work_on_one_site_at_once(commands: Commands, empty_house: House) -> None:
+    first = commands.begin()
+    commands.wait(first, 5)
     first.send_signal(signal.SIGSTOP)
     try:
-        second = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        second = commands.begin()
+        assert second.wait(timeout=120) == 1
     finally:
         first.send_signal(signal.SIGCONT)
-    assert second.returncode == 1
-    assert "works on marketplace in this project" in second.stderr
-    first.communicate(timeout=300)
-    assert first.returncode == 0
+    assert "works on marketplace in this project" in commands.said(second)
+    commands.completed(first)
     views = empty_house.views()
     assert list(views.find(VERDICTS)) == ["eval-1"]
     assert {run.sweep for run in views.find(RUNS).values()} == {
@@ -133,27 +170,3 @@ def test_two_controllers_do_not_work_on_one_site_at_once(environment: dict[str, 
 def runs_of(summary: dict[str, object]) -> int:
     """The number of runs in a summary."""
     return int(str(summary["runs"]))
-
-
-@pytest.fixture(autouse=True)
-def no_process_is_left() -> Iterator[None]:
-    """A site dies with the command that started it."""
-    yield
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and _sites():
-        time.sleep(0.1)
-    assert _sites() == []
-
-
-def _sites() -> list[str]:
-    """Command lines of site processes whose parent is gone."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[1]
-        except OSError:
-            continue
-        if "agents.envs.serve" in line and parent == "1":
-            found.append(line)
-    return found

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -68,14 +70,33 @@ def told(line: str) -> dict[str, Any]:
 
 
 def read_until(child: subprocess.Popen[str], event: str) -> list[dict[str, Any]]:
-    """What a worker tells, up to the first event of a kind."""
+    """What a worker tells, up to the first event of a kind. One that does not tell it in time is killed."""
     assert child.stdout is not None
     seen: list[dict[str, Any]] = []
-    while not seen or seen[-1]["event"] != event:
-        line = child.stdout.readline()
-        assert line, child.stderr.read() if child.stderr else ""
-        seen.append(told(line))
+    patience = threading.Timer(PATIENCE_S, child.kill)
+    patience.start()
+    try:
+        while not seen or seen[-1]["event"] != event:
+            line = child.stdout.readline()
+            assert line, f"it told of no {event!r}, only {seen}: {child.stderr.read() if child.stderr else ''}"
+            seen.append(told(line))
+    finally:
+        patience.cancel()
+        patience.join()
     return seen
+
+
+def stop_while_it_plays(child: subprocess.Popen[str], engine: Engine) -> list[str]:
+    """Stop a worker at a moment at which it plays specs: those."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        child.send_signal(signal.SIGSTOP)
+        if playing := doing(engine):
+            return playing
+        assert child.poll() is None, "the worker ended before it was stopped"
+        child.send_signal(signal.SIGCONT)
+        time.sleep(0.005)
+    pytest.fail("whenever the worker was stopped, it played nothing")
 
 
 def finished(child: subprocess.Popen[str], code: int = 0) -> list[dict[str, Any]]:
@@ -114,11 +135,7 @@ def test_two_workers_share_a_sweep_and_one_that_is_killed_loses_nothing(
     sweep = plan(empty_house, queue, seeds=16)
     first = start("--max-parallel", "3", "--until-empty")
     read_until(first, "played")
-    while True:
-        first.send_signal(signal.SIGSTOP)
-        if held := doing(queue.engine):
-            break
-        first.send_signal(signal.SIGCONT)
+    held = stop_while_it_plays(first, queue.engine)
     second = start("--max-parallel", "3", "--rescue-after", "4", "--until-empty")
     first.kill()
     events = finished(second)
@@ -130,7 +147,9 @@ def test_two_workers_share_a_sweep_and_one_that_is_killed_loses_nothing(
     assert queue.open() == 0
 
 
-def test_what_was_emptied_out_of_the_queue_is_put_again_from_the_log(
+@pytest.mark.costly("the one worker that imports what it needs itself, as its site does")
+@pytest.mark.usefixtures("cold_starts")
+def test_what_was_emptied_out_of_the_queue_is_put_again_from_the_log_from_a_cold_start(
     empty_house: House, queue: RolloutQueue, start: Start, empty_database: Database
 ) -> None:
     sweep = plan(empty_house, queue, seeds=3)
