@@ -113,7 +113,7 @@ def plan_from(content: bytes) -> Plan:
     return tuple(Step.model_validate(step) for step in json.loads(content))
 
 
-def changed(step: Step, change: Change) -> Plan:
+def apply_change(step: Step, change: Change) -> Plan:
     """The steps that stand in place of `step`, and beside it."""
     match change:
         case ReplaceUrl():
@@ -158,12 +158,12 @@ def _overlaid(plan: Plan, ranked: tuple[Piece, ...]) -> Overlaid:
     conflicts: list[Conflict] = []
     for piece in ranked:
         place = place_of(plan, piece.anchor)
-        if place is None or changed(plan[place], piece.change) == (plan[place],):
+        if place is None or apply_change(plan[place], piece.change) == (plan[place],):
             continue
         kept = chosen.setdefault((place, slot_of(piece.change)), piece)
         if kept is not piece:
             conflicts.append(Conflict(step=place, kept=kept.piece, dropped=piece.piece))
-    stands = [_standing(place, step, chosen) for place, step in enumerate(plan)]
+    stands = [_resolve_target(place, step, chosen) for place, step in enumerate(plan)]
     applied = (
         Applied(piece=chosen[place, slot].piece, kind=chosen[place, slot].kind, step=place)
         for place in range(len(plan))
@@ -171,7 +171,7 @@ def _overlaid(plan: Plan, ranked: tuple[Piece, ...]) -> Overlaid:
         if (place, slot) in chosen
     )
     return Overlaid(
-        plan=tuple(_looped(stands)),
+        plan=tuple(_resolve_loops(stands)),
         applied=tuple(applied),
         conflicts=tuple(sorted(conflicts, key=lambda conflict: conflict.step)),
         origins=tuple(place for place, each in enumerate(stands) for _ in each.steps),
@@ -188,7 +188,7 @@ class _Standing:
     loop: tuple[int, int] | None
 
 
-def _standing(place: int, step: Step, chosen: Mapping[tuple[int, Slot], Piece]) -> _Standing:
+def _resolve_target(place: int, step: Step, chosen: Mapping[tuple[int, Slot], Piece]) -> _Standing:
     def put(slot: Slot, otherwise: Callable[[], Plan]) -> Plan:
         piece = chosen.get((place, slot))
         return otherwise() if piece is None else _put(step, piece.change)
@@ -201,10 +201,10 @@ def _standing(place: int, step: Step, chosen: Mapping[tuple[int, Slot], Piece]) 
 
 def _put(step: Step, change: Change) -> Plan:
     """The steps that a change brings to its slot."""
-    return change.steps if isinstance(change, InsertSteps) else changed(step, change)
+    return change.steps if isinstance(change, InsertSteps) else apply_change(step, change)
 
 
-def _looped(stands: Sequence[_Standing]) -> Iterator[Step]:
+def _resolve_loops(stands: Sequence[_Standing]) -> Iterator[Step]:
     """All steps, loops going back to where their targets stand now: what was put before a target is not looped."""
     begins = [0, *accumulate(len(each.steps) for each in stands)]
     for each in stands:

@@ -115,7 +115,7 @@ def create_app(house: House) -> FastAPI:
     problems.install(app)
     app.include_router(health.router)
     app.include_router(metrics.router)
-    app.include_router(_guarded())
+    app.include_router(_guard_router())
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(caller)])
     def openapi() -> dict[str, Any]:
@@ -124,7 +124,7 @@ def create_app(house: House) -> FastAPI:
     return app
 
 
-def _guarded() -> APIRouter:
+def _guard_router() -> APIRouter:
     """Every resource under /v1, behind the bearer token."""
     described = {
         401: "No token that is accepted was presented.",

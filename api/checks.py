@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.codec import decode
 from eventlog.database import open_engine
 from eventlog.errors import FlywheelError
@@ -24,7 +24,7 @@ from . import embedded, tokens
 from .embedded.errors import HomeNotWritable
 from .errors import NotSetUp
 from .house import application_url, check_schema, open_house
-from .ports import listening
+from .ports import listen
 from .settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -99,7 +99,7 @@ def _home(home: Path) -> str:
 
 
 def _port(host: str, port: int) -> str:
-    listening(host, port).close()
+    listen(host, port).close()
     return f"{host}:{port} is free"
 
 
@@ -125,7 +125,7 @@ def _schema(engine: Engine) -> str:
 def _log(engine: Engine, settings: Settings) -> str:
     store = PostgresStore(engine, archive=settings.archive_folder)
     events = 0
-    for row in verified(store.stored(), after=START, previous=GENESIS):
+    for row in verify_chain(store.stored(), after=START, previous=GENESIS):
         decode(row)
         events += 1
     return f"{events} events, every one readable, chain holds"

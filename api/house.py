@@ -63,9 +63,9 @@ class House:
 
         Raises EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit, LibrariesMissing.
         """
-        from agents.learning.embeddings import pinned
+        from agents.learning.embeddings import pinned_embeddings
 
-        return None if memory.embeddings is None else pinned(memory, self.embeddings)
+        return None if memory.embeddings is None else pinned_embeddings(memory, self.embeddings)
 
     def close(self) -> None:
         """Give the connections back."""

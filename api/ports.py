@@ -8,7 +8,7 @@ import socket
 from .errors import BadHost, PortInUse
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises PortInUse, BadHost."""
     # uvicorn sets TCP_NODELAY only on sockets made with an explicit protocol
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -26,7 +26,7 @@ class TokenNameTaken(FlywheelError):
 def issue(store: EventStore, name: str, actor: str) -> str:
     """A new token, in plain text this once. Raises TokenNameTaken: an actor in the log is one token for ever."""
     plain = _PREFIX + secrets.token_urlsafe(_BYTES)
-    event = TokenIssued(token=name, digest=_hashed(plain), role="admin")
+    event = TokenIssued(token=name, digest=_hash_token(plain), role="admin")
     (outcome,) = store.append([Append(stream=STREAM, events=(event,), actor=actor, key=f"token-issue:{name}")])
     if isinstance(outcome, KeyReused):
         raise TokenNameTaken(actual=name)
@@ -44,7 +44,7 @@ def revoke(store: EventStore, views: Views, name: str, reason: str, actor: str) 
 
 def holder(views: Views, presented: str) -> str | None:
     """The name of the token that was presented, or None where it is not accepted."""
-    digest = _hashed(presented)
+    digest = _hash_token(presented)
     found = None
     for state in views.find(ACCESS).values():
         is_same = hmac.compare_digest(state.digest, digest)
@@ -63,5 +63,5 @@ def has_any(views: Views) -> bool:
     return any(not state.is_revoked for state in views.find(ACCESS).values())
 
 
-def _hashed(plain: str) -> str:
+def _hash_token(plain: str) -> str:
     return hashlib.sha256(plain.encode("utf-8", errors="surrogatepass")).hexdigest()

@@ -65,7 +65,7 @@ def by_call(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
 def _call(requests: Sequence[EncodedAppend]) -> tuple[str, tuple[object, ...]]:
     """The call and its values. Lists cost more to send than a single event."""
     if len(requests) > 1:
-        return _CALL, (*_asked(requests), *_events(requests))
+        return _CALL, (*_judge_arguments(requests), *_events(requests))
     (request,) = requests
     asked = (request.stream, request.expect, request.key, request.content, request.actor, request.cause)
     if len(request.events) > 1:
@@ -81,16 +81,16 @@ def by_copy(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
     again and go by way of the parent table, which finds the next partition.
     """
     try:
-        return _copied(cursor, requests, is_direct=True)
+        return _append_by_copy(cursor, requests, is_direct=True)
     except psycopg.errors.CheckViolation:
-        return _copied(cursor, requests, is_direct=False)
+        return _append_by_copy(cursor, requests, is_direct=False)
 
 
-def _copied(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_direct: bool) -> list[Outcome]:
+def _append_by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_direct: bool) -> list[Outcome]:
     connection = cursor.connection
     try:
         cursor.execute("BEGIN", prepare=False)
-        judged = cursor.execute(_JUDGE, _asked(requests), prepare=True).fetchone()
+        judged = cursor.execute(_JUDGE, _judge_arguments(requests), prepare=True).fetchone()
         if judged is None:
             raise LookupError("judge_appends() answered with no row; expected exactly one")
         _, previous, moment, partition, *columns = judged
@@ -99,7 +99,7 @@ def _copied(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_direct: boo
         if taken:
             table = partition if is_direct and partition is not None else "events"
             with cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)") as sink:
-                for part in _parts(joined((_SIGNATURE,), _packed(taken, previous, moment), (_END,))):
+                for part in _parts(joined((_SIGNATURE,), _pack_rows(taken, previous, moment), (_END,))):
                     sink.write(part)
         cursor.execute("COMMIT", prepare=False)
     finally:
@@ -108,7 +108,7 @@ def _copied(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_direct: boo
     return outcomes
 
 
-def _asked(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
+def _judge_arguments(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
     """What is judged: one list for each argument of `judge_appends`."""
     return (
         [request.stream for request in requests],
@@ -171,7 +171,7 @@ def _parts(rows: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def _packed(taken: Iterable[tuple[EncodedAppend, Committed]], previous: bytes, moment: datetime) -> Iterator[bytes]:
+def _pack_rows(taken: Iterable[tuple[EncodedAppend, Committed]], previous: bytes, moment: datetime) -> Iterator[bytes]:
     """The rows in the format of binary COPY, linked one to the next as `chain.link` does it."""
     at = microseconds(moment)
     at_field, at_bytes = _BIGINT.pack(8, at - _TO_2000), at.to_bytes(8, "big", signed=True)

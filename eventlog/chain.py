@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def canonical(value: object) -> bytes:
     """The one byte string of a JSON value. Raises UnstorableNumber, UnstorableText."""
-    checked = _checked(value, "$")
+    checked = _check_storable(value, "$")
     return json.dumps(checked, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -55,7 +55,7 @@ def _inexact(_digits: str) -> float:
     raise _Unusual
 
 
-def _checked(value: object, where: str) -> object:
+def _check_storable(value: object, where: str) -> object:
     """The value with its keys in order (of UTF-16 code units, as RFC 8785 has it), once all of it is storable."""
     if isinstance(value, str):
         _check_text(value, where)
@@ -66,9 +66,9 @@ def _checked(value: object, where: str) -> object:
     elif isinstance(value, Mapping):
         for key in value:
             _check_text(key, f"{where}.{key!r}")
-        return {key: _checked(value[key], f"{where}.{key}") for key in sorted(value, key=_code_units)}
+        return {key: _check_storable(value[key], f"{where}.{key}") for key in sorted(value, key=_code_units)}
     elif isinstance(value, list | tuple):
-        return [_checked(item, f"{where}[{index}]") for index, item in enumerate(value)]
+        return [_check_storable(item, f"{where}[{index}]") for index, item in enumerate(value)]
     return value
 
 
@@ -120,7 +120,7 @@ def stored_digest(row: Stored) -> bytes:
     return hashlib.sha256(whole).digest()
 
 
-def verified(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[Stored]:
+def verify_chain(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[Stored]:
     """Pass rows through while they are contiguous, match their digests and link up. Raises BrokenChain."""
     expected_position = after + 1
     for row in rows:
@@ -128,7 +128,7 @@ def verified(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Ite
             raise BrokenChain(
                 position=expected_position, what="its place", actual=row.position, expected=expected_position
             )
-        recomputed = _recomputed(row)
+        recomputed = _recompute_digest(row)
         if recomputed != row.digest.hex():
             raise BrokenChain(
                 position=row.position, what="its content digest", actual=recomputed, expected=row.digest.hex()
@@ -140,7 +140,7 @@ def verified(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Ite
         yield row
 
 
-def _recomputed(row: Stored) -> str:
+def _recompute_digest(row: Stored) -> str:
     """The digest of a row's content in hexadecimal, or why such a content can have none."""
     try:
         return stored_digest(row).hex()

@@ -54,10 +54,10 @@ def encode(request: Append) -> tuple[Encoded, ...]:
     """The rows of a request. Raises UnstorableText, UnstorableNumber before anything is written."""
     canonical({"stream": request.stream, "key": request.key})
     envelope = canonical({"actor": request.actor, "cause": request.cause})[:-1]
-    return tuple(_encoded(event, envelope) for event in request.events)
+    return tuple(_encode_parts(event, envelope) for event in request.events)
 
 
-def _encoded(event: AnyEvent, envelope: bytes) -> Encoded:
+def _encode_parts(event: AnyEvent, envelope: bytes) -> Encoded:
     """The canonical form of an event is put together from that of its parts: their names come in this order."""
     payload, kind, version = payload_bytes(event), event.type, event.schema_version
     whole = b'%s,"payload":%s,"schema_version":%d,"type":"%s"}' % (envelope, payload, version, kind.encode())

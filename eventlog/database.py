@@ -89,13 +89,13 @@ def single_statements(engine: Engine) -> Iterator[psycopg.Cursor[Any]]:
                 kept[_CURSOR] = driver.cursor(binary=True)
             yield kept[_CURSOR]
         except psycopg.Error as error:
-            raise _named(connection, error) from error
+            raise _translate_error(connection, error) from error
         finally:
             if not driver.closed:
                 driver.autocommit = False
 
 
-def _named(connection: Connection, error: psycopg.Error) -> DBAPIError:
+def _translate_error(connection: Connection, error: psycopg.Error) -> DBAPIError:
     """The error as the rest of the house knows it; a connection that was lost does not go back to the pool."""
     is_lost = bool(getattr(connection.connection.driver_connection, "closed", True))
     if is_lost:

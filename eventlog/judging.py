@@ -36,7 +36,7 @@ def judge(requests: Sequence[EncodedAppend], known: Known) -> list[Outcome]:
     keys, versions, head = dict(known.keys), dict(known.versions), known.head
     outcomes: list[Outcome] = []
     for request in requests:
-        outcome = _judged(request, head, keys.get(request.key), versions.get(request.stream, 0))
+        outcome = _judge_request(request, head, keys.get(request.key), versions.get(request.stream, 0))
         if isinstance(outcome, Committed):
             head = outcome.last
             keys[request.key] = Keyed(request.content, outcome.first, outcome.last)
@@ -45,7 +45,7 @@ def judge(requests: Sequence[EncodedAppend], known: Known) -> list[Outcome]:
     return outcomes
 
 
-def _judged(request: EncodedAppend, head: Position, seen: Keyed | None, version: int) -> Outcome:
+def _judge_request(request: EncodedAppend, head: Position, seen: Keyed | None, version: int) -> Outcome:
     if seen is not None:
         is_same = seen.content == request.content
         return Repeated(seen.first, seen.last) if is_same else KeyReused(request.key, seen.first, seen.last)
@@ -55,7 +55,7 @@ def _judged(request: EncodedAppend, head: Position, seen: Keyed | None, version:
     return Committed(Position(head + 1), Position(head + amount), version + amount)
 
 
-def placed(request: EncodedAppend, outcome: Committed, at: datetime) -> Iterator[Stored]:
+def place_rows(request: EncodedAppend, outcome: Committed, at: datetime) -> Iterator[Stored]:
     """The rows of a committed request, not yet linked."""
     version = outcome.version - len(request.events)
     for offset, row in enumerate(request.events):

@@ -10,7 +10,7 @@ from itertools import islice
 
 from .chain import GENESIS, link
 from .codec import EncodedAppend, decode, encode_append
-from .judging import Keyed, Known, judge, placed
+from .judging import Keyed, Known, judge, place_rows
 from .store import START, Append, Committed, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 500
@@ -41,7 +41,7 @@ class MemoryStore:
     def _write(self, request: EncodedAppend, outcome: Committed) -> None:
         at = max(self._now(), self._rows[-1].at) if self._rows else self._now()
         previous = self._rows[-1].chain if self._rows else GENESIS
-        for row in placed(request, outcome, at):
+        for row in place_rows(request, outcome, at):
             previous = link(previous, row)
             self._rows.append(replace(row, chain=previous))
         self._versions[request.stream] = outcome.version

@@ -124,10 +124,10 @@ class PostgresStore:
                 rows = connection.execute(statement, values).all()
                 live = live_from(connection)  # asked after the rows, so that a drop in between is seen
             if after + 1 < live:
-                from .archive.read import archived
+                from .archive.read import read_archived
 
                 border = Position(min(last, live - 1))
-                yield from archived(self.engine, self.archive, after, border, stream=stream, types=types)
+                yield from read_archived(self.engine, self.archive, after, border, stream=stream, types=types)
                 after = border
                 continue
             for row in rows:

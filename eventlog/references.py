@@ -41,7 +41,7 @@ def mentions(events: Iterable[Recorded]) -> dict[str, Mention]:
     return found
 
 
-def counted(named: Mapping[str, Mention], parents: Mapping[str, str | None]) -> dict[str, int]:
+def count_references(named: Mapping[str, Mention], parents: Mapping[str, str | None]) -> dict[str, int]:
     """How often each address is referred to: by events, and by messages that are referred to themselves.
 
     `parents` are the messages kept, each with the address of the one before it. What is not in the answer is an orphan.
@@ -58,7 +58,7 @@ def counted(named: Mapping[str, Mention], parents: Mapping[str, str | None]) -> 
 
 
 def _of_model(model: BaseModel) -> Iterator[str]:
-    for name in _naming(type(model)):
+    for name in _address_fields(type(model)):
         field = type(model).model_fields[name]
         yield from _of_value(getattr(model, name), is_address=_is_marked(field.annotation, field.metadata))
 
@@ -78,12 +78,12 @@ def _of_value(value: object, *, is_address: bool) -> Iterator[str]:
 
 
 @cache
-def _naming(model: type[BaseModel]) -> tuple[str, ...]:
+def _address_fields(model: type[BaseModel]) -> tuple[str, ...]:
     """The fields of a model that are, or lead to, an address. Models do not nest in themselves."""
     return tuple(
         name
         for name, field in model.model_fields.items()
-        if _is_marked(field.annotation, field.metadata) or any(map(_naming, _models(field.annotation)))
+        if _is_marked(field.annotation, field.metadata) or any(map(_address_fields, _models(field.annotation)))
     )
 
 
@@ -106,5 +106,5 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
             yield from _models(part)
 
 
-NAMING = tuple(kind for kind, model in EVENT_TYPES.items() if _naming(model))
+NAMING = tuple(kind for kind, model in EVENT_TYPES.items() if _address_fields(model))
 """The types of events that can name a blob."""

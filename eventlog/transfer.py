@@ -26,7 +26,7 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from .blobs import Blob, Inventory, PostgresBlobs, postgres
 from .blobs.envelope import Envelope, Sealer, from_plain, plain
-from .chain import GENESIS, verified
+from .chain import GENESIS, verify_chain
 from .database import first_line
 from .errors import BlobDamaged, LogNotEmpty, NotALog
 from .postgres import PostgresStore
@@ -60,7 +60,7 @@ def export_log(
     with them. The rest is every page an agent read, so only the file's owner may read it. Raises OSError,
     ArchiveMissing, SegmentDamaged.
     """
-    partial = _begun(file)
+    partial = _begin_file(file)
     store, kept = PostgresStore(engine, archive=archive), PostgresBlobs(engine) if blobs is None else blobs
     upto = store.head()
     addresses = kept.digests()
@@ -81,10 +81,10 @@ def export_log(
 
 def refuse_unwritable(file: Path) -> None:
     """Raise the OSError with which an export to this file would begin."""
-    _begun(file).unlink()
+    _begin_file(file).unlink()
 
 
-def _begun(file: Path) -> Path:
+def _begin_file(file: Path) -> Path:
     """An empty file beside the one asked for, made now and for its owner alone. Raises OSError."""
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
@@ -157,7 +157,7 @@ def _insert(
     blobs = [_blob(entry) for entry in batch if "blob" in entry]
     if rows:
         previous = _chain_at(connection, after)
-        body = json.dumps([_plain(row) for row in verified(rows, after=after, previous=previous)])
+        body = json.dumps([_plain(row) for row in verify_chain(rows, after=after, previous=previous)])
         connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": rows[-1].position})
         connection.execute(text(_INSERT_EVENTS), {"rows": body})
     if keys:

@@ -11,13 +11,13 @@ Payload = dict[str, Any]
 Upcaster = Callable[[Payload], Payload]
 
 
-def _unshaped(payload: Payload) -> Payload:
+def _add_shaping(payload: Payload) -> Payload:
     """RewardGraded 1 -> 2: what was not made then is None, and every run was graded for the first time."""
     terms = {**payload["terms"], "process": None, "progress": None}
     return {**payload, "terms": terms, "shaping": None, "shaped": None, "again": False}
 
 
-def _ruled(rules: Payload) -> Payload:
+def _add_rules(rules: Payload) -> Payload:
     """Rules before there was a choice of tests: the bootstrap of the seed documents, on any number of pairs."""
     return {
         **rules,
@@ -38,12 +38,12 @@ def _planless(payload: Payload) -> Payload:
     return {**payload, "templates": templates, "alpha": 50_000, "challengers": 10, "successor_of": None}
 
 
-def _spending(payload: Payload) -> Payload:
+def _add_spending(payload: Payload) -> Payload:
     """EvaluationOpened 1 -> 2: it spent nothing, was not counted, and its plans stood in the benchmark."""
-    return {**payload, "rules": _ruled(payload["rules"]), "challenge": 0, "alpha": 0, "suite": []}
+    return {**payload, "rules": _add_rules(payload["rules"]), "challenge": 0, "alpha": 0, "suite": []}
 
 
-def _tested(payload: Payload) -> Payload:
+def _add_test_results(payload: Payload) -> Payload:
     """VerdictReached 1 -> 2: what the bootstrap does not say is None."""
     unsaid = dict.fromkeys(
         (
@@ -53,7 +53,7 @@ def _tested(payload: Payload) -> Payload:
     )
     empty = {"screened": [], "confirmations": [], "strata": [], "alpha": 0, "alpha_spent": 0}
     verdict = payload["verdict"]
-    return {**payload, "verdict": {**verdict, **unsaid, **empty, "rules": _ruled(verdict["rules"])}}
+    return {**payload, "verdict": {**verdict, **unsaid, **empty, "rules": _add_rules(verdict["rules"])}}
 
 
 def _of_the_fast_loop(payload: Payload) -> Payload:
@@ -62,10 +62,10 @@ def _of_the_fast_loop(payload: Payload) -> Payload:
 
 
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
-    ("RewardGraded", 1): _unshaped,
+    ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
-    ("EvaluationOpened", 1): _spending,
-    ("VerdictReached", 1): _tested,
+    ("EvaluationOpened", 1): _add_spending,
+    ("VerdictReached", 1): _add_test_results,
     ("CourseClosed", 1): _of_the_fast_loop,
 }
 """One function for each version that was left behind; `(type, n)` gives the payload of version n + 1."""

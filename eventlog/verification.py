@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine, text
 
-from .chain import GENESIS, verified
+from .chain import GENESIS, verify_chain
 from .database import open_engine
 from .errors import BrokenChain, GuardDown, VerifierLost
 from .postgres import PostgresStore
@@ -39,7 +39,7 @@ class Range(NamedTuple):
 
 
 @contextmanager
-def reading(url: str, project: str, archive: Path | None = None) -> Iterator[PostgresStore]:
+def store_on_one_connection(url: str, project: str, archive: Path | None = None) -> Iterator[PostgresStore]:
     """A store on one connection of its own, with the folder of its archived positions."""
     engine = open_engine(url, project, pool_size=1)
     try:
@@ -122,7 +122,7 @@ def verify_range(opening: Opening, part: Range) -> bytes:
         seen: list[Stored] = []
         try:
             rows = store.stored(after=part.after, upto=part.upto)
-            for row in verified(rows, after=part.after, previous=previous):
+            for row in verify_chain(rows, after=part.after, previous=previous):
                 previous, last = row.chain, row.position
                 seen.append(row)
                 if len(seen) == _PAGE:

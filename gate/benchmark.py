@@ -160,7 +160,7 @@ def specs(
     So both arms meet the same conditions in time, and an evaluation that is cut short has whole repeats.
     """
     chosen = benchmark.tasks if tasks is None else tasks
-    return tuple(_interleaved(benchmark, evaluation, chosen, range(benchmark.repeats)))
+    return tuple(_interleave(benchmark, evaluation, chosen, range(benchmark.repeats)))
 
 
 def confirming_specs(
@@ -169,7 +169,7 @@ def confirming_specs(
     """The fresh repeats of sealed instances (template, seed) that looked worse, for both arms: those after the last."""
     chosen = [task for task in benchmark.tasks if task.is_sealed and (task.template, task.env_seed) in instances]
     fresh = range(benchmark.repeats, benchmark.repeats + rules.confirm_repeats)
-    return tuple(_interleaved(benchmark, evaluation, chosen, fresh))
+    return tuple(_interleave(benchmark, evaluation, chosen, fresh))
 
 
 def blocks(
@@ -181,16 +181,16 @@ def blocks(
     return tuple(specs(benchmark, evaluation, tasks) for tasks in [visible + cut[0], *cut[1:]])
 
 
-def _interleaved(
+def _interleave(
     benchmark: BenchmarkFrozen, evaluation: str, tasks: Sequence[BenchmarkTask], repeats: Iterable[int]
 ) -> Iterator[PlannedArmRun]:
     for repeat in repeats:
         for task in tasks:
             for arm in ARMS:
-                yield _planned(benchmark, evaluation, task, arm, repeat)
+                yield _plan_arm_run(benchmark, evaluation, task, arm, repeat)
 
 
-def _planned(
+def _plan_arm_run(
     benchmark: BenchmarkFrozen, evaluation: str, task: BenchmarkTask, arm: ArmName, repeat: int
 ) -> PlannedArmRun:
     group_id = f"{evaluation}__{arm}__{task.template}__seed{task.env_seed}"

@@ -9,7 +9,7 @@ from eventlog.events import ArmSummary, Confirmation, Decision, Rules
 
 from .counts import pico
 from .eprocess import Evidence
-from .figures import counted, decimal, dollars, probability
+from .figures import count_noun, decimal, dollars, probability
 from .randomisation import SignFlip
 from .stats import MICRO
 
@@ -22,7 +22,7 @@ class Check:
     words: str
 
 
-def decided(voids: Sequence[str], checks: Sequence[Check]) -> tuple[Decision, tuple[str, ...]]:
+def decide_verdict(voids: Sequence[str], checks: Sequence[Check]) -> tuple[Decision, tuple[str, ...]]:
     """The decision, and all its reasons: what makes it void, else what failed, else what was met."""
     if voids:
         return "void", tuple(voids)
@@ -42,27 +42,27 @@ def significant(tested: SignFlip | Evidence, alpha: int) -> Check:
     if isinstance(tested, Evidence):
         reached = decimal(int(tested.e_value * MICRO))
         bound = f"{'at least' if is_met else 'below'} 1 / {decimal(alpha)}"
-        return Check(is_met, f"e-value {reached} is {bound} after {counted(tested.looked_at, 'instance')}")
+        return Check(is_met, f"e-value {reached} is {bound} after {count_noun(tested.looked_at, 'instance')}")
     bound = f"{'at most' if is_met else 'above'} the alpha {decimal(alpha)} of this challenger"
     return Check(is_met, f"p {probability(pico(tested.p))} is {bound}")
 
 
-def unregressed(screened: int, confirmations: Sequence[Confirmation], rules: Rules) -> Check:
+def check_regressions(screened: int, confirmations: Sequence[Confirmation], rules: Rules) -> Check:
     """No instance that looked worse is confirmed to be."""
     if not screened:
         return Check(is_met=True, words="no sealed instance looked worse")
     found = [each.instance for each in confirmations if each.is_regression]
     lacking = sum(2 * rules.confirm_repeats - each.champion_runs - each.challenger_runs for each in confirmations)
     named = f": {', '.join(found)}" if found else ""
-    against = f"; {counted(lacking, 'confirming run')} missing, counted against the challenger" if lacking else ""
-    words = f"{len(found)} confirmed of {counted(screened, 'instance')} that looked worse{named}{against}"
+    against = f"; {count_noun(lacking, 'confirming run')} missing, counted against the challenger" if lacking else ""
+    words = f"{len(found)} confirmed of {count_noun(screened, 'instance')} that looked worse{named}{against}"
     return Check(not found, words)
 
 
 def affordable(champion: ArmSummary, challenger: ArmSummary, rules: Rules, compared: int) -> Check:
     """The challenger's cost is at most so many times the champion's, over `compared` pairs of runs."""
     first, second = champion.compared_cost, challenger.compared_cost
-    over = "" if rules.cost_basis == "all_pairs" else f" over the {counted(compared, 'pair')} that both passed"
+    over = "" if rules.cost_basis == "all_pairs" else f" over the {count_noun(compared, 'pair')} that both passed"
     if compared == 0:
         return Check(is_met=True, words="costs are not compared: there is no pair that both arms passed")
     if first is None:

@@ -25,7 +25,7 @@ def confirmations_of(
 def _confirmation(
     instance: PairedInstance, screened: int, champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules
 ) -> Confirmation:
-    first, second = (_played(arm, instance, benchmark, rules) for arm in (champion, challenger))
+    first, second = (_results_of(arm, instance, benchmark, rules) for arm in (champion, challenger))
     first_passed, second_passed = (sum(result.passed for result in results) for results in (first, second))
     asked = rules.confirm_repeats
     p = fisher(asked - len(first) + first_passed, asked, second_passed, asked)
@@ -40,6 +40,6 @@ def _confirmation(
     )
 
 
-def _played(arm: Arm, instance: PairedInstance, benchmark: BenchmarkFrozen, rules: Rules) -> list[Result]:
+def _results_of(arm: Arm, instance: PairedInstance, benchmark: BenchmarkFrozen, rules: Rules) -> list[Result]:
     places = ((instance.template, instance.env_seed, repeat) for repeat in confirming_repeats(benchmark, rules))
     return [arm.confirming[place] for place in places if place in arm.confirming]

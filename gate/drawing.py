@@ -17,8 +17,8 @@ from eventlog.events import BenchmarkFrozen, Verdict
 from .arms import Arm, PairedInstance, pairs
 from .eprocess import order
 from .errors import NothingToDraw
-from .stats import averaged
-from .strata import stratified
+from .stats import average_repeats
+from .strata import stratify
 
 DRAWS = 5_000
 """How many sign flips the null distribution is drawn with: enough for the eye, whatever the test took."""
@@ -48,7 +48,7 @@ class Drawing:
     missing: tuple[int, int]
 
 
-def drawn(
+def draw_verdict(
     evaluation: str,
     verdict: Verdict,
     champion: Arm,
@@ -68,7 +68,7 @@ def drawn(
     return Drawing(
         evaluation=evaluation,
         verdict=verdict,
-        templates=tuple(map(_dots, _grouped(compared.instances))),
+        templates=tuple(map(_dots, _group_by_template(compared.instances))),
         observed=0 if verdict.mean_delta is None else verdict.mean_delta,
         null=tuple(means if null is None else null),
         missing=(compared.champion_missing, compared.challenger_missing),
@@ -80,7 +80,7 @@ def flipped_means(instances: Sequence[PairedInstance], draws: int, seed: int, *,
 
     The stream is frozen: one bit an instance, the first one's lowest.
     """
-    parts = stratified((each.template if by_template else "", each.deltas) for each in instances)
+    parts = stratify((each.template if by_template else "", each.deltas) for each in instances)
     draw, total = Random(seed).getrandbits, sum(parts.flat)  # noqa: S311 - a frozen stream, not a secret
     twice = [(1 << place, 2 * value) for place, value in enumerate(parts.flat) if value]
     for _ in range(draws):
@@ -88,11 +88,11 @@ def flipped_means(instances: Sequence[PairedInstance], draws: int, seed: int, *,
         yield (total - sum(value for bit, value in twice if word & bit)) // parts.scale
 
 
-def _grouped(instances: Sequence[PairedInstance]) -> list[list[PairedInstance]]:
+def _group_by_template(instances: Sequence[PairedInstance]) -> list[list[PairedInstance]]:
     return [list(own) for _, own in groupby(instances, key=lambda instance: instance.template)]
 
 
 def _dots(own: Sequence[PairedInstance]) -> Dots:
-    deltas = averaged([instance.deltas for instance in own])
+    deltas = average_repeats([instance.deltas for instance in own])
     counts = Counter(value // deltas.scale for value in deltas.values)
     return Dots(own[0].template, tuple(sorted(counts.items())), deltas.mean())

@@ -52,13 +52,13 @@ def order(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[BenchmarkTask, ...]
     tasks = (task for task in benchmark.tasks if task.is_sealed)
     for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
         queues.setdefault(task.template, []).append(task)
-    shuffled = [_shuffled(queue, draw) for queue in queues.values()]
+    shuffled = [_shuffle(queue, draw) for queue in queues.values()]
     longest = max(map(len, shuffled), default=0)
     rounds = ([queue[place] for queue in shuffled if place < len(queue)] for place in range(longest))
-    return tuple(task for each in rounds for task in _shuffled(each, draw))
+    return tuple(task for each in rounds for task in _shuffle(each, draw))
 
 
-def _shuffled(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTask]:
+def _shuffle(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTask]:
     """Fisher and Yates' shuffle, spelled out because `Random.shuffle` may change between Python versions."""
     found = list(tasks)
     for last in range(len(found) - 1, 0, -1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eventlog.events import ArmSummary, Confirmation, Interval, Verdict
 
-from .figures import counted, decimal, dollars, probability
+from .figures import count_noun, decimal, dollars, probability
 
 _MICRO = 1_000_000
 _MOST_NAMED = 8
@@ -25,12 +25,12 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         ("test", _test(verdict)),
         ("ledger", _ledger(verdict)),
         ("mean difference", _difference(verdict)),
-        ("missing", _missing(verdict)),
-        ("looked worse", _named(verdict.screened)),
-        ("played again", "; ".join(map(_confirmed, verdict.confirmations)) or "none"),
-        ("regressions", _named(verdict.regressions)),
+        ("missing", _describe_missing(verdict)),
+        ("looked worse", _name_some(verdict.screened)),
+        ("played again", "; ".join(map(_describe_confirmations, verdict.confirmations)) or "none"),
+        ("regressions", _name_some(verdict.regressions)),
         ("costs", f"challenger {dollars(verdict.challenger.cost)}, champion {dollars(verdict.champion.cost)}"),
-        ("compared costs", _compared(verdict)),
+        ("compared costs", _describe_comparison(verdict)),
         ("probability of improvement", _number(verdict.prob_improvement)),
         ("win rate", _number(verdict.win_rate)),
         ("wins, ties, losses", _sides(verdict)),
@@ -44,7 +44,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
 def _arm(arm: ArmSummary) -> str:
     if arm.runs == 0:
         return f"{arm.artifact}: no run compared"
-    passed = f"{arm.passed} of {counted(arm.runs, 'run')} passed ({_interval(arm.success)})"
+    passed = f"{arm.passed} of {count_noun(arm.runs, 'run')} passed ({_interval(arm.success)})"
     return f"{arm.artifact}: {passed}, mean score {_number(arm.mean_score)}"
 
 
@@ -70,7 +70,7 @@ def _sign_flip(verdict: Verdict) -> str:
 def _e_process(verdict: Verdict) -> str:
     if verdict.e_value is None:
         return f"e-process: {_UNKNOWN}"
-    looked = "" if verdict.looked_at is None else f" after {counted(verdict.looked_at, 'instance')}"
+    looked = "" if verdict.looked_at is None else f" after {count_noun(verdict.looked_at, 'instance')}"
     asked = f"1 / alpha with alpha {decimal(verdict.alpha)} is asked"
     return f"e-process: {decimal(verdict.e_value)}{looked}; {asked}"
 
@@ -88,21 +88,21 @@ def _difference(verdict: Verdict) -> str:
     return f"{_number(verdict.mean_delta)} ({_interval(verdict.interval)}); {margin}"
 
 
-def _missing(verdict: Verdict) -> str:
-    compared = f"{counted(verdict.missing, 'run pair')}, {counted(verdict.pairs, 'sealed instance')} compared"
+def _describe_missing(verdict: Verdict) -> str:
+    compared = f"{count_noun(verdict.missing, 'run pair')}, {count_noun(verdict.pairs, 'sealed instance')} compared"
     if verdict.missing_p is None:
         return compared
     return f"{compared}; that it differs between the arms has p {probability(verdict.missing_p)}"
 
 
-def _confirmed(found: Confirmation) -> str:
+def _describe_confirmations(found: Confirmation) -> str:
     champion = f"champion {found.champion_passed} of {found.champion_runs}"
     challenger = f"challenger {found.challenger_passed} of {found.challenger_runs}"
     outcome = "a regression" if found.is_regression else "no regression"
     return f"{found.instance}: {champion}, {challenger}, p {probability(found.p_value)}, {outcome}"
 
 
-def _compared(verdict: Verdict) -> str:
+def _describe_comparison(verdict: Verdict) -> str:
     over = "all pairs" if verdict.rules.cost_basis == "all_pairs" else "pairs that both arms passed"
     challenger, champion = verdict.challenger.compared_cost, verdict.champion.compared_cost
     allowed = f"at most {decimal(verdict.rules.max_cost_ratio)} times is allowed"
@@ -115,7 +115,7 @@ def _sides(verdict: Verdict) -> str:
 
 
 def _strata(verdict: Verdict) -> str:
-    each = (f"{s.template} {decimal(s.mean_delta)} over {counted(s.instances, 'instance')}" for s in verdict.strata)
+    each = (f"{s.template} {decimal(s.mean_delta)} over {count_noun(s.instances, 'instance')}" for s in verdict.strata)
     return "; ".join(each) or _UNKNOWN
 
 
@@ -123,7 +123,7 @@ def _power(verdict: Verdict) -> str:
     if verdict.power is None:
         return _UNKNOWN
     needed = verdict.pairs_needed
-    more = "" if needed is None else f"; {counted(needed, 'instance')} would have 0.8"
+    more = "" if needed is None else f"; {count_noun(needed, 'instance')} would have 0.8"
     return f"{decimal(verdict.power)} at this difference{more}"
 
 
@@ -132,10 +132,10 @@ def _visible(verdict: Verdict) -> str:
     if visible is None:
         return _UNKNOWN
     means = f"champion {decimal(visible.champion_mean)}, challenger {decimal(visible.challenger_mean)}"
-    return f"{counted(visible.instances, 'instance')}: {means}; they decide nothing"
+    return f"{count_noun(visible.instances, 'instance')}: {means}; they decide nothing"
 
 
-def _named(instances: tuple[str, ...]) -> str:
+def _name_some(instances: tuple[str, ...]) -> str:
     """The first of them, and how many more there are: `--json` holds all."""
     rest = len(instances) - _MOST_NAMED
     return ", ".join((*instances[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else []))) or "none"

@@ -17,7 +17,7 @@ def dollars(micro_dollars: int | None) -> str:
     return "unknown" if micro_dollars is None else f"${decimal(micro_dollars)}"
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """`1 regression`, `2 regressions`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 

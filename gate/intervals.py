@@ -11,7 +11,7 @@ from eventlog.events import Interval
 
 from .errors import NoSamples
 from .exact import Array, Octets, integers, octets
-from .stats import MICRO, Resampled, ceiling
+from .stats import MICRO, Resampled, ceil_divide
 from .strata import Strata
 
 _Z = 1_959_963_984_540
@@ -22,7 +22,7 @@ _BLOCK = 1_000
 _OCTET, _WORD = 256, 2**32
 
 
-def resampled(strata: Strata, samples: int, seed: int) -> Resampled:
+def resample(strata: Strata, samples: int, seed: int) -> Resampled:
     """Resample instances inside their strata, from a frozen stream: the share of means above zero, and the interval.
 
     From n instances n - 1 are drawn with replacement: so the mean of a stratum varies as much as it should, where n
@@ -41,7 +41,7 @@ def resampled(strata: Strata, samples: int, seed: int) -> Resampled:
         totals = [total + weight * drawn for total, drawn in zip(totals, sums, strict=True)]
     totals.sort()
     tail, denominator = samples * 25 // 1000, strata.scale * shared
-    low, high = totals[tail] // denominator, ceiling(totals[samples - 1 - tail], denominator)
+    low, high = totals[tail] // denominator, ceil_divide(totals[samples - 1 - tail], denominator)
     return Resampled(MICRO * sum(total > 0 for total in totals) // samples, Interval(low=low, high=high))
 
 
@@ -99,4 +99,6 @@ def wilson(passed: int, runs: int) -> Interval:
     centre = runs * (2 * passed * unit + z)
     spread = _Z * isqrt(runs * (runs * z + 4 * passed * (runs - passed) * unit))
     denominator = 2 * runs * (runs * unit + z)
-    return Interval(low=MICRO * (centre - spread) // denominator, high=ceiling(MICRO * (centre + spread), denominator))
+    return Interval(
+        low=MICRO * (centre - spread) // denominator, high=ceil_divide(MICRO * (centre + spread), denominator)
+    )

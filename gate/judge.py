@@ -16,16 +16,16 @@ from eventlog.events.event import EXACT
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
-from .checks import Check, affordable, at_least, decided, significant, unregressed
+from .checks import Check, affordable, at_least, check_regressions, decide_verdict, significant
 from .confirmation import confirmations_of
 from .counts import pico
 from .eprocess import Evidence, evidence, order
 from .errors import UnknownTest
 from .randomisation import SignFlip, sign_flip
-from .reported import reported, visible
+from .reported import report_figures, visible
 from .seeds import judge_as_seeds
-from .stats import MICRO, ceiling
-from .strata import Strata, stratified
+from .stats import MICRO, ceil_divide
+from .strata import Strata, stratify
 from .summaries import cost_basis, mismatches, summaries
 from .voids import gaps, missing_p
 
@@ -59,14 +59,14 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
     """
     if rules.test == "bootstrap":
         return judge_as_seeds(champion, challenger, benchmark, rules, spent)
-    found = _found(champion, challenger, benchmark, rules, spent)
+    found = _compute_findings(champion, challenger, benchmark, rules, spent)
     confirmations: tuple[Confirmation, ...] = ()
     checks = found.checks
     if found.would_promote:
         confirmations = confirmations_of(found.worse, champion, challenger, benchmark, rules)
-        checks = (*checks, unregressed(len(found.worse), confirmations, rules))
-    decision, reasons = decided(found.voids, checks)
-    tested, told = found.tested, reported(found.compared.instances, found.strata, benchmark, rules, spent.alpha)
+        checks = (*checks, check_regressions(len(found.worse), confirmations, rules))
+    decision, reasons = decide_verdict(found.voids, checks)
+    tested, told = found.tested, report_figures(found.compared.instances, found.strata, benchmark, rules, spent.alpha)
     return Verdict(
         decision=decision,
         reasons=reasons,
@@ -111,11 +111,11 @@ def screen(
     """
     if rules.test == "bootstrap":
         return ()
-    found = _found(champion, challenger, benchmark, rules, spent)
+    found = _compute_findings(champion, challenger, benchmark, rules, spent)
     return tuple((each.template, each.env_seed) for each in found.worse) if found.would_promote else ()
 
 
-def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> _Found:
+def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> _Found:
     if rules.test not in _TESTS:
         raise UnknownTest(actual=rules.test, expected=", ".join([*_TESTS, "bootstrap"]))
     foreign = tuple(mismatches(champion, challenger, benchmark.digest))
@@ -125,11 +125,11 @@ def _found(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Ru
     compared = pairs(champion, challenger, benchmark, tasks)
     if foreign:
         compared = Pairs((), compared.planned, compared.planned)
-    strata = stratified((each.template, each.deltas) for each in compared.instances) if compared.instances else None
+    strata = stratify((each.template, each.deltas) for each in compared.instances) if compared.instances else None
     values = strata.flat if strata else ()
-    tested = early or _flipped(values, rules, spent.alpha)
+    tested = early or _sign_flip(values, rules, spent.alpha)
     basis = cost_basis(compared.instances, rules)
-    first, second = summaries(champion, challenger, compared.instances, basis, lambda each: stratified(each).mean())
+    first, second = summaries(champion, challenger, compared.instances, basis, lambda each: stratify(each).mean())
     checks = () if strata is None else _checks(tested, strata, rules, spent.alpha)
     return _Found(
         compared=compared,
@@ -152,9 +152,9 @@ def _e_value(tested: SignFlip | Evidence) -> int | None:
     return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, Evidence) else None
 
 
-def _flipped(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
+def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
     """With no alpha to spend nothing can be promoted, so a few draws will do."""
-    draws = ceiling(rules.draws_per_alpha * MICRO, alpha or MICRO)
+    draws = ceil_divide(rules.draws_per_alpha * MICRO, alpha or MICRO)
     return sign_flip(values, draws, rules.max_exact, rules.rng_seed)
 
 

@@ -13,7 +13,7 @@ from eventlog.events import ArmSummary, Verdict
 
 from .drawing import Dots, Drawing
 from .errors import PlotsMissing
-from .figures import counted, decimal, dollars, probability
+from .figures import count_noun, decimal, dollars, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def plot(drawing: Drawing, kind: Kind) -> bytes:
     with style.context(["default", _STYLE]):
         figure = Figure(figsize=(_WIDTH, _HEIGHT + above - 1.2), dpi=120, layout="constrained")
         axes = figure.subplots(2, 2, height_ratios=(above, 1.5), width_ratios=(1.1, 1))
-        figure.suptitle(_heading(drawing), x=0.01, ha="left", fontsize=12)
+        figure.suptitle(_title(drawing), x=0.01, ha="left", fontsize=12)
         _draw_templates(axes[0, 0], drawing.templates)
         _draw_null(axes[0, 1], drawing)
         _draw_interval(axes[1, 0], drawing.verdict)
@@ -67,13 +67,15 @@ def plot(drawing: Drawing, kind: Kind) -> bytes:
     return written.getvalue()
 
 
-def _heading(drawing: Drawing) -> str:
+def _title(drawing: Drawing) -> str:
     verdict, (champion, challenger) = drawing.verdict, drawing.missing
     arms = f"{verdict.challenger.artifact} against {verdict.champion.artifact}"
     missing = (
         f"missing runs: champion {champion}, challenger {challenger}" if champion or challenger else "none missing"
     )
-    return f"{drawing.evaluation}: {verdict.decision}; {arms}, {counted(verdict.pairs, 'sealed instance')}, {missing}"
+    return (
+        f"{drawing.evaluation}: {verdict.decision}; {arms}, {count_noun(verdict.pairs, 'sealed instance')}, {missing}"
+    )
 
 
 def _draw_templates(axes: Axes, templates: tuple[Dots, ...]) -> None:
@@ -172,12 +174,12 @@ def _draw_costs(axes: Axes, verdict: Verdict) -> None:
     longest = max(allowed, *((arm.compared_cost or 0) / _MICRO for _, arm, _ in arms))
     axes.set_xlim(0, longest * 1.1 or 1.0)
     axes.set_ylim(2.1, -0.6)
-    axes.set_yticks([0, 1], [_priced(name, arm) for name, arm, _ in arms])
+    axes.set_yticks([0, 1], [_label_cost(name, arm) for name, arm, _ in arms])
     axes.grid(visible=True, axis="x")
     over = "all pairs" if verdict.rules.cost_basis == "all_pairs" else "pairs that both passed"
     axes.set_title("Cost")
     axes.set_xlabel(f"dollars, over {over}")
 
 
-def _priced(name: str, arm: ArmSummary) -> str:
+def _label_cost(name: str, arm: ArmSummary) -> str:
     return f"{name}: {dollars(arm.compared_cost)}\nall runs: {dollars(arm.cost)}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import isqrt
 
-from .stats import MICRO, ceiling
+from .stats import MICRO, ceil_divide
 
 UNIT = 10**18
 """Fixed point: 1 is `UNIT`."""
@@ -66,7 +66,7 @@ def pairs_needed(values: Sequence[int], alpha: int) -> int | None:
     observed = _deviations(values) if any(values) else 0
     if not 0 < alpha < MICRO or observed <= 0:
         return None
-    needed = ceiling(len(values) * (quantile(MICRO - alpha) + _EIGHTY) ** 2, observed**2)
+    needed = ceil_divide(len(values) * (quantile(MICRO - alpha) + _EIGHTY) ** 2, observed**2)
     return needed if needed <= _MOST else None
 
 

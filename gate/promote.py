@@ -41,7 +41,7 @@ from .errors import (
     OtherEvaluation,
     ReasonMissing,
 )
-from .figures import counted, decimal
+from .figures import count_noun, decimal
 
 STREAM = CHAMPION
 """The stream of everything that decides who is champion; its key in the fold has the same name."""
@@ -109,18 +109,18 @@ def open_evaluation(
     )
     position: Position | None = None
     while position is None:
-        position = _opened(store, benchmark, unspent, actor)
+        position = _open(store, benchmark, unspent, actor)
     return position
 
 
-def _opened(store: EventStore, benchmark: BenchmarkFrozen, unspent: EvaluationOpened, actor: str) -> Position | None:
+def _open(store: EventStore, benchmark: BenchmarkFrozen, unspent: EvaluationOpened, actor: str) -> Position | None:
     """Open with what the ledger gives now; None where somebody else opened meanwhile."""
     stream, evaluation = BENCHMARK.format(benchmark.benchmark), unspent.evaluation
     known = tuple(store.read(stream=stream))
     ledger = _ledger(known, benchmark)
     before = next((item for item in known if _opens(item, evaluation)), None)
     if before is not None:
-        return _repeated(before, unspent)
+        return _position_of_repeat(before, unspent)
     spending = next_alpha(ledger)
     opened = unspent.model_copy(update={"challenge": spending.challenge, "alpha": spending.alpha})
     request = Append(stream, (opened,), actor, expect=known[-1].version, key=f"open:{evaluation}")
@@ -142,7 +142,7 @@ def _opens(item: Recorded, evaluation: str) -> bool:
     return isinstance(item.event, EvaluationOpened) and item.event.evaluation == evaluation
 
 
-def _repeated(before: Recorded, unspent: EvaluationOpened) -> Position:
+def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position:
     """Where the same was opened before, whatever it spent. Raises AlreadyOpened."""
     opened = before.event
     if isinstance(opened, EvaluationOpened) and opened.model_copy(update={"challenge": 0, "alpha": 0}) == unspent:
@@ -160,11 +160,11 @@ def settle(store: EventStore, evaluation: str, verdict: Verdict, expect: int, ac
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote":
         _refuse_other_champion(store, evaluation, verdict, expect)
-        reason = f"better by {decimal(verdict.mean_delta or 0)} over {counted(verdict.pairs, 'sealed instance')}"
+        reason = f"better by {decimal(verdict.mean_delta or 0)} over {count_noun(verdict.pairs, 'sealed instance')}"
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")
-    outcome = _appended(store, request)
+    outcome = _append(store, request)
     if isinstance(outcome, KeyReused):
         raise AlreadySettled(evaluation=evaluation, actual=outcome.first)
     return Settled(verdict.decision, outcome.first, outcome.last)
@@ -236,11 +236,11 @@ def _move(
     )
     seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
     request = Append(STREAM, (event, *quarantines, *withdraw), actor, expect=seen[-1] if seen else 0)
-    outcome = _appended(store, request)
+    outcome = _append(store, request)
     return Pointed(event.artifact, outcome.first, pieces)
 
 
-def _appended(store: EventStore, request: Append) -> Committed | Repeated | KeyReused:
+def _append(store: EventStore, request: Append) -> Committed | Repeated | KeyReused:
     outcome = store.append([request])[0]
     if isinstance(outcome, Conflict):
         raise ChampionMoved(expected=outcome.expected, actual=outcome.actual)

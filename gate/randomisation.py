@@ -39,11 +39,11 @@ def sign_flip(values: Sequence[int], draws: int, max_exact: int, seed: int) -> S
     magnitudes = sorted(abs(value) // step for value in values if value)
     observed = sum(values) // step
     if len(magnitudes) * sum(magnitudes) <= max_exact:
-        return SignFlip(_counted(magnitudes, observed), None)
-    return SignFlip(_drawn(magnitudes, observed, draws, seed), draws)
+        return SignFlip(_exact_p(magnitudes, observed), None)
+    return SignFlip(_sampled_p(magnitudes, observed, draws, seed), draws)
 
 
-def _counted(magnitudes: Sequence[int], observed: int) -> Fraction:
+def _exact_p(magnitudes: Sequence[int], observed: int) -> Fraction:
     """All ways of signing at once: one integer holds, lane by lane, in how many ways the positive ones reach each sum.
 
     A lane is one bit wider than there are signs, so no lane overflows, and the sum of lanes is the rest modulo a lane
@@ -57,7 +57,7 @@ def _counted(magnitudes: Sequence[int], observed: int) -> Fraction:
     return Fraction((ways >> (needed * lane)) % ((1 << lane) - 1), 1 << len(magnitudes))
 
 
-def _drawn(magnitudes: Sequence[int], observed: int, draws: int, seed: int) -> Fraction:
+def _sampled_p(magnitudes: Sequence[int], observed: int, draws: int, seed: int) -> Fraction:
     """One bit a sign. The sums of eight values at a time are looked up by the byte that holds their signs."""
     padded = [*magnitudes, *[0] * (-len(magnitudes) % _BYTE)]
     tables = _signed_sums(integers(padded, len(padded)).reshape(-1, _BYTE))

@@ -46,7 +46,7 @@ def is_saturated(benchmark: str, verdicts: Iterable[VerdictState], champion: Art
     return any(arm.runs and arm.passed == arm.runs for arm in own)
 
 
-def standing(ledger: AlphaState | None, *, saturated: bool) -> str:
+def describe_ledger(ledger: AlphaState | None, *, saturated: bool) -> str:
     """What is to be said of a benchmark: exhausted, saturated, or how many challengers it can still judge."""
     if ledger is None or ledger.is_exhausted:
         return "exhausted"
@@ -61,7 +61,7 @@ def newest(benchmarks: Mapping[str, BenchmarkState], name: str) -> str:
     return name
 
 
-def lacking(benchmark: BenchmarkFrozen, tasks: Iterable[str]) -> tuple[str, ...]:
+def missing_tasks(benchmark: BenchmarkFrozen, tasks: Iterable[str]) -> tuple[str, ...]:
     """Of these oracle tasks those that a benchmark does not hold, by name."""
     return tuple(sorted({*tasks} - {template.oracle_task_id for template in benchmark.templates}))
 
@@ -95,11 +95,11 @@ def draw(
     ):
         if len(among) - len(used & {*among}) < amount:
             raise NoFreshSeeds(benchmark=benchmark, what=what, expected=amount, among=f"{among[0]} to {among[-1]}")
-        found.append(_drawn(f"{rng_seed}/{benchmark}/{what}", among, amount, used))
+        found.append(_draw_seeds(f"{rng_seed}/{benchmark}/{what}", among, amount, used))
     return found[0], found[1]
 
 
-def _drawn(stream: str, among: range, amount: int, used: Collection[int]) -> tuple[int, ...]:
+def _draw_seeds(stream: str, among: range, amount: int, used: Collection[int]) -> tuple[int, ...]:
     """Distinct seeds in order. The stream is spelled out: `Random.sample` may change between Python versions."""
     bits = Random(stream).getrandbits  # noqa: S311 - a frozen stream, not a secret
     width = len(among).bit_length()

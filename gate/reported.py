@@ -9,10 +9,10 @@ from eventlog.events import BenchmarkFrozen, Interval, Rules, Stratum, Visible
 
 from .arms import Arm, PairedInstance, pairs
 from .counts import mcnemar_mid_p, pico
-from .intervals import resampled
+from .intervals import resample
 from .power import pairs_needed, power
 from .stats import MICRO
-from .strata import Strata, stratified
+from .strata import Strata, stratify
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Reported:
     strata: tuple[Stratum, ...] = ()
 
 
-def reported(
+def report_figures(
     instances: Sequence[PairedInstance], strata: Strata | None, benchmark: BenchmarkFrozen, rules: Rules, alpha: int
 ) -> Reported:
     """The figures over the compared instances; of no instance there are none. A tie is no win. Raises NoSamples."""
     if strata is None:
         return Reported()
-    drawn = resampled(strata, rules.bootstrap_samples, rules.rng_seed)
+    drawn = resample(strata, rules.bootstrap_samples, rules.rng_seed)
     values = strata.flat
     wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
     return Reported(
@@ -68,6 +68,6 @@ def visible(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Visib
     found = pairs(champion, challenger, benchmark, [task for task in benchmark.tasks if not task.is_sealed]).instances
     if not found:
         return None
-    first = stratified((each.template, [result.score for result in each.champion]) for each in found)
-    second = stratified((each.template, [result.score for result in each.challenger]) for each in found)
+    first = stratify((each.template, [result.score for result in each.champion]) for each in found)
+    second = stratify((each.template, [result.score for result in each.challenger]) for each in found)
     return Visible(instances=len(found), champion_mean=first.mean(), challenger_mean=second.mean())

@@ -14,9 +14,9 @@ from eventlog.events import BenchmarkFrozen, Interval, Rules, Verdict
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
-from .checks import Check, affordable, at_least, decided
-from .figures import counted, decimal
-from .stats import MICRO, averaged, bootstrap
+from .checks import Check, affordable, at_least, decide_verdict
+from .figures import count_noun, decimal
+from .stats import MICRO, average_repeats, bootstrap
 from .summaries import cost_basis, mismatches, summaries
 
 
@@ -40,7 +40,7 @@ def judge_as_seeds(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, r
     basis = cost_basis(compared.instances, rules)
     first, second = summaries(champion, challenger, compared.instances, basis, _mean)
     checks = () if figures is None else (*_checks(figures, rules), affordable(first, second, rules, len(basis)))
-    decision, reasons = decided(voids, checks)
+    decision, reasons = decide_verdict(voids, checks)
     return Verdict(
         decision=decision,
         reasons=reasons,
@@ -76,7 +76,7 @@ def judge_as_seeds(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, r
 
 
 def _mean(instances: Sequence[tuple[str, Sequence[int]]]) -> int:
-    return averaged([repeats for _, repeats in instances]).mean()
+    return average_repeats([repeats for _, repeats in instances]).mean()
 
 
 def _gaps(compared: Pairs, rules: Rules) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _gaps(compared: Pairs, rules: Rules) -> Iterator[str]:
 
 
 def _figures(instances: tuple[PairedInstance, ...], rules: Rules) -> _Figures:
-    deltas = averaged([instance.deltas for instance in instances])
+    deltas = average_repeats([instance.deltas for instance in instances])
     resampled = bootstrap(deltas, rules.bootstrap_samples, rules.rng_seed)
     return _Figures(
         mean_delta=deltas.mean(),
@@ -113,4 +113,6 @@ def _checks(figures: _Figures, rules: Rules) -> tuple[Check, ...]:
 def _few_regressions(actual: int, rules: Rules) -> Check:
     is_met = actual <= rules.max_regressions
     bound = f"{'at most' if is_met else 'more than'} the {rules.max_regressions} allowed"
-    return Check(is_met, f"{counted(actual, 'regression')} of more than {decimal(rules.regression_tolerance)}, {bound}")
+    return Check(
+        is_met, f"{count_noun(actual, 'regression')} of more than {decimal(rules.regression_tolerance)}, {bound}"
+    )

@@ -47,7 +47,7 @@ class Resampled:
     interval: Interval
 
 
-def averaged(instances: Sequence[Sequence[int]]) -> Averages:
+def average_repeats(instances: Sequence[Sequence[int]]) -> Averages:
     """The repeats of each instance averaged inside it, exactly. Each has one or more, not all the same number."""
     scale = lcm(*(len(repeats) for repeats in instances))
     return Averages(tuple(sum(repeats) * (scale // len(repeats)) for repeats in instances), scale)
@@ -61,16 +61,16 @@ def bootstrap(deltas: Averages, samples: int, seed: int) -> Resampled:
     """
     if samples < 1:
         raise NoSamples(actual=samples, expected=1)
-    sums = sorted(_resampled(deltas.values, samples, seed))
+    sums = sorted(_resample_sums(deltas.values, samples, seed))
     is_flat = len(set(deltas.values)) == 1
     above = samples * (deltas.values[0] > 0) if is_flat else sum(total > 0 for total in sums)
     tail = samples * 25 // 1000
     denominator = deltas.scale * len(deltas.values)
-    interval = Interval(low=sums[tail] // denominator, high=ceiling(sums[samples - 1 - tail], denominator))
+    interval = Interval(low=sums[tail] // denominator, high=ceil_divide(sums[samples - 1 - tail], denominator))
     return Resampled(MICRO * above // samples, interval)
 
 
-def _resampled(values: Sequence[int], samples: int, seed: int) -> Iterator[int]:
+def _resample_sums(values: Sequence[int], samples: int, seed: int) -> Iterator[int]:
     """Sums of resamples. The stream is spelled out, because `Random.randrange` may change between Python versions.
 
     An index is the top bits of one Mersenne Twister word, drawn again while it is too large: the seeds' own stream.
@@ -87,6 +87,6 @@ def _resampled(values: Sequence[int], samples: int, seed: int) -> Iterator[int]:
         yield total
 
 
-def ceiling(numerator: int, denominator: int) -> int:
+def ceil_divide(numerator: int, denominator: int) -> int:
     """A quotient rounded up."""
     return -(-numerator // denominator)

@@ -30,7 +30,7 @@ class Strata:
         return tuple(sum(stratum) * len(self.values) // self.scale for stratum in self.values)
 
 
-def stratified(instances: Iterable[tuple[str, Sequence[int]]]) -> Strata:
+def stratify(instances: Iterable[tuple[str, Sequence[int]]]) -> Strata:
     """The repeats of each instance averaged inside it, instances inside their template, templates at equal weight.
 
     An instance is its template and one or more values in millionths. Strata are in order of first appearance.

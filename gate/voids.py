@@ -9,7 +9,7 @@ from eventlog.events import Rules
 
 from .arms import Pairs
 from .counts import pico, sign_test
-from .figures import counted, decimal, probability
+from .figures import count_noun, decimal, probability
 from .stats import MICRO
 
 
@@ -22,7 +22,7 @@ def gaps(compared: Pairs, rules: Rules) -> Iterator[str]:
     """Every reason: too few instances, too many pairs missing, or missing pairs that differ between the arms."""
     instances = len(compared.instances)
     if instances < rules.min_pairs or not instances:
-        yield f"{counted(instances, 'sealed instance')} to compare, fewer than {max(1, rules.min_pairs)}"
+        yield f"{count_noun(instances, 'sealed instance')} to compare, fewer than {max(1, rules.min_pairs)}"
     if compared.missing * MICRO > rules.max_missing * compared.planned:
         yield (
             f"{compared.missing} of {compared.planned} sealed pairs are missing, "

@@ -86,7 +86,7 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
     for statement in (
         f'GRANT USAGE ON SCHEMA "{schema}" TO {quoted}',
         f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {quoted}',
-        f"GRANT INSERT ON {', '.join(_partitioned(connection))} TO {quoted}",
+        f"GRANT INSERT ON {', '.join(_event_tables(connection))} TO {quoted}",
         f"GRANT EXECUTE ON FUNCTION append_events, append_request, judge_appends TO {quoted}",
         f"GRANT INSERT (address, size, encoding, subject, media_type, body), UPDATE (at) ON blobs TO {quoted}",
         f"GRANT INSERT, UPDATE, DELETE ON builds, fold_rows TO {quoted}",
@@ -98,7 +98,7 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
         connection.execute(text(statement))
 
 
-def _partitioned(connection: Connection) -> list[str]:
+def _event_tables(connection: Connection) -> list[str]:
     """The table of events and its partitions: COPY goes into the newest of them."""
     names = connection.execute(
         text("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass ORDER BY 1")

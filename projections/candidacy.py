@@ -16,7 +16,19 @@ from msgspec.structs import replace
 from eventlog.chain import microseconds
 
 from .engine.projection import Row, State
-from .evidence import Evidence, Paired, Rule, Seeds, Trial, adopted, is_better, is_spent, is_trial, rule_of, tried
+from .evidence import (
+    Evidence,
+    Paired,
+    Rule,
+    Seeds,
+    Trial,
+    add_trial,
+    is_better,
+    is_spent,
+    is_trial,
+    judge_adoption,
+    rule_of,
+)
 
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _WHOLE = 1_000_000
@@ -112,7 +124,7 @@ def says_nothing_new(state: Candidacy, row: Row) -> bool:
     return state.rule is not None and (state.is_on_trial or in_use)
 
 
-def proposed(state: C, row: Row) -> C:
+def propose(state: C, row: Row) -> C:
     """As it stands after a first proposal, or one that brings it back."""
     is_quarantined = state.status == "quarantined"
     rule = rule_of(row.record("rule"))
@@ -140,23 +152,23 @@ def trial_told(state: C, row: Row, *, won: bool, is_withheld: bool) -> C:
     trial = Trial(won=won, controls=len(controls), successes=row.number("control_successes"))
     if not is_trial(rule, trial):
         return state
-    state = _withheld(state, rule, trial) if is_withheld else _treated(state, rule, trial, row)
+    state = _count_withheld(state, rule, trial) if is_withheld else _count_treated(state, rule, trial, row)
     return replace(state, last_at=row.moment)
 
 
-def quarantined(state: C, row: Row) -> C:
+def quarantine(state: C, row: Row) -> C:
     """As it stands after it was taken out."""
     return replace(state, status="quarantined", is_open=False, promoted_since=None, last_at=row.moment)
 
 
-def _treated(state: C, rule: Rule, trial: Trial, row: Row) -> C:
-    state = _counted(state, won=trial.won)
+def _count_treated(state: C, rule: Rule, trial: Trial, row: Row) -> C:
+    state = _count_evidence(state, won=trial.won)
     if isinstance(rule, Seeds):
         return _by_streaks(state, rule, row)
     if not state.is_on_trial:
         return state
-    after = tried(state.treated, trial)
-    match adopted(state.treated, rule, after):
+    after = add_trial(state.treated, trial)
+    match judge_adoption(state.treated, rule, after):
         case "adopt":
             state = replace(state, status="promoted", promoted_since=row.position, is_open=False)
         case "give_up":
@@ -167,7 +179,7 @@ def _treated(state: C, rule: Rule, trial: Trial, row: Row) -> C:
     return replace(state, treated=after)
 
 
-def _counted(state: C, *, won: bool) -> C:
+def _count_evidence(state: C, *, won: bool) -> C:
     return replace(
         state,
         wins=state.wins + won,
@@ -185,11 +197,11 @@ def _by_streaks(state: C, rule: Seeds, row: Row) -> C:
     return state
 
 
-def _withheld(state: C, rule: Rule, trial: Trial) -> C:
+def _count_withheld(state: C, rule: Rule, trial: Trial) -> C:
     """Siblings that did without it and did better demote it; after the last look the evidence begins anew."""
     if isinstance(rule, Seeds) or state.status != "promoted":
         return state
-    after = tried(state.withheld, trial)
+    after = add_trial(state.withheld, trial)
     if is_better(state.withheld, rule, after):
         return replace(state, withheld=after, status="demoted", promoted_since=None)
     return replace(state, withheld=Evidence() if is_spent(rule, after) else after)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .engine.views import Views
-from .groups import GROUPS, contaminated
+from .groups import GROUPS, contaminated_starts
 from .runs import RUNS, RunState
 
 
@@ -35,4 +35,4 @@ def contaminated_in_arms(runs: Iterable[RunState]) -> frozenset[str]:
         if run.evaluation is not None:
             starts = instances.setdefault((run.evaluation, run.template, run.env_seed), {})
             starts[run.run] = run.fingerprint
-    return frozenset(run for starts in instances.values() for run in contaminated(starts))
+    return frozenset(run for starts in instances.values() for run in contaminated_starts(starts))

@@ -132,13 +132,13 @@ def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str,
         if isinstance(event, RewardGraded):
             return replace(recorded, event=rewards.get(recorded.position, event))
         if isinstance(event, Trial):
-            return replace(recorded, event=_tried(event, passed))
+            return replace(recorded, event=_with_outcome(event, passed))
         return recorded
 
     return mapped
 
 
-def _tried(event: Trial, passed: Mapping[str, bool]) -> Trial:
+def _with_outcome(event: Trial, passed: Mapping[str, bool]) -> Trial:
     """A trial with what its runs then came to."""
     flipped = [passed[run] for run in event.control_runs if run in passed]
     successes = event.control_successes + sum(1 if is_passed else -1 for is_passed in flipped)

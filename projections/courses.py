@@ -39,7 +39,7 @@ def course_key(environment: str, loop: str) -> str:
     return f"{loop}/{environment}"
 
 
-def _opened(state: CourseState, row: Row) -> CourseState:
+def _open(state: CourseState, row: Row) -> CourseState:
     is_same = state.is_open and state.course == row.text("course")
     return CourseState(
         course=row.text("course"),
@@ -58,7 +58,7 @@ def _opened(state: CourseState, row: Row) -> CourseState:
 
 def _fold(state: CourseState, row: Row) -> CourseState:
     if row.type == "CourseOpened":
-        return _opened(state, row)
+        return _open(state, row)
     if not state.is_open or state.course != row.text("course"):
         return state
     return replace(state, closed=row.text("why"), closed_since=row.position)

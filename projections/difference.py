@@ -113,13 +113,13 @@ def _runs(before: Views, after: Views) -> tuple[RunsPlayed, ...]:
     for key, run in runs_after.items():
         kinds.setdefault((run.environment, run.template, run.evaluation is not None), []).append(key)
     played = (
-        _played(kind, keys, runs_before, runs_after, graded_before, graded_after)
+        _runs_played(kind, keys, runs_before, runs_after, graded_before, graded_after)
         for kind, keys in sorted(kinds.items())
     )
     return tuple(row for row in played if row.started or row.ended or row.passed or row.failed or row.regraded)
 
 
-def _played(
+def _runs_played(
     kind: tuple[str, str, bool],
     keys: list[str],
     runs_before: Mapping[str, RunState],

@@ -73,7 +73,7 @@ def rule_of(record: dict[str, Any]) -> Rule:
     return found
 
 
-def tried(evidence: Evidence, trial: Trial) -> Evidence:
+def add_trial(evidence: Evidence, trial: Trial) -> Evidence:
     """The evidence with one more trial."""
     w, runs = int(trial.won), trial.controls + 1
     s = trial.successes + w
@@ -96,7 +96,7 @@ def is_trial(rule: Rule, trial: Trial) -> bool:
     return isinstance(rule, Seeds) or trial.controls == rule.controls
 
 
-def adopted(before: Evidence, rule: Paired, after: Evidence) -> Judgement | None:
+def judge_adoption(before: Evidence, rule: Paired, after: Evidence) -> Judgement | None:
     """What `after`, which has one trial more than `before`, says of adopting a piece; None: try on."""
     if after.longest >= rule.wins_in_a_row and is_better(before, rule, after):
         return "adopt"

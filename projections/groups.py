@@ -32,7 +32,7 @@ class Sibling(State, frozen=True, kw_only=True):
         return self.candidate is None and self.withheld is None
 
 
-def contaminated(starts: Mapping[str, str | None]) -> frozenset[str]:
+def contaminated_starts(starts: Mapping[str, str | None]) -> frozenset[str]:
     """Which runs of one instance began from another state than the others, by the fingerprints of their starts.
 
     The state that most of them began from is the instance's. Where no state has the most, it is not known which: then
@@ -60,10 +60,10 @@ class GroupState(State, frozen=True, kw_only=True):
     @property
     def contaminated(self) -> frozenset[str]:
         """The siblings that began from another state than the others."""
-        return contaminated({sibling.run: sibling.fingerprint for sibling in self.siblings})
+        return contaminated_starts({sibling.run: sibling.fingerprint for sibling in self.siblings})
 
 
-def _joined(state: GroupState, row: Row) -> GroupState:
+def _join(state: GroupState, row: Row) -> GroupState:
     sibling = Sibling(
         run=row.text("run"),
         index=row.number("spec.sibling_index"),
@@ -104,7 +104,7 @@ def _about(sibling: Sibling, row: Row) -> Sibling:
 
 def _fold(state: GroupState, row: Row) -> GroupState:
     if row.type == "RunStarted":
-        return _joined(state, row)
+        return _join(state, row)
     run = row.text("run")
     return replace(state, siblings=tuple(_about(s, row) if s.run == run else s for s in state.siblings))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import field
 from msgspec.structs import replace
 
-from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
+from .candidacy import Candidacy, propose, quarantine, says_nothing_new, trial_told
 from .engine.projection import Fold, Row
 
 if TYPE_CHECKING:
@@ -76,18 +76,18 @@ def _step(recorded: _Recording) -> Callable[[PieceState, Row], PieceState]:
     def fold(state: PieceState, row: Row) -> PieceState:
         match row.type:
             case "MemoryQuarantined":
-                return replace(quarantined(state, row), piece=row.text("piece"))
+                return replace(quarantine(state, row), piece=row.text("piece"))
             case "PieceTried":
                 return trial_told(state, row, won=row.flag("won"), is_withheld=row.flag("withheld"))
             case _:
-                return state if says_nothing_new(state, row) else _recorded(state, row, recorded)
+                return state if says_nothing_new(state, row) else _record(state, row, recorded)
 
     return fold
 
 
-def _recorded(state: PieceState, row: Row, recorded: _Recording) -> PieceState:
+def _record(state: PieceState, row: Row, recorded: _Recording) -> PieceState:
     return replace(
-        proposed(state, row),
+        propose(state, row),
         piece=row.text(recorded.id),
         occasion=row.record("occasion"),
         content=row.text("content"),

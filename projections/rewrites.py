@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
-from .candidacy import Candidacy, proposed, quarantined, says_nothing_new, trial_told
+from .candidacy import Candidacy, propose, quarantine, says_nothing_new, trial_told
 from .engine.projection import Fold, Row
 
 
@@ -20,11 +20,11 @@ class RewriteState(Candidacy, frozen=True, kw_only=True):
     confidence: int = 0
 
 
-def _proposed(state: RewriteState, row: Row) -> RewriteState:
+def _propose(state: RewriteState, row: Row) -> RewriteState:
     if says_nothing_new(state, row):
         return state
     return replace(
-        proposed(state, row),
+        propose(state, row),
         rewrite=row.text("rewrite"),
         anchor=row.record("anchor"),
         change=row.record("change"),
@@ -35,9 +35,9 @@ def _proposed(state: RewriteState, row: Row) -> RewriteState:
 def _fold(state: RewriteState, row: Row) -> RewriteState:
     match row.type:
         case "RewriteProposed":
-            return _proposed(state, row)
+            return _propose(state, row)
         case "MemoryQuarantined":
-            return replace(quarantined(state, row), rewrite=row.text("piece"))
+            return replace(quarantine(state, row), rewrite=row.text("piece"))
         case "PieceTried":
             return trial_told(state, row, won=row.flag("won"), is_withheld=row.flag("withheld"))
         case _:

@@ -62,7 +62,7 @@ def name_of(artifact: dict[str, Any]) -> str:
     return events.artifact_name(artifact["weights"], artifact["memory"]["upto"])
 
 
-def _started(row: Row) -> RunState:
+def _start(row: Row) -> RunState:
     arm = row.maybe_record("arm") or {}
     return RunState(
         run=row.text("run"),
@@ -90,7 +90,7 @@ def _started(row: Row) -> RunState:
 def _fold(state: RunState, row: Row) -> RunState:
     match row.type:
         case "RunStarted":
-            return _started(row)
+            return _start(row)
         case "InstanceReset":
             return replace(state, fingerprint=row.text("fingerprint"))
         case "StepTaken":

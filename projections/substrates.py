@@ -80,7 +80,7 @@ def _with(state: SubstrateState, standing: Standing) -> SubstrateState:
     return replace(state, substrates=tuple(sorted((*others, standing), key=lambda each: each.substrate)))
 
 
-def _credited(before: Standing, row: Row) -> Standing:
+def _credit(before: Standing, row: Row) -> Standing:
     gain, cost = row.maybe_number("gain"), row.maybe_number("cost")
     if not row.flag("applied"):
         return replace(before, idle=before.idle + 1)
@@ -103,7 +103,7 @@ def _fold(state: SubstrateState, row: Row) -> SubstrateState:
         state = _with(state, replace(before, chosen=before.chosen + 1))
         state = replace(state, start=row.number("decay.start"), halved_after=row.number("decay.halved_after"))
     else:
-        state = _with(state, _credited(before, row))
+        state = _with(state, _credit(before, row))
     return replace(state, epsilon=_epsilon(state))
 
 

@@ -86,13 +86,13 @@ class Tainted:
     pieces_under: tuple[str, ...] = ()
 
 
-def tainted(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
+def trace_taint(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
     """What was learned from these runs, as of what `views` show. Runs that nothing is known of taint nothing."""
     known = views.find(RUNS)
     among = frozenset(runs) & known.keys()
-    learned = _learned(views, among)
+    learned = _pieces_learned(views, among)
     under = frozenset(run for run, state in known.items() if run not in among and learned.keys() & {*state.applied})
-    further = _learned(views, under)
+    further = _pieces_learned(views, under)
     evaluations = {evaluation for run in among if (evaluation := known[run].evaluation) is not None}
     judged = {key for key, state in views.find(VERDICTS).items() if key in evaluations and state.decision is not None}
     pointed = (change.state for change in views.history(CHAMPIONS, CHAMPION))
@@ -131,7 +131,7 @@ def erasures(views: Views) -> dict[str, TaintState]:
 
 def erasure(views: Views, subject: str) -> TaintState | None:
     """The fact that a subject was erased, if it was."""
-    return views.get(TAINT, f"{ERASED}{_hashed(subject)}")
+    return views.get(TAINT, f"{ERASED}{_hash_subject(subject)}")
 
 
 def runs_of_subject(views: Views, subject: str) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def runs_of_artifact(views: Views, artifact: Artifact, *, after: int) -> tuple[s
     return _in_order({run for s in played if s.weights == artifact.weights and s.since > after for run in s.runs})
 
 
-def _learned(views: Views, runs: Set[str]) -> dict[str, str]:
+def _pieces_learned(views: Views, runs: Set[str]) -> dict[str, str]:
     """The pieces that were proposed in one of these runs, or won or lost by one, with their kinds."""
     if not runs:
         return {}
@@ -174,12 +174,12 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=str.encode))
 
 
-def _hashed(subject: str) -> str:
+def _hash_subject(subject: str) -> str:
     return hashlib.sha256(subject.encode()).hexdigest()
 
 
 def _of_subject(subject: str) -> str:
-    return f"{SUBJECT}{_hashed(subject)}/"
+    return f"{SUBJECT}{_hash_subject(subject)}/"
 
 
 def _key(row: Row) -> str | None:
@@ -191,7 +191,7 @@ def _key(row: Row) -> str | None:
         case "RunsWithdrawn":
             return f"{WITHDRAWN}{row.position:020d}"
         case "SubjectErased":
-            return f"{ERASED}{_hashed(row.text('subject'))}"
+            return f"{ERASED}{_hash_subject(row.text('subject'))}"
         case kind if kind in _RECORDED and row.maybe_text("run") is None:
             return None
         case _:

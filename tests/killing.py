@@ -17,7 +17,7 @@ import pytest
 
 from agents.rewards import DEFAULT_PRICES
 from api.house import House
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.events import CheckpointSaved
 from eventlog.store import START, Append, EventStore, Recorded
@@ -152,7 +152,7 @@ def nothing_is_left(at: Project, *bases: str) -> None:
 def the_log_is_whole(at: Project) -> None:
     """Its chain holds, and what is folded is what folding it all again gives."""
     store = at.house.store
-    assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == store.head()
+    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == store.head()
     assert all(found.is_identical for found in compare(at.house.views()))
 
 

@@ -85,10 +85,10 @@ def lines_here(file: Path) -> Generator[Line]:
 
 def _train(file: Path, lines: Lines) -> None:
     from trainer.__main__ import run
-    from trainer.process import settled
+    from trainer.process import run_and_report
 
     try:
-        settled(lambda emit: run(file, emit, lines), lines)
+        run_and_report(lambda emit: run(file, emit, lines), lines)
     except ReaderGone:
         pass
     finally:

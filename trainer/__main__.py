@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
-from .process import end_with_input, own_output, saved_line, settled
+from .process import end_with_input, own_output, run_and_report, saved_line
 from .request import WarmupRequest, read_request
 from .stage import train
 from .start import Emit, Line
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.tempdir = str(Path(file).resolve().parent)
         end_with_input()
     with own_output() as lines:
-        return settled(lambda emit: run(Path(file), emit, lines), lines)
+        return run_and_report(lambda emit: run(Path(file), emit, lines), lines)
 
 
 def run(file: Path, emit: Emit, lines: TextIO) -> Line | None:

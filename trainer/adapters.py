@@ -49,7 +49,7 @@ def fresh(model: PreTrainedModel, lora: Lora) -> PeftModel:
         raise AdapterMismatch(path="the request", actual=str(error).splitlines()[0], expected=expected) from error
 
 
-def restored(model: PreTrainedModel, lora: Lora, tensors: dict[str, Tensor], path: Path) -> PeftModel:
+def restore_adapter(model: PreTrainedModel, lora: Lora, tensors: dict[str, Tensor], path: Path) -> PeftModel:
     """The model with a saved adapter, ready to be trained. Raises AdapterMismatch."""
     from peft import set_peft_model_state_dict
 

@@ -63,10 +63,10 @@ def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: i
     torch.manual_seed(seed)
     dtype = torch.bfloat16 if is_cuda else torch.float32
     name = "cuda" if is_cuda else "cpu"
-    return Device(name, dtype) if rank is None else _met(rank, name, dtype)
+    return Device(name, dtype) if rank is None else _join_processes(rank, name, dtype)
 
 
-def _met(rank: Rank, name: str, dtype: Any) -> Device:
+def _join_processes(rank: Rank, name: str, dtype: Any) -> Device:
     """The device of one of several processes, once it has met the others. Each takes a CUDA device of its own."""
     import torch
 

@@ -14,7 +14,7 @@ from .bases import load_tokenizer
 from .request import DpoConfig
 from .rows import Rows
 from .start import Emit, Start, policy_model
-from .trl_settings import on_one_device, run_trainer, settings, sharing
+from .trl_settings import on_one_device, run_trainer, settings, sharing_trainer
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -43,7 +43,7 @@ def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DP
         loss_type="sigmoid",
         max_length=None,
     )
-    return sharing(_trainer_class(), config.pairs_per_step, start.device)(
+    return sharing_trainer(_trainer_class(), config.pairs_per_step, start.device)(
         model=policy_model(start),
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),

@@ -17,7 +17,7 @@ from eventlog.errors import BaseDiffers
 from eventlog.events.training import Form
 from eventlog.weights_folder import DESCRIPTION, MANIFEST, TENSORS, Base
 
-from .adapters import restored
+from .adapters import restore_adapter
 from .bases import load_model
 from .checkpoint import Checkpoint, load_tensors
 from .errors import OutTaken
@@ -68,18 +68,18 @@ def _export_merged(checkpoint: Checkpoint, base: Base, precision: Precision, out
     config = _config(base)
     architecture = architecture_of(config, "model")
     vocabulary = read_vocabulary(base.path, config)
-    state = model_tensors(config, merged(checkpoint, base))
+    state = model_tensors(config, merge_adapter(checkpoint, base))
     tensors = {name: encode(name, tensor, precision) for name, tensor in state.items()}
     write_model(out, architecture, checkpoint.digest[:12], settings_of(config), vocabulary, tensors, precision)
     return out
 
 
-def merged(checkpoint: Checkpoint, base: Base) -> dict[str, Any]:
+def merge_adapter(checkpoint: Checkpoint, base: Base) -> dict[str, Any]:
     """The weights of the base with the adapter added into them, in float32, by Transformers' names."""
     import torch
 
     tensors = load_tensors(checkpoint)
-    model = restored(load_model(base, torch.float32), checkpoint.manifest.lora, tensors, checkpoint.path)
+    model = restore_adapter(load_model(base, torch.float32), checkpoint.manifest.lora, tensors, checkpoint.path)
     whole = model.merge_and_unload()
     return {name: tensor.numpy() for name, tensor in whole.state_dict().items()}
 

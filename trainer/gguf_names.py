@@ -117,7 +117,7 @@ def model_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dic
             found[f"{names.of(name)}.weight"] = tensor
         else:
             module, _, kind = name.rpartition(".")
-            found[f"{names.of(module)}.{kind}"] = _turned(config, module, tensor)
+            found[f"{names.of(module)}.{kind}"] = _permute_rotary(config, module, tensor)
     return found
 
 
@@ -127,7 +127,7 @@ def adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> d
     found: dict[str, Floats] = {}
     for name, tensor in state.items():
         module, _, side = name.removeprefix("base_model.model.").removesuffix(".weight").rpartition(".lora_")
-        rows = _turned(config, module, tensor) if side == "B" else tensor
+        rows = _permute_rotary(config, module, tensor) if side == "B" else tensor
         found[f"{names.of(module)}.weight.lora_{side.lower()}"] = rows
     return found
 
@@ -156,7 +156,7 @@ class _Names:
         return str(found)
 
 
-def _turned(config: Mapping[str, Any], module: str, rows: Floats) -> Floats:
+def _permute_rotary(config: Mapping[str, Any], module: str, rows: Floats) -> Floats:
     """Output rows in the order that the architecture's graph rotates: for llama neighbours, not halves."""
     if config["model_type"] != "llama":
         return rows

@@ -46,7 +46,7 @@ def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> Peft
     )
     batches = [[group.rows for group in batch] for batch in schedule(groups, config)]
     visited = sorted({row for batch in batches for group in batch for row in group})
-    policy = started(start, rows)
+    policy = start_policy(start, rows)
     at_start = policy.score(rows.frame, visited, config.rows_per_pass)
     emit({"kind": "staleness", **check_staleness(rows.frame, at_start, config)})
     reference = at_start
@@ -58,7 +58,7 @@ def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> Peft
     return train_own(policy, rows.frame, batches, reference, config, emit)
 
 
-def started(start: Start, rows: Rows) -> Policy:
+def start_policy(start: Start, rows: Rows) -> Policy:
     """The policy at the start, on its device."""
     model = policy_model(start)
     pad = load_tokenizer(start.base).pad_token_id

@@ -31,7 +31,7 @@ def making_in(folder: Path, doing: str) -> Iterator[Path]:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """Wait until no other process holds a file; it is let go with the process, `kill -9` included."""
-    held = _opened(lock)
+    held = _open_lock(lock)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
@@ -39,7 +39,7 @@ def _alone(lock: Path) -> Iterator[None]:
         os.close(held)
 
 
-def _opened(lock: Path) -> int:
+def _open_lock(lock: Path) -> int:
     """The file, for writing where it may be written, because NFS locks no other. It is not for all to open and hold."""
     try:
         return os.open(lock, os.O_RDWR | os.O_CREAT, 0o660)

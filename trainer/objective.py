@@ -79,12 +79,12 @@ def grpo_loss(scored: Scored, objective: Objective, whole: Whole) -> Loss:
     within = rho.clamp(1 - objective.epsilon, 1 + objective.epsilon)
     free, held = rho * advantage, within * advantage
     gain = free.minimum(held) - objective.beta * kl
-    value = -_aggregated(gain * mask, mask, objective, whole)
+    value = -_aggregate(gain * mask, mask, objective, whole)
     clipped, far, ratio = (float((seen.detach() * mask).sum()) for seen in (held < free, kl, rho))
     return Loss(value, far, clipped, ratio)
 
 
-def _aggregated(gain: Tensor, mask: Tensor, objective: Objective, whole: Whole) -> Tensor:
+def _aggregate(gain: Tensor, mask: Tensor, objective: Objective, whole: Whole) -> Tensor:
     match objective.aggregation:
         case "grpo":
             return (gain.sum(1) / mask.sum(1)).sum() / whole.rows

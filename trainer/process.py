@@ -41,7 +41,7 @@ def saved_line(saved: Checkpoint | None) -> Line | None:
     return None if saved is None else {"kind": "saved", "checkpoint": saved.digest, "path": str(saved.path)}
 
 
-def settled(work: Callable[[Emit], Line | None], lines: TextIO) -> int:
+def run_and_report(work: Callable[[Emit], Line | None], lines: TextIO) -> int:
     """Do work that says lines and gives its last word, `saved` or `failed`, if it has one: the exit code.
 
     What it is refused with is its last word, too.

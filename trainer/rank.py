@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .devices import Rank
-from .process import end_with_input, own_output, saved_line, settled
+from .process import end_with_input, own_output, run_and_report, saved_line
 from .request import Request
 from .stage import train
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     rank = Rank(int(number), request.config.processes, Path(folder) / "meeting")
     _tell_accelerate(rank, request.config.threads)
     with own_output() as lines:
-        return settled(lambda emit: saved_line(train(request, emit, rank)), lines)
+        return run_and_report(lambda emit: saved_line(train(request, emit, rank)), lines)
 
 
 def _tell_accelerate(rank: Rank, threads: int) -> None:

@@ -10,7 +10,7 @@ from .bases import load_tokenizer
 from .request import SftConfig
 from .rows import Rows
 from .start import Emit, Start, policy_model
-from .trl_settings import on_one_device, run_trainer, settings, sharing
+from .trl_settings import on_one_device, run_trainer, settings, sharing_trainer
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -38,7 +38,7 @@ def make_trainer(start: Start, rows: Rows, config: SftConfig, folder: str) -> SF
         packing=False,
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    return sharing(SFTTrainer, config.rows_per_step, start.device)(
+    return sharing_trainer(SFTTrainer, config.rows_per_step, start.device)(
         model=policy_model(start),
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list([_example(row) for row in rows.frame.iter_rows(named=True)]),

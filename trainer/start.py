@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eventlog.weights_folder import Base
 
-from .adapters import fresh, restored
+from .adapters import fresh, restore_adapter
 from .bases import load_model
 from .checkpoint import Checkpoint, load_tensors
 from .devices import Device
@@ -47,7 +47,7 @@ def policy_model(start: Start) -> PeftModel:
     torch.manual_seed(start.seed)
     if start.parent is None:
         return fresh(model, start.lora)
-    return restored(model, start.lora, load_tensors(start.parent), start.parent.path)
+    return restore_adapter(model, start.lora, load_tensors(start.parent), start.parent.path)
 
 
 def step_line(step: int, loss: float, **measures: float | None) -> Line:

@@ -35,7 +35,7 @@ def train_together(file: Path, processes: int, emit: Emit, held: TextIO) -> Line
     They keep `held` open as long as they are there. Raises ProcessEnded where one of them ended without a last word;
     the others are ended then.
     """
-    with ThreadPoolExecutor(processes) as watching, _started(file, processes, held) as started:
+    with ThreadPoolExecutor(processes) as watching, _start_processes(file, processes, held) as started:
         failing: list[int] = []
         for rank in range(processes):
             watching.submit(_watch, started.processes, rank, failing)
@@ -56,7 +56,7 @@ def train_together(file: Path, processes: int, emit: Emit, held: TextIO) -> Line
 
 
 @contextmanager
-def _started(file: Path, processes: int, held: TextIO) -> Iterator[_Started]:
+def _start_processes(file: Path, processes: int, held: TextIO) -> Iterator[_Started]:
     """Start the processes. They meet in a folder of their own, and end with their standard input, and so with us."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as kept:
         complaints = [kept.enter_context(tempfile.TemporaryFile()) for _ in range(processes)]

@@ -48,7 +48,7 @@ def settings(start: Start, config: Config, folder: str, size: int) -> dict[str, 
     }
 
 
-def sharing(kind: Any, size: int, device: Device) -> Any:
+def sharing_trainer(kind: Any, size: int, device: Device) -> Any:
     """One of TRL's trainers, whose steps of `size` rows are shared out among the processes."""
 
     class Sharing(kind):  # type: ignore[misc]

@@ -43,7 +43,7 @@ def warm_up(request: WarmupRequest, emit: Emit) -> Base:
     check_rows(rows, base)
     device = prepare_device(config.device, config.threads, config.seed)
     emit({"kind": "started", "algorithm": "warmup", "rows": len(rows.frame), "steps": config.steps})
-    model = _trained(base, rows, config, device.name, emit)
+    model = _train(base, rows, config, device.name, emit)
     source = {
         "base": base.digest,
         "dataset": request.dataset.digest,
@@ -55,7 +55,7 @@ def warm_up(request: WarmupRequest, emit: Emit) -> Base:
     return _save(Path(request.out), base, model, canonical(source))
 
 
-def _trained(base: Base, rows: Rows, config: WarmupConfig, device: str, emit: Emit) -> Any:
+def _train(base: Base, rows: Rows, config: WarmupConfig, device: str, emit: Emit) -> Any:
     import torch
 
     model: Any = load_model(base, torch.float32).to(device).train()

@@ -11,7 +11,7 @@ _INSTANCE: Final = re.compile(r"[0-9a-f]{32}")
 _CUT: Final = "…"
 
 
-def shown(address: str) -> str:
+def without_secrets(address: str) -> str:
     """An address without what may be secret in it: user, password, query."""
     try:
         parts = urlsplit(address)
@@ -22,7 +22,7 @@ def shown(address: str) -> str:
 
 def shown_in(text: str) -> str:
     """A text whose addresses are as `shown` gives them."""
-    return _ADDRESS.sub(lambda found: shown(found[0]), text)
+    return _ADDRESS.sub(lambda found: without_secrets(found[0]), text)
 
 
 def without_instances(text: str, *instances: str) -> str:

@@ -19,7 +19,7 @@ STREAM: Final = "environment/{}"
 
 def record(store: EventStore, report: EnvironmentProbed, actor: str) -> Position:
     """Append what was found, also where something failed; its position."""
-    return _appended(store, Append(STREAM.format(report.environment), (report,), actor))
+    return _append(store, Append(STREAM.format(report.environment), (report,), actor))
 
 
 def admit(store: EventStore, probed: EnvironmentState, actor: str, reason: str) -> Position:
@@ -37,7 +37,7 @@ def admit(store: EventStore, probed: EnvironmentState, actor: str, reason: str) 
         reason=reason,
     )
     cause = Position(probed.probed_since)
-    return _appended(
+    return _append(
         store, Append(STREAM.format(probed.environment), (event,), actor, key=f"admitted:{cause}", cause=cause)
     )
 
@@ -60,7 +60,7 @@ def why_not(state: EnvironmentState | None) -> str:
     return f"its tasks are others than those admitted at position {state.admitted_since}"
 
 
-def _appended(store: EventStore, request: Append) -> Position:
+def _append(store: EventStore, request: Append) -> Position:
     (outcome,) = store.append([request])
     if isinstance(outcome, KeyReused):
         raise AdmittedOtherwise(actual=outcome.first)

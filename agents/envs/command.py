@@ -61,10 +61,10 @@ def command_site(name: str, command: Command, admin_token: str) -> Iterator[Site
     Raises SiteDied with its last words, SiteNotReady, BadSiteUrl.
     """
     deadline = time.monotonic() + command.ready_within_s
-    with _running(command) as running:
+    with _run(command) as running:
         url, admin_url = command.url, command.admin_url
         if url is None:
-            url, printed = _printed(name, command, running, deadline)
+            url, printed = _await_address(name, command, running, deadline)
             admin_url = admin_url or printed
         site = site_at(name, url=url, admin_url=admin_url or url, admin_token=admin_token)
         await_health(
@@ -108,7 +108,7 @@ class _Running:
 
 
 @contextmanager
-def _running(command: Command) -> Iterator[_Running]:
+def _run(command: Command) -> Iterator[_Running]:
     child = subprocess.Popen(  # noqa: S603 (what the user named, without a shell)
         [sys.executable, "-P", str(LAUNCHER)],
         cwd=command.folder,
@@ -151,7 +151,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             child.wait(STOP_WITHIN_S)
 
 
-def _printed(name: str, command: Command, running: _Running, deadline: float) -> tuple[str, str | None]:
+def _await_address(name: str, command: Command, running: _Running, deadline: float) -> tuple[str, str | None]:
     """The address that the command printed, and that of its admin surface where it told both."""
     while True:
         try:
@@ -161,11 +161,11 @@ def _printed(name: str, command: Command, running: _Running, deadline: float) ->
             raise SiteUnhealthy(site=name, actual=told, timeout_s=command.ready_within_s) from problem
         if line is None:
             raise running.died(name)
-        if (found := _told(line)) is not None:
+        if (found := _read_address(line)) is not None:
             return found
 
 
-def _told(line: str) -> tuple[str, str | None] | None:
+def _read_address(line: str) -> tuple[str, str | None] | None:
     try:
         facts = json.loads(line)
     except ValueError:

@@ -58,7 +58,7 @@ def _nothing() -> None:
     """A lease inside one process is held for as long as the process is."""
 
 
-def leased(environment: Environment, lease: Lease, key: str | None = None) -> Leased:
+def with_lease(environment: Environment, lease: Lease, key: str | None = None) -> Leased:
     """An Environment that holds the lease of a key from each reset until the instance is closed.
 
     Without a key it is the address of the admin surface: name one where a site has several addresses.

@@ -73,7 +73,7 @@ def daytona_site(name: str, sandbox: Sandbox, account: Account, admin_token: str
     Raises DaytonaMissing, SandboxFailed, BadSiteUrl, SiteUnhealthy.
     """
     deadline = time.monotonic() + sandbox.start_within_s
-    with _running(name, sandbox, _daytona(name, sandbox, account)) as running:
+    with _run_sandbox(name, sandbox, _daytona(name, sandbox, account)) as running:
         url, headers = _preview(name, running, sandbox.port, sandbox)
         admin_url, admin_headers = url, headers
         if sandbox.admin_port is not None:
@@ -89,13 +89,13 @@ def _daytona(name: str, sandbox: Sandbox, account: Account) -> Daytona:
         import daytona  # noqa: PLC0415 an extra, imported on use
     except ImportError as problem:
         raise DaytonaMissing(expected="the package daytona") from problem
-    with _named(name, "reached", sandbox):
+    with _translate_errors(name, "reached", sandbox):
         config = daytona.DaytonaConfig(api_key=account.key, api_url=account.url or USUAL_URL, target=account.target)
         return daytona.Daytona(config)
 
 
 @contextmanager
-def _named(name: str, operation: str, sandbox: Sandbox) -> Iterator[None]:
+def _translate_errors(name: str, operation: str, sandbox: Sandbox) -> Iterator[None]:
     """Daytona's errors as ours."""
     from daytona import DaytonaError  # noqa: PLC0415 an extra, imported on use
 
@@ -107,26 +107,26 @@ def _named(name: str, operation: str, sandbox: Sandbox) -> Iterator[None]:
 
 
 @contextmanager
-def _running(name: str, sandbox: Sandbox, daytona: Daytona) -> Iterator[Theirs]:
+def _run_sandbox(name: str, sandbox: Sandbox, daytona: Daytona) -> Iterator[Theirs]:
     """A sandbox that was started, ended as it was told to be however the block ends."""
     if sandbox.sandbox_id is None:
-        with _named(name, "made", sandbox):
-            theirs, was_started = _made(name, sandbox, daytona), True
+        with _translate_errors(name, "made", sandbox):
+            theirs, was_started = _create_sandbox(name, sandbox, daytona), True
     else:
-        with _named(name, "found", sandbox):
+        with _translate_errors(name, "found", sandbox):
             theirs = daytona.get(sandbox.sandbox_id)
         was_started = theirs.state == "started"
     try:
         if sandbox.sandbox_id is not None:
-            with _named(name, "started", sandbox):
+            with _translate_errors(name, "started", sandbox):
                 _wake(theirs, sandbox, was_started=was_started)
         yield theirs
     finally:
-        with _named(name, "ended", sandbox):
+        with _translate_errors(name, "ended", sandbox):
             _end(theirs, sandbox, was_started=was_started)
 
 
-def _made(name: str, sandbox: Sandbox, daytona: Daytona) -> Theirs:
+def _create_sandbox(name: str, sandbox: Sandbox, daytona: Daytona) -> Theirs:
     """A new sandbox; it goes by itself once it stopped, so that a process that was killed leaves nothing behind."""
     from daytona import (  # noqa: PLC0415 an extra, imported on use
         CreateSandboxFromImageParams,
@@ -171,6 +171,6 @@ def _end(theirs: Theirs, sandbox: Sandbox, *, was_started: bool) -> None:
 
 def _preview(name: str, theirs: Theirs, port: int, sandbox: Sandbox) -> tuple[str, Mapping[str, str]]:
     """The address of a port behind the preview proxy, and the headers without which it shows a login page."""
-    with _named(name, "previewed", sandbox):
+    with _translate_errors(name, "previewed", sandbox):
         link = theirs.get_preview_link(port)
     return link.url, {TOKEN_HEADER: link.token, WARNING_HEADER: "true"}

@@ -11,7 +11,7 @@ from eventlog.events import Artifact
 from ..envs.contract import Instance
 from . import policy
 from .errors import NotServed
-from .executor import Assignment, Execution, Executor, Watch, unwatched
+from .executor import Assignment, Execution, Executor, Watch, no_verification
 from .policy import PolicyExecutor
 
 
@@ -36,7 +36,7 @@ class ByWeights:
         """See Executor."""
         return all(each.offers_logprobs for each in self.policies.values())
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises NotServed."""
         return self.serving(assignment.weights).execute(assignment, instance, watch)
 

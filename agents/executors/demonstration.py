@@ -16,7 +16,7 @@ from ..models.model import Offers, Request
 from ..models.scripted import Scripted
 from ..plans import Plan
 from .actions import Wording, answer_of
-from .executor import Assignment, Execution, Watch, unwatched
+from .executor import Assignment, Execution, Watch, no_verification
 from .policy import Opening, PolicyExecutor, over_http
 
 NAME: Final = DEMONSTRATION
@@ -38,7 +38,7 @@ class Demonstrator:
     name: str = NAME
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
         model = Scripted(lambda request: _answer(assignment.plan, request), name="plan", offers=_NO_TOKENS)
         policy = PolicyExecutor(model, opening=self.opening, max_tokens=LONGEST_ANSWER, wording=self.wording)

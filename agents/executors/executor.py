@@ -104,7 +104,7 @@ Watch = Callable[[Taken], Verified | None]
 """Who is told of each step right after it was taken, and may say whether it did what it was for."""
 
 
-def unwatched(_taken: Taken) -> Verified | None:
+def no_verification(_taken: Taken) -> Verified | None:
     """Nobody looks."""
     return None
 
@@ -122,7 +122,7 @@ class Executor(Protocol):
         """Whether what it draws can be trained on: token ids with their logprobs."""
         ...
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """Do it. Raises EnvironmentFailure, and ModelFailure where the model of a policy does not answer."""
         ...
 

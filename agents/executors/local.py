@@ -14,7 +14,7 @@ from ..models.model import Model
 from . import policy
 from .actions import Wording
 from .errors import NotServed
-from .executor import Assignment, Execution, Watch, unwatched
+from .executor import Assignment, Execution, Watch, no_verification
 from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http
 
 BRIEF_TOKENS: Final = 128
@@ -49,7 +49,7 @@ class LocalPolicies:
         """See Executor."""
         return True
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `serving` does."""
         return self.serving(assignment.weights).execute(assignment, instance, watch)
 

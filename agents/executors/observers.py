@@ -11,7 +11,7 @@ from ..envs.contract import Instance
 from ..learning.step_checks import OracleVerifier, Seen, StepVerifier, check, check_name, verifier_for
 from ..models.model import Image
 from ..rewards import OPS_BY_SITE, kind_of
-from .executor import Taken, Verified, Watch, unwatched
+from .executor import Taken, Verified, Watch, no_verification
 
 KindOf = Callable[[Step], str | None]
 """Of which kind a step is; None where it isn't known."""
@@ -54,7 +54,7 @@ def expected_of(step: Step) -> str:
             return f"what {step.type} {value} is for"
 
 
-def watching(
+def watch_factory(
     site: str, *, look: Look | None = None, by_model: StepVerifier | None = None
 ) -> Callable[[Instance], Watch]:
     """Makes the watch of each instance: by the site's own record where it can be read, and then no model is asked.
@@ -69,6 +69,6 @@ def watching(
     def watch(instance: Instance) -> Watch:
         by_oracle = None if look is None else OracleVerifier(lambda since: look(instance, since), table)
         verifier = by_oracle if by_model is None else verifier_for(by_model, by_oracle)
-        return unwatched if verifier is None else watch_of(verifier, kind)
+        return no_verification if verifier is None else watch_of(verifier, kind)
 
     return watch

@@ -9,7 +9,7 @@ from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.profiles import EMPTY, Profile
 from ..plans import Plan
-from .executor import Assignment, Execution, Watch, unwatched
+from .executor import Assignment, Execution, Watch, no_verification
 from .surface import HttpSurface
 from .walk import walk
 
@@ -23,7 +23,7 @@ class PlanExecutor:
     name: str = NAME
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
         kept = EMPTY if assignment.profile is None else Profile.from_bytes(assignment.profile)
         with Session(instance.url, headers=assignment.page_headers, profile=kept) as session:
@@ -31,6 +31,6 @@ class PlanExecutor:
             return replace(found, profile=session.profile().to_bytes())
 
 
-def execute(plan: Plan, session: Session, *, max_steps: int, watch: Watch = unwatched) -> Execution:
+def execute(plan: Plan, session: Session, *, max_steps: int, watch: Watch = no_verification) -> Execution:
     """Walk the plan over a session. Raises EnvironmentDown."""
     return walk(plan, HttpSurface(session), max_steps=max_steps, watch=watch)

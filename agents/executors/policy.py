@@ -22,7 +22,7 @@ from ..models.errors import NotOffered, RequestRejected
 from ..models.model import Image, Message, Model, Request
 from ..models.structured import schema_of
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
-from .executor import Assignment, Called, Execution, Taken, Verified, Watch, unwatched
+from .executor import Assignment, Called, Execution, Taken, Verified, Watch, no_verification
 from .surface import Acted, HttpSurface, Surface
 
 NAME: Final = "policy"
@@ -72,10 +72,10 @@ class PolicyExecutor:
         """See Executor."""
         return self.model.offers.logprobs and self.model.offers.token_ids
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. It is done when it says so; a step that fails is told to it, and is no end."""
         with self.opening(instance, assignment.page_headers) as surface:
-            return _played(_Talk(self, assignment), surface, assignment.max_steps, watch)
+            return _play(_Talk(self, assignment), surface, assignment.max_steps, watch)
 
     def sampling(self, assignment: Assignment) -> Sampling:
         """How each answer is drawn: as the assignment says, as far as the model takes it."""
@@ -107,7 +107,8 @@ class _Talk:
 
     def begin(self) -> None:
         """Say what the task is. No page is open yet."""
-        told = f"The task:\n{self.assignment.instruction}\n\n{_helped(self.assignment.advice)}No page is open yet."
+        advice = _advice_paragraph(self.assignment.advice)
+        told = f"The task:\n{self.assignment.instruction}\n\n{advice}No page is open yet."
         system = system_prompt(self.executor.sight, self.executor.wording)
         self.messages += [Message("system", (system,)), Message("user", (told,))]
 
@@ -137,7 +138,7 @@ class _Talk:
             self.messages.append(Message("user", (f"{told}\n{_news(acted, before.words, after.words)}",)))
 
 
-def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execution:
+def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execution:
     taken: list[Taken] = []
     verified: list[Verified] = []
     seen: Counter[tuple[Step, _Look]] = Counter()
@@ -163,7 +164,7 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
             taken.append(Taken(index, step, "ok", None, None))
             return ended("completed")
         acted = surface.act(step)
-        before, look = look, _looked(surface, talk.executor)
+        before, look = look, _look(surface, talk.executor)
         taken.append(
             Taken(index, step, acted.outcome, acted.http_status, surface.text() if acted.led else None, look.picture)
         )
@@ -173,20 +174,20 @@ def _played(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Exec
     return ended("out_of_budget")
 
 
-def _helped(advice: tuple[str, ...]) -> str:
+def _advice_paragraph(advice: tuple[str, ...]) -> str:
     """The lines of what helped before, as a paragraph; nothing where there are none."""
     lines = "".join(f"- {line}\n" for line in advice)
     return f"What helped before in tasks like it; see on the page whether it does here:\n{lines}\n" if lines else ""
 
 
-def _looked(surface: Surface, executor: PolicyExecutor) -> _Look:
+def _look(surface: Surface, executor: PolicyExecutor) -> _Look:
     if executor.sight == "screenshot":
         return _Look(None, surface.screenshot())
     words = surface.view()
-    return _Look(_beginning(words) if words is not None and executor.wording == "brief" else words, None)
+    return _Look(_first_lines(words) if words is not None and executor.wording == "brief" else words, None)
 
 
-def _beginning(words: str) -> str:
+def _first_lines(words: str) -> str:
     """The first lines of a view that fit into BRIEF_VIEW; at least the first one."""
     first, *others = words.splitlines()
     sizes = accumulate((len(line) + 1 for line in others), initial=len(first))

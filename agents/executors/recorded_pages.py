@@ -63,14 +63,14 @@ def walk(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walke
     """
     led = [place for place, step in enumerate(record) if step.text is not None]
     pages = [
-        _shown(record[place].text or "", record[place + 1 : following + 1])
+        _rebuild_page(record[place].text or "", record[place + 1 : following + 1])
         for place, following in zip(led, [*led[1:], len(record)], strict=True)
     ]
     requests: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         number = len(requests)
-        requests.append(_asked(request.url))
+        requests.append(_path_of(request.url))
         if number >= len(pages):
             return httpx2.Response(NOTHING_RECORDED, html="<p>nothing was recorded</p>")
         return httpx2.Response(record[led[number]].event.http_status or 200, html=pages[number].content)
@@ -83,11 +83,11 @@ def walk(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walke
 def asked_for(step: Step) -> str:
     """What a step asks a site for, where it leads to a page."""
     if step.type == "navigate":
-        return _asked(httpx2.URL(ROOT + (step.url or "/").lstrip("/")))
+        return _path_of(httpx2.URL(ROOT + (step.url or "/").lstrip("/")))
     return "follow a link" if step.type == "click" else "send a form"
 
 
-def _asked(url: httpx2.URL) -> str:
+def _path_of(url: httpx2.URL) -> str:
     path = str(url).removeprefix(ROOT)
     if path.startswith(LINK):
         return "follow a link"
@@ -108,7 +108,7 @@ class _Parts:
         return len(self.text) >= LONGEST_TEXT or plain(label) in plain(_MARKED.sub(r"\2", self.text))
 
 
-def _shown(text: str, decisions: Sequence[RecordedStep]) -> _Shown:
+def _rebuild_page(text: str, decisions: Sequence[RecordedStep]) -> _Shown:
     """A recorded page on which the decisions made there can be made again, each as far as the text bears it out."""
     shown = controls(_page(_html(text, {}, ())))
     parts = _Parts(text)

@@ -27,7 +27,7 @@ class Unfilled(Exception):
     """The instruction has nothing for this slot."""
 
 
-def filled(step: Step, instruction: str) -> Step:
+def fill_slots(step: Step, instruction: str) -> Step:
     """The step for one instance: every slot of its label and value replaced. Raises Unfilled."""
     label = None if step.label is None else fill(step.label, instruction)
     value = None if step.value is None else fill(step.value, instruction)

@@ -84,7 +84,7 @@ class HttpSurface:
         if step.type == "navigate":
             return self.session.open(step.url or "/")
         if self.page is None and step.type != "finish":
-            raise Absent(lacking(step), label)
+            raise Absent(missing_target(step), label)
         if self.page is not None:
             match step.type:
                 case "click":
@@ -96,12 +96,12 @@ class HttpSurface:
                 case "submit":
                     return self.session.submit(self.page, label)
                 case "click_at" | "press_key":
-                    raise Absent(lacking(step), step.value or "")
+                    raise Absent(missing_target(step), step.value or "")
                 case "scroll" | "finish":
                     pass  # the whole page is read anyway
         return None
 
 
-def lacking(step: Step) -> Problem:
+def missing_target(step: Step) -> Problem:
     """What is missing where a step finds nothing to act on."""
     return "no_such_link" if step.type in {"click", "click_at"} else "no_such_field"

@@ -8,7 +8,7 @@ from typing import Literal
 from eventlog.events import RunStatus, Step, places
 
 from ..plans import Plan
-from .executor import Execution, Taken, Verified, Watch, unwatched
+from .executor import Execution, Taken, Verified, Watch, no_verification
 from .surface import Surface
 
 Pictures = Literal["every step", "pages", "none"]
@@ -16,7 +16,7 @@ Pictures = Literal["every step", "pages", "none"]
 
 
 def walk(
-    plan: Plan, surface: Surface, *, max_steps: int, watch: Watch = unwatched, pictures: Pictures = "none"
+    plan: Plan, surface: Surface, *, max_steps: int, watch: Watch = no_verification, pictures: Pictures = "none"
 ) -> Execution:
     """Walk the plan, its loops as often as they say; an optional step whose control is not there is passed over.
 
@@ -27,7 +27,7 @@ def walk(
     verified: list[Verified] = []
     ahead = places(plan)
     for index, place in enumerate(islice(ahead, max_steps)):
-        taken.append(_taken(index, plan[place], surface, pictures))
+        taken.append(_take(index, plan[place], surface, pictures))
         if (found := watch(taken[-1])) is not None:
             verified.append(found)
         if taken[-1].is_failed:
@@ -36,7 +36,7 @@ def walk(
     return Execution(tuple(taken), status, verified=tuple(verified))
 
 
-def _taken(index: int, step: Step, surface: Surface, pictures: Pictures) -> Taken:
+def _take(index: int, step: Step, surface: Surface, pictures: Pictures) -> Taken:
     acted = surface.act(step)
     is_drawn = pictures == "every step" or (pictures == "pages" and acted.led)
     return Taken(

@@ -8,7 +8,7 @@ from typing import Final
 from eventlog.events import Applied, PieceKind
 
 from .occasions import Held, Lesson
-from .ranking import ranked
+from .ranking import rank_texts
 
 MOST: Final = 5
 """So many lessons a task at most: each is a line that the model reads with every answer."""
@@ -27,7 +27,7 @@ def worth_telling(instruction: str, environment: str, held: Iterable[Held]) -> t
         for each in held
         if isinstance(each, Lesson) and each.kind in _TOLD and each.occasion.environment == environment and each.text
     }
-    scores = dict(ranked(instruction, {name: lesson.words for name, lesson in found.items()}))
+    scores = dict(rank_texts(instruction, {name: lesson.words for name, lesson in found.items()}))
     best = sorted(scores, key=lambda name: (-scores[name], -found[name].rank, -found[name].wins, name))
     return tuple(found[name] for name in best[:MOST])
 

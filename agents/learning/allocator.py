@@ -90,8 +90,8 @@ def choose(values: Collection[Value], can_be: Collection[Substrate], *, epsilon:
     unknown = [value for value in open_ones if value.gain is None]
     if unknown:
         return Choice(min(unknown, key=lambda value: value.pending).substrate, "unknown", None)
-    if _drawn(stream, "explore") % _WHOLE < epsilon:
-        found = open_ones[_drawn(stream, "which") % len(open_ones)]
+    if _draw(stream, "explore") % _WHOLE < epsilon:
+        found = open_ones[_draw(stream, "which") % len(open_ones)]
         return Choice(found.substrate, "explore", found.gain)
     found = max(open_ones, key=lambda value: (not value.is_idle, value.gain or 0))
     return Choice(found.substrate, "exploit", found.gain)
@@ -103,7 +103,7 @@ def greedy(values: Iterable[Value]) -> Substrate | None:
     return max(worth, key=lambda value: value.gain or 0).substrate if worth else None
 
 
-def _drawn(stream: str, what: str) -> int:
+def _draw(stream: str, what: str) -> int:
     return int(digest([stream, what]).hex()[:15], 16)
 
 
@@ -127,7 +127,7 @@ class Allotment:
     decay: Decay = field(default_factory=Decay)
 
 
-def allotted(
+def allot_substrates(
     states: Mapping[str, SubstrateState], places: Iterable[Place], allotment: Allotment
 ) -> tuple[SubstrateChosen, ...]:
     """One choice for each group that has one, in order; each counts as pending for those after it."""
@@ -168,7 +168,7 @@ def allotted(
     return tuple(found)
 
 
-def credited(
+def credit_choice(
     choice: SubstrateChosen,
     carrier: Spec,
     controls: Iterable[Spec],

@@ -25,7 +25,7 @@ from eventlog.events import (
     Step,
 )
 
-from ..plans import Plan, changed
+from ..plans import Plan, apply_change
 from .occasions import LEAST_SHARE, does, lesson_id, occasion_at
 from .piece_content import MEDIA_TYPE, content_bytes
 from .ranking import share
@@ -115,7 +115,7 @@ def capture(failing: Iterable[FailingStep], good: Iterable[GoodRun]) -> tuple[Ca
     found: dict[str, Captured] = {}
     for failed in failing:
         for kind in ("exemplar", "snippet", "recipe"):
-            shown = [each for each in _gathered(failed, runs) if each.kind == kind]
+            shown = [each for each in _gather(failed, runs) if each.kind == kind]
             enough = [each for each in shown if kind == "exemplar" or len(each.runs) >= LEAST_RUNS]
             ranked = sorted(enough, key=lambda each: (-_likeness(failed, each), -each.reward, each.name))
             found |= {each.name: each for each in ranked[:MOST_OF_A_STEP]}
@@ -129,11 +129,11 @@ def failing_place(plan: Plan, intent: str | None) -> int | None:
     return next((place for place in reversed(range(len(plan))) if plan[place].type == "submit"), None)
 
 
-def _gathered(failed: FailingStep, runs: Sequence[GoodRun]) -> list[Captured]:
+def _gather(failed: FailingStep, runs: Sequence[GoodRun]) -> list[Captured]:
     """Each piece once, with all runs that show it; `runs` are best first."""
     found: dict[str, Captured] = {}
     for run in runs:
-        for each in _shown(failed, run):
+        for each in _pieces_shown(failed, run):
             before = found.get(each.name)
             found[each.name] = each if before is None else _with(before, each)
     return list(found.values())
@@ -144,7 +144,7 @@ def _with(one: Captured, other: Captured) -> Captured:
     return Captured(one.kind, one.occasion, one.change, one.title, one.text, runs, one.reward)
 
 
-def _shown(failed: FailingStep, run: GoodRun) -> Iterator[Captured]:
+def _pieces_shown(failed: FailingStep, run: GoodRun) -> Iterator[Captured]:
     occasion = occasion_at(failed.environment, failed.plan, failed.place)
     for place, step in enumerate(run.plan):
         if failed.step.type == "navigate":
@@ -171,7 +171,7 @@ def _snippet(failed: FailingStep, run: GoodRun, place: int) -> Iterator[Captured
         return
     change = FollowLink(page=opened.url, label=followed.label)
     occasion = Occasion(environment=failed.environment, type="navigate", intent=followed.label, page="")
-    if changed(failed.step, change) != (failed.step,):
+    if apply_change(failed.step, change) != (failed.step,):
         yield _piece("snippet", occasion, change, followed.label, run)
 
 

@@ -40,7 +40,7 @@ def read_embeddings(path: Path) -> Embeddings:
     return Embeddings(digest, dimension, rows, tokens)
 
 
-def pinned(memory: Memory, present: Embeddings | None) -> Embeddings | None:
+def pinned_embeddings(memory: Memory, present: Embeddings | None) -> Embeddings | None:
     """The model that a memory is matched by. Raises EmbeddingsMissing, EmbeddingsOther."""
     if memory.embeddings is None:
         return None
@@ -53,7 +53,7 @@ def pinned(memory: Memory, present: Embeddings | None) -> Embeddings | None:
 
 def by_words(memory: Memory) -> None:
     """For whoever has no model. Raises EmbeddingsMissing where a memory needs one."""
-    pinned(memory, None)
+    pinned_embeddings(memory, None)
 
 
 def _bytes(path: Path, name: str) -> bytes:

@@ -54,7 +54,7 @@ def held_of(state: Candidacy, read: Read, embeddings: Embeddings | None = None) 
     return None
 
 
-def reading(blobs: BlobStore) -> Read:
+def content_reader(blobs: BlobStore) -> Read:
     """Reads contents; what was erased is None."""
 
     def read(address: str) -> bytes | None:

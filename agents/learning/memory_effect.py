@@ -16,10 +16,10 @@ Given = tuple[Overlaid, tuple[str, ...], tuple[Applied, ...]]
 
 def is_same_for(templates: Iterable[Template], environment: str, one: Sequence[Held], other: Sequence[Held]) -> bool:
     """Whether runs of these tasks are given the same by two memories, whoever plays them."""
-    return all(_given(each, environment, one) == _given(each, environment, other) for each in templates)
+    return all(_effect_on(each, environment, one) == _effect_on(each, environment, other) for each in templates)
 
 
-def _given(template: Template, environment: str, held: Sequence[Held]) -> Given:
+def _effect_on(template: Template, environment: str, held: Sequence[Held]) -> Given:
     """What memory makes of a task's plan, and what a policy is told of it."""
     told = worth_telling(template.instruction, environment, held)
     plan = overlaid(template.plan_steps, template.instruction, environment, held)

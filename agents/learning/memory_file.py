@@ -86,7 +86,7 @@ class MemoryFile(FrozenModel):
     pieces: tuple[Entry, ...]
 
 
-def written(entries: Iterable[Entry]) -> str:
+def write_memory_file(entries: Iterable[Entry]) -> str:
     """The text of a file: one piece after another, in order of kind and id."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.piece))
     found = MemoryFile(form=FORM, pieces=tuple(ordered)).model_dump(mode="json")

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from eventlog.chain import digest
 from eventlog.events import Change, InsertSteps, Occasion, PieceKind, Step
 
-from ..plans import Piece, Plan, anchor_of, changed
+from ..plans import Piece, Plan, anchor_of, apply_change
 from .piece_content import page_pattern
 from .ranking import share, words
 from .similarity import LEAST_LIKENESS, Embeddings
@@ -101,7 +101,7 @@ def fits(lesson: Lesson, environment: str, plan: Plan, place: int) -> bool:
     if isinstance(lesson.change, InsertSteps):
         has_one = any(does(one) == does(other) for one in lesson.change.steps for other in plan)
     else:
-        has_one = changed(step, lesson.change) == (step,)
+        has_one = apply_change(step, lesson.change) == (step,)
     if has_one:
         return False
     if occasion.intent == step.intent:

@@ -36,7 +36,7 @@ def share(asked: str, text: str) -> int:
     return WHOLE if not wanted else WHOLE * len(wanted & frozenset(words(text))) // len(wanted)
 
 
-def ranked(question: str, texts: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+def rank_texts(question: str, texts: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
     """The ids of the texts that share a word with the question, best first, ties by id; with scores in millionths."""
     counts = {key: Counter(words(text)) for key, text in texts.items()}
     lengths = {key: sum(found.values()) for key, found in counts.items()}

@@ -9,15 +9,15 @@ from eventlog.events import PieceKind, Step
 
 from ..plans import Overlaid, Piece, Plan, apply_overlay
 from .occasions import Held, Lesson, fits
-from .ranking import ranked
-from .similarity import Embeddings, blended
+from .ranking import rank_texts
+from .similarity import Embeddings, blend_scores
 
 _KINDS: Final[tuple[PieceKind, ...]] = ("hint", "exemplar", "snippet", "recipe")
 _INSTRUCTION_SHARE: Final = 4
 """What an instruction shares with a lesson counts a quarter of what the step itself does."""
 
 
-def retrieved(plan: Plan, instruction: str, environment: str, lessons: Iterable[Lesson]) -> tuple[Piece, ...]:
+def retrieve(plan: Plan, instruction: str, environment: str, lessons: Iterable[Lesson]) -> tuple[Piece, ...]:
     """The lessons that a plan is given, each at the one step that it fits best; of each kind one a step at most.
 
     Best is what was recorded at a step that says the very same, then what shares most with the step (and, with a model,
@@ -39,21 +39,21 @@ def overlaid(
 
     The candidate is placed as if nothing else were remembered, so that what it tries does not hang on the others.
     """
-    forced = _placed(plan, instruction, environment, candidate)
+    forced = _place(plan, instruction, environment, candidate)
     others = [each for each in held if forced is None or each.piece != forced.piece]
-    return apply_overlay(plan, _anchored(plan, instruction, environment, others), forced=forced)
+    return apply_overlay(plan, _anchor_pieces(plan, instruction, environment, others), forced=forced)
 
 
-def _anchored(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
+def _anchor_pieces(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
     """What memory holds, each at the step of the plan that it belongs to; lessons that fit none are left out."""
     pieces = (each for each in held if isinstance(each, Piece))
     lessons = [each for each in held if isinstance(each, Lesson)]
-    return (*pieces, *retrieved(plan, instruction, environment, lessons))
+    return (*pieces, *retrieve(plan, instruction, environment, lessons))
 
 
-def _placed(plan: Plan, instruction: str, environment: str, candidate: Held | None) -> Piece | None:
+def _place(plan: Plan, instruction: str, environment: str, candidate: Held | None) -> Piece | None:
     if isinstance(candidate, Lesson):
-        return next(iter(retrieved(plan, instruction, environment, [candidate])), None)
+        return next(iter(retrieve(plan, instruction, environment, [candidate])), None)
     return candidate
 
 
@@ -61,7 +61,7 @@ def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[L
     by_id = {each.piece: each for each in lessons}
     taken: set[int] = set()
     placed: set[str] = set()
-    found = _scored(plan, instruction, environment, lessons)
+    found = _score_steps(plan, instruction, environment, lessons)
     for _, _, _, _, name, place in sorted(found):
         if name not in placed and place not in taken:
             taken.add(place)
@@ -69,7 +69,7 @@ def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[L
             yield by_id[name].at(plan, place)
 
 
-def _scored(
+def _score_steps(
     plan: Plan, instruction: str, environment: str, lessons: Sequence[Lesson]
 ) -> Iterator[tuple[bool, int, int, int, str, int]]:
     """Every step that a lesson may be given at, in the order in which they are.
@@ -77,11 +77,11 @@ def _scored(
     First whether it is merely like the occasion, then score, rank, wins, id and place.
     """
     texts = {each.piece: each.words for each in lessons}
-    of_task = dict(ranked(instruction, texts))
+    of_task = dict(rank_texts(instruction, texts))
     places = {each.piece: _places(plan, environment, each) for each in lessons}
     found: list[tuple[int, Lesson, int]] = []
     for place, step in enumerate(plan):
-        of_step = dict(ranked(_said(step), texts))
+        of_step = dict(rank_texts(_step_text(step), texts))
         for each in lessons:
             if place in places[each.piece]:
                 shared = of_step.get(each.piece, 0) + of_task.get(each.piece, 0) // _INSTRUCTION_SHARE
@@ -90,17 +90,17 @@ def _scored(
     for place, each, shared in found:
         step = plan[place]
         model = each.embeddings
-        score = shared if model is None else blended(shared, most, _likeness(model, each, step, instruction))
+        score = shared if model is None else blend_scores(shared, most, _likeness(model, each, step, instruction))
         yield not _is_said(each, step), -score, -each.rank, -each.wins, each.piece, place
 
 
 def _likeness(model: Embeddings, lesson: Lesson, step: Step, instruction: str) -> int:
     """How much a lesson means what a step does, and a quarter of how much it means what the task is."""
     of_task = model.likeness(instruction, lesson.words) // _INSTRUCTION_SHARE
-    return model.likeness(_said(step), lesson.words) + of_task
+    return model.likeness(_step_text(step), lesson.words) + of_task
 
 
-def _said(step: Step) -> str:
+def _step_text(step: Step) -> str:
     return f"{step.intent} {step.label or ''} {step.url or ''}"
 
 

@@ -47,7 +47,7 @@ def cosine_micro(one: Sequence[int], other: Sequence[int]) -> int:
     return min(WHOLE, WHOLE * shared // isqrt(_product(one, one) * _product(other, other)))
 
 
-def blended(shared: int, most: int, likeness: int) -> int:
+def blend_scores(shared: int, most: int, likeness: int) -> int:
     """One score of two: what a text shares in words, as millionths of the `most` that any shares, and its likeness."""
     return likeness + (WHOLE * shared // most if most else 0)
 

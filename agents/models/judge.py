@@ -90,10 +90,10 @@ def messages_of(shown: ShownRun) -> tuple[Message, ...]:
         elif step.page is not None and step.index == last:
             parts.append(step.page)
     parts.append(f"The run ended: {shown.status}.\nDid it do exactly what the task asks?")
-    return (Message("system", (SYSTEM,)), Message("user", _joined(parts)))
+    return (Message("system", (SYSTEM,)), Message("user", _join_texts(parts)))
 
 
-def _joined(parts: list[str | Image]) -> tuple[str | Image, ...]:
+def _join_texts(parts: list[str | Image]) -> tuple[str | Image, ...]:
     """Neighbouring texts as one."""
     found: list[str | Image] = []
     for part in parts:

@@ -77,7 +77,7 @@ class Endpoint:
         pause: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.url = _checked(base_url)
+        self.url = _check_base_url(base_url)
         self.patience = patience or Patience()
         self._secret = "" if secret is None else secret.get_secret_value()
         if not (self._secret.isascii() and self._secret.isprintable() and " " not in self._secret):
@@ -179,7 +179,7 @@ def retry_after(header: str | None, now: float) -> float | None:
     return max(0.0, (aware - datetime.fromtimestamp(now, UTC)).total_seconds())
 
 
-def _checked(base_url: str) -> str:
+def _check_base_url(base_url: str) -> str:
     expected = "http:// or https:// with a host, and neither a query nor a user in it"
     try:
         parts = urlsplit(base_url)

@@ -10,7 +10,7 @@ from .shaping import (
     conduct_of,
     process_of,
     progress_of,
-    shaped,
+    shape_reward,
     shaped_return,
     steps_planned,
 )
@@ -18,7 +18,7 @@ from .signals import Action, Extras, Grading, GymResult, Info, RewardSignal, Run
 from .steps import DEFAULT_VALUE, MutationKey, key_of, oracle_step_reward, unpaid
 from .synthetic import SyntheticEnvReward, returns
 from .tables import DEFAULT_OPS, OPS_BY_SITE, expected_ops, kind_of
-from .value import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, cost_of, graded, penalty_of
+from .value import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, cost_of, grade_run, penalty_of
 
 __all__ = [
     "DEFAULT_LAMBDA",
@@ -44,7 +44,7 @@ __all__ = [
     "conduct_of",
     "cost_of",
     "expected_ops",
-    "graded",
+    "grade_run",
     "key_of",
     "kind_of",
     "oracle_step_reward",
@@ -52,7 +52,7 @@ __all__ = [
     "process_of",
     "progress_of",
     "returns",
-    "shaped",
+    "shape_reward",
     "shaped_return",
     "steps_planned",
     "unpaid",

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import RewardGraded, Step, StepOutcome, Usage, unrolled
+from eventlog.events import RewardGraded, Step, StepOutcome, Usage
+from eventlog.events import unroll
 from projections.runs import PLANLESS
 
 SHAPING_VERSION: Final = "shaped-1"
@@ -54,7 +55,7 @@ def steps_planned(executor: str, plan: Sequence[Step], max_steps: int) -> int:
 
     Loops count as often as they are walked, as far as the most allowed.
     """
-    return max_steps if executor in PLANLESS else len(unrolled(plan, max(len(plan), max_steps)))
+    return max_steps if executor in PLANLESS else len(unroll(plan, max(len(plan), max_steps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def shaped_return(score: int, *, passed: bool, progress: int, process: int, pena
     return Shaped(SHAPING_VERSION, score, passed, progress, process, penalty, value)
 
 
-def shaped(reward: RewardGraded, conduct: Conduct | None) -> RewardGraded:
+def shape_reward(reward: RewardGraded, conduct: Conduct | None) -> RewardGraded:
     """A reward with process, progress and shaped return of its score, outcome and penalty.
 
     Without a conduct all of them are None.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from eventlog.events import PriceBookSet, RewardGraded, RewardTerms, Usage
 from projections.costs import PriceBook
 
-from .shaping import Conduct, shaped
+from .shaping import Conduct, shape_reward
 
 DEFAULT_LAMBDA = 100_000
 """Micro-score a dollar: a dollar is worth a tenth of a score (the seeds' 0.1)."""
@@ -46,7 +46,7 @@ def penalty_of(cost: int | None, lambda_per_dollar: int) -> int | None:
     return None if cost is None else cost * lambda_per_dollar // 1_000_000
 
 
-def graded(
+def grade_run(
     run: str,
     group: str,
     score: int,
@@ -77,4 +77,4 @@ def graded(
         cost=cost,
         value=None if penalty is None else score - penalty,
     )
-    return shaped(reward, conduct)
+    return shape_reward(reward, conduct)

@@ -16,7 +16,7 @@ from eventlog.store import EventStore, Position
 from ..models.model import Model
 from ..plans import Plan
 from ..suites import build_micro_suite, plan_of
-from .decompose import decomposed
+from .decompose import decompose
 from .errors import UnknownTemplate
 from .facts import JSON_TYPE
 from .tasks import PLANS
@@ -45,7 +45,7 @@ def _plan(template: BenchmarkTemplate, store: EventStore, blobs: BlobStore, mode
     if model is None:
         expected = f"{', '.join(sorted(PLANS))}, or a model in FLYWHEEL_MODEL that makes one of its instruction"
         raise UnknownTemplate(actual=template.oracle_task_id, expected=expected)
-    return decomposed(unplanned(template), model, store, blobs).plan_steps
+    return decompose(without_plan(template), model, store, blobs).plan_steps
 
 
 def planned_templates(
@@ -62,7 +62,7 @@ def planned_templates(
     """
     plans = {item.template: plan_of(json.loads(blobs.get(item.plan).body)) for item in suite}
     if not suite:
-        plans = _swept(store, opened)
+        plans = _plans_swept(store, opened)
     return {
         template.template_id: Template(**template.model_dump(), plan_steps=plans[template.template_id])
         for template in templates
@@ -70,12 +70,12 @@ def planned_templates(
     }
 
 
-def unplanned(template: BenchmarkTemplate) -> Template:
+def without_plan(template: BenchmarkTemplate) -> Template:
     """A template for executors that follow no plan: its instruction is all there is."""
     return Template(**template.model_dump(), plan_text=template.instruction)
 
 
-def _swept(store: EventStore, upto: Position) -> dict[str, Plan]:
+def _plans_swept(store: EventStore, upto: Position) -> dict[str, Plan]:
     sweeps = (item.event for item in store.read(types=["SweepPlanned"], upto=upto))
     found = [sweep.templates for sweep in sweeps if isinstance(sweep, SweepPlanned)]
     return {each.template_id: each.plan_steps for templates in found for each in templates if each.plan_steps}

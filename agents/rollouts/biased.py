@@ -80,14 +80,16 @@ class FailureBiased:
         if instances > len(templates) * len(self.seeds):
             actual = f"{len(templates)} templates and {len(self.seeds)} seeds for {instances} instances of {cluster}"
             raise BadSweep(sweep=self.sweep, actual=actual, expected="as many pairs of them; give more seeds")
-        orders = {template.template_id: iter(shuffled(self.seeds, self.rng_seed, template)) for template in templates}
+        orders = {
+            template.template_id: iter(shuffle_seeds(self.seeds, self.rng_seed, template)) for template in templates
+        }
         return [
             (template, next(orders[template.template_id]))
             for template in (templates[number % len(templates)] for number in range(instances))
         ]
 
 
-def shuffled(seeds: Sequence[int], rng_seed: int, template: Template) -> list[int]:
+def shuffle_seeds(seeds: Sequence[int], rng_seed: int, template: Template) -> list[int]:
     """The seeds in an order that depends on the seed of the draw and the template alone, not on the order given."""
     return sorted(seeds, key=lambda seed: (digest([rng_seed, template.template_id, seed]), seed))
 

@@ -24,7 +24,7 @@ from ..models.model import Message, Model, Request, Sample
 from ..models.structured import read_as, schema_of
 from ..plans import UNTYPED, Plan
 from .errors import PlanRefused
-from .facts import called
+from .facts import call_facts
 
 PROMPT_VERSION: Final = "decompose-1"
 """Changes with any change of what is asked, or of how an answer is read: what was answered before is then not found."""
@@ -80,7 +80,7 @@ class PlannedSteps(FrozenModel):
     steps: tuple[PlannedStep, ...]
 
 
-def decomposed(template: Template, model: Model, store: EventStore, blobs: BlobStore) -> Template:
+def decompose(template: Template, model: Model, store: EventStore, blobs: BlobStore) -> Template:
     """A template with steps: its own, else those of its text, which it keeps. Raises what `decompose_text` does."""
     if template.plan_steps or template.plan_text is None:
         return template
@@ -97,18 +97,18 @@ def decompose_text(text: str, model: Model, store: EventStore, blobs: BlobStore)
     Raises PlanRefused, ModelFailure, and BlobMissing or BlobErased where an earlier answer cannot be read.
     """
     stream = f"plan/{key_of(text, model)}"
-    earlier = _answered(stream, store, blobs)
+    earlier = _standing_answer(stream, store, blobs)
     if earlier is not None:
         return plan_from_answer(model.name, earlier)
     schema = schema_of(PlannedSteps) if model.offers.schema else None
     request = Request((Message("system", (SYSTEM,)), Message("user", (text,))), SAMPLING, schema)
     completion = model.complete(request)
     plan = plan_from_answer(model.name, completion.samples[0])
-    facts = called(stream, 0, Called("decomposer", None, request, completion))
+    facts = call_facts(stream, 0, Called("decomposer", None, request, completion))
     blobs.put(facts.blobs)
     store.append([Append(stream, facts.events, ACTOR, expect=0, key=f"decompose:{stream}")])
     # Another process may have been first: what stands in the log is the plan, for all.
-    standing = _answered(stream, store, blobs)
+    standing = _standing_answer(stream, store, blobs)
     return plan if standing is None else plan_from_answer(model.name, standing)
 
 
@@ -117,7 +117,7 @@ def key_of(text: str, model: Model) -> str:
     return digest([text, PROMPT_VERSION, model.name]).hex()
 
 
-def _answered(stream: str, store: EventStore, blobs: BlobStore) -> Sample | None:
+def _standing_answer(stream: str, store: EventStore, blobs: BlobStore) -> Sample | None:
     """The answer that stands in a plan's stream."""
     for recorded in store.read(stream=stream):
         if isinstance(recorded.event, ModelCalled):

@@ -9,7 +9,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from eventlog.blobs import Blob
-from eventlog.blobs.conversations import linked
+from eventlog.blobs.conversations import link_messages
 from eventlog.events import ModelCalled, StepTaken, StepVerified, Usage
 
 from ..executors.executor import Called, Execution, Taken, Verified
@@ -41,16 +41,16 @@ def facts_of(run: str, execution: Execution) -> Facts:
     """
     checks = {check.index: check for check in execution.verified}
     number = count()
-    found = [called(run, next(number), call) for call in execution.called if call.step is None]
+    found = [call_facts(run, next(number), call) for call in execution.called if call.step is None]
     for taken in execution.taken:
-        found += [called(run, next(number), call) for call in execution.called if call.step == taken.index]
-        found.append(_taken(run, taken))
+        found += [call_facts(run, next(number), call) for call in execution.called if call.step == taken.index]
+        found.append(_step_facts(run, taken))
         check = checks.get(taken.index)
         if check is not None:
-            found += [called(run, next(number), call) for call in check.called]
-            found.append(_verified(run, check))
+            found += [call_facts(run, next(number), call) for call in check.called]
+            found.append(_check_facts(run, check))
     later = [call for call in execution.called if call.step is not None and call.step >= len(execution.taken)]
-    found += [called(run, next(number), call) for call in later]
+    found += [call_facts(run, next(number), call) for call in later]
     return Facts(
         tuple(chain.from_iterable(f.events for f in found)), tuple(chain.from_iterable(f.blobs for f in found))
     )
@@ -72,7 +72,7 @@ def _total(tokens: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _taken(run: str, taken: Taken) -> Facts:
+def _step_facts(run: str, taken: Taken) -> Facts:
     page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode())
     picture = None if taken.screenshot is None else Blob(PNG_TYPE, taken.screenshot)
     event = StepTaken(
@@ -88,10 +88,10 @@ def _taken(run: str, taken: Taken) -> Facts:
     return Facts((event,), tuple(blob for blob in (page, picture) if blob is not None))
 
 
-def called(run: str, number: int, call: Called) -> Facts:
+def call_facts(run: str, number: int, call: Called) -> Facts:
     """A call of a model, as the one of this number in its run."""
     request, completion = call.request, call.completion
-    nodes = tuple(linked([plain_message(message) for message in request.messages], lambda blob: blob.digest))
+    nodes = tuple(link_messages([plain_message(message) for message in request.messages], lambda blob: blob.digest))
     pictures = _pictures(request.messages)
     bound = {} if request.schema is None else {"constrained": True}
     answer = Blob(JSON_TYPE, _canonical({**plain_completion(completion), **bound}))
@@ -112,7 +112,7 @@ def called(run: str, number: int, call: Called) -> Facts:
     return Facts((event,), (*nodes, *pictures, answer))
 
 
-def _verified(run: str, check: Verified) -> Facts:
+def _check_facts(run: str, check: Verified) -> Facts:
     said = check.checked
     reason = Blob(PAGE_TYPE, said.reason.encode())
     event = StepVerified(
@@ -147,7 +147,7 @@ def plain_completion(completion: Completion) -> Mapping[str, Json]:
     return {
         **({} if served is None else _plain_served(served)),
         "model": completion.model,
-        "prompt_token_ids": _listed(completion.prompt_token_ids),
+        "prompt_token_ids": _list_or_none(completion.prompt_token_ids),
         "samples": [_plain_sample(sample) for sample in completion.samples],
     }
 
@@ -167,11 +167,11 @@ def _plain_sample(sample: Sample) -> Mapping[str, Json]:
         "finish": sample.finish,
         "tokens": None if tokens is None else [token.text for token in tokens],
         "logprobs": None if tokens is None else [token.logprob for token in tokens],
-        "token_ids": _listed(sample.token_ids),
+        "token_ids": _list_or_none(sample.token_ids),
     }
 
 
-def _listed(ids: tuple[int, ...] | None) -> list[Json] | None:
+def _list_or_none(ids: tuple[int, ...] | None) -> list[Json] | None:
     return None if ids is None else list(ids)
 
 

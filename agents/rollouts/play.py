@@ -36,21 +36,22 @@ from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..executors import plan as plan_executor
-from ..executors.executor import Assignment, Execution, Executor, Watch, unwatched
+from ..executors.executor import Assignment, Execution, Executor, Watch, no_verification
 from ..executors.inspection import HttpSurroundings
 from ..executors.plan import PlanExecutor
 from ..learning.advice import applied_of, lines_of
 from ..learning.inspection import Surroundings
 from ..learning.occasions import Held, Lesson
 from ..learning.recovery.budgets import BUDGETS, Budgets
-from ..learning.recovery.failing import failing
+from ..learning.recovery.failing import failed_run
 from ..learning.retrieval import overlaid
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
-from ..rewards import conduct_of, graded, steps_planned
+from ..rewards import conduct_of, steps_planned
+from ..rewards import grade_run
 from .facts import JSON_TYPE, facts_of, usage_of
-from .recovery_facts import NOTHING, Looking, Recovery, recovered
+from .recovery_facts import NOTHING, Looking, Recovery, recover_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Means:
     rule: PromotionRule
     stopwatch: Callable[[], int]
     executor: Executor = PLAN
-    watching: Callable[[Instance], Watch] = lambda _instance: unwatched
+    watching: Callable[[Instance], Watch] = lambda _instance: no_verification
     tries: int = TRIES
     surroundings: Callable[[Environment, Instance, int], Surroundings] = HttpSurroundings
     budgets: Budgets = BUDGETS
@@ -148,7 +149,7 @@ class Played:
     stands: bool = True
 
 
-def started(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
+def start_facts(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
     """The first event of a run and the blob of the plan that it will execute."""
     executed = job.overlaid()
     blob = Blob(JSON_TYPE, plan_bytes(executed.plan))
@@ -187,7 +188,7 @@ def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[
     try:
         instance = means.environment.reset(job.spec.env_seed, repeat=job.spec.sibling_index)
         try:
-            return _played(job, means, instance, profile, ready)
+            return _play(job, means, instance, profile, ready)
         finally:
             _close(means.environment, instance)
     except (EnvironmentFailure, ModelFailure, WeightsFailure) as failure:
@@ -196,7 +197,7 @@ def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[
         return Played((missing,), (), ())
 
 
-def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, ready: Callable[[], None]) -> Played:
+def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, ready: Callable[[], None]) -> Played:
     environment = means.environment
     fingerprint = _sha(environment.state(instance).fingerprint)
     reset = InstanceReset(run=job.run, group=job.spec.group_id, seed=instance.seed, fingerprint=fingerprint)
@@ -205,10 +206,10 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, r
     began = means.stopwatch()
     execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began
-    finish, end_state = _finished(job, environment, instance, execution, wall)
+    finish, end_state = _end_facts(job, environment, instance, execution, wall)
     judged = environment.oracle(instance, job.template.oracle_task_id)
-    recovery = _recovered(job, means, execution, instance, passed=judged.passed)
-    reward = graded(
+    recovery = _recover(job, means, execution, instance, passed=judged.passed)
+    reward = grade_run(
         job.run,
         job.spec.group_id,
         judged.score_micro,
@@ -232,7 +233,7 @@ def _played(job: Job, means: Means, instance: Instance, profile: bytes | None, r
     )
 
 
-def _finished(
+def _end_facts(
     job: Job, environment: Environment, instance: Instance, execution: Execution, wall: int
 ) -> tuple[RunFinished, Blob]:
     mutations = environment.mutations(instance)
@@ -248,7 +249,7 @@ def _finished(
     return event, end_state
 
 
-def _recovered(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
+def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
     """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything.
 
     Siblings of one instance fail alike: the first of them is looked over.
@@ -257,11 +258,11 @@ def _recovered(job: Job, means: Means, execution: Execution, instance: Instance,
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed is None else execution.failed.index
-    run = failing(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
+    run = failed_run(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
     surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
     calls = len(execution.called) + sum(len(check.called) for check in execution.verified)
     looking = Looking(means.budgets, means.advisor, means.rule)
-    return recovered(job.run, run, surroundings, looking, calls)
+    return recover_run(job.run, run, surroundings, looking, calls)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

@@ -17,7 +17,7 @@ from eventlog.store import Append, EventStore, KeyReused, Position
 
 from .dispatching.dispatch import beside
 from .errors import KeyTaken, StartedOtherwise
-from .play import Job, Means, Played, play, started
+from .play import Job, Means, Played, play, start_facts
 
 ACTOR = "runner"
 
@@ -36,17 +36,17 @@ def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile
     another stream holds the run's keys.
     """
     executor = means.executor.name
-    start = beside(lambda: _begun(job, store, blobs, executor), f"start of {job.run}")
+    start = beside(lambda: _record_start(job, store, blobs, executor), f"start of {job.run}")
 
     def begun() -> None:
         if not start.result():
             expected = f"what this process makes of it for the executor {executor}"
             raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
 
-    played = _tried(job, means, profile, begun)
+    played = _try_to_play(job, means, profile, begun)
     begun()
     blobs.put(played.blobs)
-    if not _recorded(job, store, played):
+    if not _record_end(job, store, played):
         return replace(played, stands=False, proposals=(), profile=None)
     return played
 
@@ -56,23 +56,23 @@ def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail
 
     What the run itself would record later is refused, because its end is there. Raises KeyTaken.
     """
-    _begun(job, store, blobs, executor)
-    return _stands(store, _finish(job, _missing(job, detail)))
+    _record_start(job, store, blobs, executor)
+    return _stands(store, _finish(job, _missing_run(job, detail)))
 
 
-def _begun(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
+def _record_start(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
     """Record the start, or find it recorded with this same plan."""
-    start, plan = started(job, executor)
+    start, plan = start_facts(job, executor)
     blobs.put([plan])
     return _stands(store, Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}"))
 
 
-def _missing(job: Job, detail: str) -> Played:
+def _missing_run(job: Job, detail: str) -> Played:
     missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
     return Played((missing,), (), ())
 
 
-def _tried(job: Job, means: Means, profile: bytes | None, begun: Callable[[], None]) -> Played:
+def _try_to_play(job: Job, means: Means, profile: bytes | None, begun: Callable[[], None]) -> Played:
     for _ in range(means.tries):
         played = play(job, means, profile, begun)
         if played.events[-1].type != "RunMissing":
@@ -80,7 +80,7 @@ def _tried(job: Job, means: Means, profile: bytes | None, begun: Callable[[], No
     return played
 
 
-def _recorded(job: Job, store: EventStore, played: Played) -> bool:
+def _record_end(job: Job, store: EventStore, played: Played) -> bool:
     """Append the end of a run and what was proposed in it; whether this end stands.
 
     Where something was proposed the end is looked for first, because what is appended with a refused end is not
@@ -114,11 +114,11 @@ def _finish(job: Job, played: Played) -> Append:
 
 def _proposals(job: Job, played: Played) -> list[Append]:
     """What the folds have no row of, or what may return: once a sweep. Of all else nothing is said anew."""
-    found = [_proposed(job, event) for event in played.proposals]
+    found = [_proposal_append(job, event) for event in played.proposals]
     return [request for piece, request in found if piece not in job.known or piece in job.returning]
 
 
-def _proposed(job: Job, event: RewriteProposed | HintRecorded) -> tuple[str, Append]:
+def _proposal_append(job: Job, event: RewriteProposed | HintRecorded) -> tuple[str, Append]:
     # The version of the stream says nothing: what rests on a withdrawn run stands in it, and in no fold.
     piece, stream = (event.rewrite, "rewrite") if isinstance(event, RewriteProposed) else (event.hint, "hint")
     return piece, Append(f"{stream}/{piece}", (event,), ACTOR, key=f"propose:{piece}:{job.spec.sweep}")

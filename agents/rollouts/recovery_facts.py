@@ -14,7 +14,7 @@ from ..learning.recovery.budgets import Budgets
 from ..learning.recovery.failing import Failing
 from ..learning.recovery.recover import recover
 from ..models.model import Model
-from .facts import Facts, called
+from .facts import Facts, call_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Looking:
     rule: PromotionRule
 
 
-def recovered(name: str, run: Failing, surroundings: Surroundings, looking: Looking, calls: int) -> Recovery:
+def recover_run(name: str, run: Failing, surroundings: Surroundings, looking: Looking, calls: int) -> Recovery:
     """Look a failed run over. What the environment fails in afterwards takes nothing from the run or earlier looks.
 
     `calls` is how many calls of models the run has made itself.
@@ -48,7 +48,7 @@ def recovered(name: str, run: Failing, surroundings: Surroundings, looking: Look
     found = recover(name, run, surroundings, looking.budgets, looking.model)
     asked = Facts((), ())
     if found.exchange is not None:
-        asked = called(name, calls, Called("recovery", None, found.exchange.request, found.exchange.completion))
+        asked = call_facts(name, calls, Called("recovery", None, found.exchange.request, found.exchange.completion))
     contents = (proposal.content for proposal in found.proposals if proposal.occasion is not None)
     return Recovery(
         (*(event for event in asked.events if isinstance(event, ModelCalled)), *found.decided),

@@ -16,7 +16,8 @@ from ..envs.contract import Mutation
 from ..envs.sites.known import KNOWN
 from ..envs.sites.site import FULL, Grade, Kind, Simulation
 from ..plans import Plan
-from ..rewards import REWARD_VERSION, Conduct, conduct_of, shaped, steps_planned
+from ..rewards import REWARD_VERSION, Conduct, conduct_of, steps_planned
+from ..rewards import shape_reward
 from .errors import CannotGrade, UnknownVerifier
 
 Verifier = Callable[[Simulation, str], Grade]
@@ -57,7 +58,7 @@ def verifier(version: str, known: Mapping[str, Verifier] = VERIFIERS) -> Verifie
     return known[version]
 
 
-def restored(started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, Kind] = KNOWN) -> Simulation:
+def restore_instance(started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, Kind] = KNOWN) -> Simulation:
     """The instance as a run left it, from the bytes of its end state. Raises CannotGrade."""
     environment = started.task_spec.environment
     if environment not in sites:
@@ -76,7 +77,7 @@ def task_of(started: RunStarted) -> str:
     raise CannotGrade(run=started.run, actual="it names no oracle task among its conditions of success")
 
 
-def regraded(started: RunStarted, instance: Simulation, grade: Verifier) -> Regraded:
+def regrade_run(started: RunStarted, instance: Simulation, grade: Verifier) -> Regraded:
     """What a verifier says of a run's instance. Raises CannotGrade."""
     task = task_of(started)
     try:
@@ -94,7 +95,7 @@ def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: 
     return conduct_of(outcomes, finished.usage, planned=planned, max_steps=max_steps)
 
 
-def rewarded(before: RewardGraded, said: Regraded, version: str, conduct: Conduct | None) -> RewardGraded:
+def reward_again(before: RewardGraded, said: Regraded, version: str, conduct: Conduct | None) -> RewardGraded:
     """The reward of a run by another verifier: its cost, prices and lambda stay, for the run was played once."""
     penalty = before.terms.penalty
     reward = before.model_copy(
@@ -108,4 +109,4 @@ def rewarded(before: RewardGraded, said: Regraded, version: str, conduct: Conduc
             "again": True,
         }
     )
-    return shaped(reward, conduct)
+    return shape_reward(reward, conduct)

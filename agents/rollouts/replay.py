@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eventlog.chain import canonical
-from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken, unrolled
+from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken
+from eventlog.events import unroll
 from projections.costs import PriceBook
 
 from ..envs.sites.known import KNOWN
@@ -18,9 +19,10 @@ from ..envs.sites.site import Kind, Simulation
 from ..executors.executor import Taken
 from ..executors.recorded_pages import RecordedStep, Walked, asked_for, walk
 from ..plans import Overlaid, Plan
-from ..rewards import SHAPING_VERSION, graded
+from ..rewards import SHAPING_VERSION
+from ..rewards import grade_run
 from .errors import CannotGrade, UnknownVerifier
-from .regrade import VERIFIERS, Regraded, Verifier, conduct_recorded, regraded, restored, verifier
+from .regrade import VERIFIERS, Regraded, Verifier, conduct_recorded, regrade_run, restore_instance, verifier
 
 Lines = tuple[str, ...]
 
@@ -81,7 +83,7 @@ class _Check:
     where: str = ""
 
 
-def erased(run: str, address: str) -> Replayed:
+def answer_erased(run: str, address: str) -> Replayed:
     """The answer where bytes that a replay needs were erased."""
     return Replayed(run, "erased", 0, 0, (), (), (), erased=address)
 
@@ -134,7 +136,7 @@ def _checks(
 
 def _record(recording: Recording) -> tuple[RecordedStep, ...]:
     """The steps as recorded, as far as the recorded plan has them."""
-    walked = unrolled(recording.plan, recording.started.task_spec.max_steps)
+    walked = unroll(recording.plan, recording.started.task_spec.max_steps)
     return tuple(
         RecordedStep(
             walked[event.index],
@@ -239,7 +241,7 @@ def _outcome(recording: Recording, verifiers: Mapping[str, Verifier], sites: Map
 def _instance(recording: Recording, sites: Mapping[str, Kind]) -> Simulation:
     if recording.end_state is None:
         raise CannotGrade(run=recording.started.run, actual="the blob of its end state is missing")
-    return restored(recording.started, recording.started.spec.env_seed, recording.end_state, sites)
+    return restore_instance(recording.started, recording.started.spec.env_seed, recording.end_state, sites)
 
 
 def _bare(instance: Simulation) -> str:
@@ -256,7 +258,7 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
         yield _Check("grade", (), None, "its end state cannot be made again")
     else:
         try:
-            found = regraded(recording.started, instance, verifier(reward.version, verifiers))
+            found = regrade_run(recording.started, instance, verifier(reward.version, verifiers))
             yield _Check("grade", _graded_lines(recorded), _graded_lines(found), where="the grade")
         except (CannotGrade, UnknownVerifier) as error:
             yield _Check("grade", (), None, str(error))
@@ -264,7 +266,7 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
         yield _Check("reward", (), None, f"no price book of version {reward.prices} is in the log")
         return
     conduct = conduct_recorded(recording.started, recording.steps, recording.finished, recording.plan)
-    again = graded(
+    again = grade_run(
         reward.run,
         reward.group,
         reward.score,

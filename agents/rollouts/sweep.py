@@ -123,7 +123,7 @@ def check_siblings(sweep: str, siblings: int, temperatures: Sequence[int]) -> No
         raise BadSweep(sweep=sweep, actual=f"temperatures {list(temperatures)}", expected=f"0 to {HOTTEST} millionths")
 
 
-def planned(
+def plan_sweep(
     generator: Generator,
     environment: str,
     artifact: Artifact,
@@ -176,7 +176,7 @@ def refuse_frozen(
             )
 
 
-def extended(sweep: str, templates: Iterable[Template], known: Sequence[Spec], to: int) -> tuple[Spec, ...]:
+def extend_group(sweep: str, templates: Iterable[Template], known: Sequence[Spec], to: int) -> tuple[Spec, ...]:
     """More siblings of one group, up to `to` of them, at the temperatures that its siblings had. Raises BadSweep.
 
     `known` are its siblings so far. The new ones carry no candidate: they are there to tell the outcomes apart.

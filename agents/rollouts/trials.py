@@ -11,8 +11,8 @@ from typing import Final
 from eventlog.events import PieceKind, Spec, Template, Trials
 
 from ..learning.occasions import Held
-from ..learning.retrieval import overlaid, retrieved
-from ..plans import Piece, changed, place_of
+from ..learning.retrieval import overlaid, retrieve
+from ..plans import Piece, apply_change, place_of
 
 _WHOLE: Final = 1_000_000
 
@@ -57,15 +57,15 @@ def treat(
         names = sorted(each.piece.piece for each in fitting if others >= max(1, each.controls))
         return {kind: _one(names, rng_seed, group)} if names else {}
 
-    return _given(specs, drawn)
+    return _assign_trials(specs, drawn)
 
 
 def belongs(piece: Held, template: Template, environment: str) -> bool:
     """Whether a piece would change a template's plan."""
     if isinstance(piece, Piece):
         place = place_of(template.plan_steps, piece.anchor)
-        return place is not None and changed(step := template.plan_steps[place], piece.change) != (step,)
-    return retrieved(template.plan_steps, template.instruction, environment, [piece]) != ()
+        return place is not None and apply_change(step := template.plan_steps[place], piece.change) != (step,)
+    return retrieve(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 
 def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
@@ -75,7 +75,7 @@ def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int)
     def drawn(group: str, _template: str, others: int) -> dict[str, str]:
         return {"candidate": _one(names, rng_seed, group)} if names and others else {}
 
-    return _given(specs, drawn)
+    return _assign_trials(specs, drawn)
 
 
 def open_to(
@@ -120,7 +120,7 @@ def _one(names: Sequence[str], rng_seed: int, group: str) -> str:
     return random.Random(f"{rng_seed}/{group}").choice(names)  # noqa: S311 a draw, not a secret
 
 
-def _given(specs: Sequence[Spec], drawn: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
+def _assign_trials(specs: Sequence[Spec], drawn: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
     """The specs with what was drawn for their groups, by the last sibling of each."""
     sizes = Counter(spec.group_id for spec in specs)
     last = {spec.group_id: spec.spec_id for spec in specs}

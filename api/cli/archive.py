@@ -19,7 +19,7 @@ from eventlog.store import Position
 from ..errors import BadPosition
 from ..house import check_schema, owner_url
 from ..settings import Settings, read_settings
-from .output import AsJson, bar, confirmed, emit_json, say
+from .output import AsJson, bar, confirm, emit_json, say
 
 
 def archive_command(
@@ -51,10 +51,10 @@ def archive_command(
         check_owner(owner)
         upto = _mark(owner, settings, before, keep)
         if whole:
-            upto = _rounded(owner, upto, segment_size)
-        made = _archived(owner, settings, upto, segment_size)
-        dropped = _dropped(owner, settings, upto, yes=yes) if drop_ else None
-        found = _found(owner, settings, upto, made, dropped)
+            upto = _round_down(owner, upto, segment_size)
+        made = _archive(owner, settings, upto, segment_size)
+        dropped = _drop(owner, settings, upto, yes=yes) if drop_ else None
+        found = _summary(owner, settings, upto, made, dropped)
     finally:
         owner.dispose()
     emit_json(found) if as_json else _show(found)
@@ -79,13 +79,13 @@ def _before(store: PostgresStore, given: str) -> int:
         raise BadPosition(actual=given) from error
 
 
-def _rounded(owner: Engine, upto: Position, size: int) -> Position:
+def _round_down(owner: Engine, upto: Position, size: int) -> Position:
     with owner.connect() as connection:
         done, _ = archived_upto(connection)
     return Position(max(done, upto - (upto - done) % size))
 
 
-def _archived(owner: Engine, settings: Settings, upto: Position, size: int) -> Archived:
+def _archive(owner: Engine, settings: Settings, upto: Position, size: int) -> Archived:
     with owner.connect() as connection:
         done, _ = archived_upto(connection)
     if done >= upto:
@@ -94,7 +94,7 @@ def _archived(owner: Engine, settings: Settings, upto: Position, size: int) -> A
         return archive(owner, settings.archive_folder, upto, size=size, progress=advance)
 
 
-def _dropped(owner: Engine, settings: Settings, upto: Position, *, yes: bool) -> int:
+def _drop(owner: Engine, settings: Settings, upto: Position, *, yes: bool) -> int:
     """How many positions were dropped."""
     before = live_from(owner)
     found = droppable(owner, upto)
@@ -102,13 +102,13 @@ def _dropped(owner: Engine, settings: Settings, upto: Position, *, yes: bool) ->
         return 0
     amount, last = sum(manifest.events for manifest in found), found[-1].last
     place = settings.archive_folder / settings.project
-    confirmed(f"Drop positions {before} to {last} from the table? They stay in {place} alone.", yes=yes)
+    confirm(f"Drop positions {before} to {last} from the table? They stay in {place} alone.", yes=yes)
     with bar("checking the segments", amount) as advance:
         drop(owner, settings.archive_folder, upto, progress=advance)
     return live_from(owner) - before
 
 
-def _found(owner: Engine, settings: Settings, upto: int, made: Archived, dropped: int | None) -> dict[str, Any]:
+def _summary(owner: Engine, settings: Settings, upto: int, made: Archived, dropped: int | None) -> dict[str, Any]:
     with owner.connect() as connection:
         done, _ = archived_upto(connection)
     return {

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..evaluations.artifacts import content, resolve
-from .output import AsJson, emit_json, erased_as_json, opened, say, table
+from .output import AsJson, emit_json, erased_as_json, open_project, say, table
 
 app = typer.Typer(help="Artifacts: show.", no_args_is_help=True)
 
@@ -15,7 +15,7 @@ app = typer.Typer(help="Artifacts: show.", no_args_is_help=True)
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")], as_json: AsJson = False) -> None:
     """Show what an artifact remembers."""
-    with opened() as house, erased_as_json({"name": name}, as_json=as_json):
+    with open_project() as house, erased_as_json({"name": name}, as_json=as_json):
         artifact, memory = resolve(house, name)
         house.blobs.put([memory])
         pieces = content(house, artifact)

@@ -9,8 +9,8 @@ import typer
 
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, freeze, sealed_instances
-from gate.figures import counted
-from gate.renewal import Amounts, draw, is_saturated, standing
+from gate.figures import count_noun
+from gate.renewal import Amounts, describe_ledger, draw, is_saturated
 from projections.alpha import ALPHA as LEDGER
 from projections.benchmarks import BENCHMARKS, BenchmarkState
 from projections.champions import CHAMPION, CHAMPIONS
@@ -20,12 +20,20 @@ from projections.verdicts import VERDICTS
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
 from ..errors import Unknown
-from ..evaluations.benchmarks import candidates, find_benchmark, freeze_on, renew, site_tasks, size_in_words, taken
+from ..evaluations.benchmarks import (
+    candidates,
+    find_benchmark,
+    freeze_on,
+    renew,
+    site_tasks,
+    size_in_words,
+    unavailable_instances,
+)
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
 from ..queries.benchmarks import shortage
-from .output import ERR, AsJson, AsOf, emit_json, listing, opened, say
+from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say
 from .sites import AdminUrl, Url
 from .sweep_options import micro, read_seeds
 
@@ -67,16 +75,16 @@ def freeze_(
 ) -> None:
     """Freeze tasks at seeds, visible and sealed, on an admitted site, with the alpha that judging may spend."""
     with (
-        opened() as house,
+        open_project() as house,
         only_controller(house.engine, site),
         placed_at(house, site, Where(url, admin_url)) as placed,
     ):
         see_admission(house, placed.environment, site, None)
         if from_candidates:
-            task = _proposed(house, site, task, min_runs)
+            task = _propose_tasks(house, site, task, min_runs)
         templates = site_tasks(placed.environment, task, max_steps)
         amounts = Amounts(visible, sealed, repeats)
-        drawn = draw(name, site, templates, amounts, taken(house, house.views()), rng_seed)
+        drawn = draw(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
         first, second = (fresh if seeds is None else seeds for seeds, fresh in zip(given, drawn, strict=True))
         spent = micro([alpha])[0]
@@ -85,7 +93,7 @@ def freeze_(
     _tell(frozen, as_json=as_json)
 
 
-def _proposed(house: House, site: str, asked: list[str] | None, least: int) -> list[str]:
+def _propose_tasks(house: House, site: str, asked: list[str] | None, least: int) -> list[str]:
     """The tasks of a site that enough was played of. Raises Unknown where there is none."""
     found = candidates(house, site, least)
     chosen = [task for task in found if asked is None or task in asked]
@@ -94,7 +102,7 @@ def _proposed(house: House, site: str, asked: list[str] | None, least: int) -> l
         what = f"task of {site} with {least} graded runs"
         raise Unknown(what=what, actual=", ".join(asked or ["any"]), way_out=way_out)
     for task in chosen:
-        ERR.print(f"proposed: {task}, of which {counted(found[task], 'run')} were graded", soft_wrap=True)
+        ERR.print(f"proposed: {task}, of which {count_noun(found[task], 'run')} were graded", soft_wrap=True)
     return chosen
 
 
@@ -109,7 +117,7 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """Freeze a benchmark's successor: the same tasks and alpha at fresh seeds, for as many challengers again."""
-    with opened() as house:
+    with open_project() as house:
         found = find_benchmark(house.views(), benchmark)
         visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
         amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
@@ -139,7 +147,7 @@ def _row(views: Views, state: BenchmarkState) -> dict[str, Any]:
     told = {
         "is_saturated": saturated,
         "is_exhausted": ledger is None or ledger.is_exhausted,
-        "standing": standing(ledger, saturated=saturated),
+        "standing": describe_ledger(ledger, saturated=saturated),
     }
     return {**row, "sealed": sealed, "visible": len(state.tasks) - sealed, **told}
 
@@ -147,11 +155,11 @@ def _row(views: Views, state: BenchmarkState) -> dict[str, Any]:
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List benchmarks; the champion passes all of a saturated one, an exhausted one has judged all it may."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         rows = [_row(views, state) for state in views.find(BENCHMARKS).values()]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
-    listing(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
+    print_rows(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
 
 
 @app.command()
@@ -161,7 +169,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one benchmark's templates and instances, and whether it can still promote."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         find_benchmark(views, benchmark)
         state = views.find(BENCHMARKS)[benchmark]

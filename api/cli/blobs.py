@@ -15,7 +15,7 @@ from eventlog.blobs.inventory import sweep as sweep_blobs
 from eventlog.blobs.inventory import verify as verify_blobs
 
 from ..house import owned_blobs
-from .output import AsJson, bar, confirmed, emit_json, facts, listing, opened, say, table
+from .output import AsJson, bar, confirm, emit_json, facts, open_project, print_rows, say, table
 
 app = typer.Typer(help="Blobs: list, verify, sweep.", no_args_is_help=True)
 
@@ -33,12 +33,12 @@ def list_(
     """List blobs by address: what they are, their bytes plain and stored, and how often they are referred to."""
     if after and not is_address(after):
         raise typer.BadParameter(f"--after {after!r} is no address; expected 64 lower-case hexadecimal digits")
-    with opened() as house, bar("counting references", None) as advance:
+    with open_project() as house, bar("counting references", None) as advance:
         found = survey(house.store, house.blobs, advance)
     wanted = found.orphans() if orphans else found.listed.values()
     rows = [_row(item, found) for item in wanted if item.address > after]
     columns = ("address", "media_type", "bytes", "stored", "references", "erased")
-    listing(rows[:limit], columns, as_json=as_json, empty="no orphans" if orphans else "no blobs yet")
+    print_rows(rows[:limit], columns, as_json=as_json, empty="no orphans" if orphans else "no blobs yet")
     if len(rows) > limit and not as_json:
         say(f"{len(rows) - limit} more; go on with --after {rows[limit - 1]['address']}")
 
@@ -59,7 +59,7 @@ def _row(item: Listed, found: Survey) -> dict[str, Any]:
 @app.command()
 def verify(as_json: AsJson = False) -> None:
     """Decode every blob, compare it with its address, and look for blobs that are named and not there."""
-    with opened() as house:
+    with open_project() as house:
         total = len(house.blobs.digests())
         with bar("verifying blobs", total) as advance:
             found = verify_blobs(house.store, house.blobs, advance)
@@ -85,8 +85,8 @@ def sweep(
 ) -> None:
     """Remove the blobs that no event and no message names, as the schema's owner."""
     age = _age(older_than)
-    confirmed(f"Remove every blob that nothing names and that was last put more than {older_than} ago?", yes=yes)
-    with opened() as house, owned_blobs(house.settings) as blobs, bar("counting references", None) as advance:
+    confirm(f"Remove every blob that nothing names and that was last put more than {older_than} ago?", yes=yes)
+    with open_project() as house, owned_blobs(house.settings) as blobs, bar("counting references", None) as advance:
         removed = sweep_blobs(house.store, blobs, age, advance)
     emit_json({"removed": removed}) if as_json else facts([("removed", f"{removed} blobs")])
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from gate.figures import counted
+from gate.figures import count_noun
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 
 from ..errors import Unknown
 from ..positions import read_position
-from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say
+from .output import AsJson, AsOf, confirm, emit_json, facts, open_project, print_rows, say
 
 if TYPE_CHECKING:
     from gate.promote import Pointed
@@ -33,7 +33,7 @@ def _row(state: ChampionState) -> dict[str, Any]:
 @app.command()
 def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         state = views.get(CHAMPIONS, CHAMPION)
     if state is None:
@@ -52,11 +52,11 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 @app.command()
 def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
-    with opened() as house:
+    with open_project() as house:
         changes = house.views(read_position(house.store, as_of)).history(CHAMPIONS, CHAMPION)
     rows = [_row(change.state) for change in changes if change.state is not None]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
-    listing(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
+    print_rows(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
 
 
 @app.command()
@@ -71,12 +71,12 @@ def point(
 
     from ..evaluations.artifacts import resolve
 
-    with opened() as house:
+    with open_project() as house:
         chosen, memory = resolve(house, artifact)
-        confirmed(f"Make {chosen} champion without a verdict?", yes=yes)
+        confirm(f"Make {chosen} champion without a verdict?", yes=yes)
         house.blobs.put([memory])
         pointed = point_champion(house.store, house.views(), chosen, reason, ACTOR)
-    _moved(pointed, f"{pointed.artifact} is champion since position {pointed.position}", as_json=as_json)
+    _say_moved(pointed, f"{pointed.artifact} is champion since position {pointed.position}", as_json=as_json)
 
 
 @app.command()
@@ -96,13 +96,13 @@ def back(
     """
     from gate.promote import back as go_back
 
-    with opened() as house:
+    with open_project() as house:
         if withdraw_tainted:
             _back_and_withdraw(house, reason, yes=yes, as_json=as_json)
             return
-        confirmed("Put the champion before the present one back?", yes=yes)
+        confirm("Put the champion before the present one back?", yes=yes)
         pointed = go_back(house.store, house.views(), reason, ACTOR)
-    _moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=as_json)
+    _say_moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=as_json)
 
 
 def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -> None:
@@ -118,18 +118,18 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
         show_learned(
             found, empty="The champion that is left has played no runs since it was pointed: none are withdrawn."
         )
-    confirmed(f"Put the champion before the present one back, and withdraw {counted(len(runs), 'run')}?", yes=yes)
+    confirm(f"Put the champion before the present one back, and withdraw {count_noun(len(runs), 'run')}?", yes=yes)
     pointed = go_back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
     words = f"{pointed.artifact} is champion again since position {pointed.position}"
     if as_json:
         emit_json({**_plain(pointed), "withdrawn": runs, "tainted": plain(found)})
         return
-    _moved(pointed, words, as_json=False)
+    _say_moved(pointed, words, as_json=False)
     if runs:
-        say(f"withdrawn: {counted(len(runs), 'run')}")
+        say(f"withdrawn: {count_noun(len(runs), 'run')}")
 
 
-def _moved(pointed: Pointed, words: str, *, as_json: bool) -> None:
+def _say_moved(pointed: Pointed, words: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(_plain(pointed))
         return

@@ -12,12 +12,12 @@ import typer
 from projections.trainings import TRAININGS
 
 from ..positions import read_position
-from ..training.lineage import Trained, lineage, named, touched
+from ..training.lineage import Trained, checkpoints_touched, lineage, rows_of_checkpoints
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
 from ..training.weights import base_of, find_weights
-from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
-from .train import BaseOf, shown, training_bar
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, open_project, print_rows, say
+from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
 Named = Annotated[str, typer.Argument(help="The checkpoint's digest, or its first eight characters or more.")]
@@ -38,20 +38,20 @@ FormOf = Annotated[As, typer.Option("--form", help="What it is written as.")]
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List checkpoints in the order in which they were saved."""
-    with opened() as house:
-        rows = list(named(house.views(read_position(house.store, as_of))))
+    with open_project() as house:
+        rows = list(rows_of_checkpoints(house.views(read_position(house.store, as_of))))
     columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
-    listing(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
+    print_rows(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
 
 
 @app.command()
 def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show a checkpoint: what it came from, how it was trained, its files, where it was published."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         state = find_weights(views, checkpoint)
         training = views.get(TRAININGS, state.training)
-    row = {**shown(state), "stage": msgspec.to_builtins(training)}
+    row = {**row_of_checkpoint(state), "stage": msgspec.to_builtins(training)}
     emit_json(row) if as_json else facts(list(row.items()))
 
 
@@ -66,10 +66,10 @@ def lineage_(
     """Walk from a checkpoint to its dataset, groups, runs and events; or from a run to every checkpoint it touched."""
     if (checkpoint is None) == (run is None):
         raise typer.BadParameter("a lineage is of a checkpoint or, with --run, of a run; expected one of them")
-    with opened() as house, bar("making the rows", None):
+    with open_project() as house, bar("making the rows", None):
         views = house.views(read_position(house.store, as_of))
         if run is not None:
-            found: list[dict[str, Any]] = [msgspec.to_builtins(touched(house, views, run))]
+            found: list[dict[str, Any]] = [msgspec.to_builtins(checkpoints_touched(house, views, run))]
         else:
             digest = find_weights(views, str(checkpoint)).checkpoint
             with erased_as_json({"checkpoint": digest}, as_json=as_json):
@@ -104,7 +104,7 @@ def export(
     base: BaseOf = None,
 ) -> None:
     """Write a checkpoint for a server: as a PEFT folder, a GGUF adapter, or merged with its base as GGUF."""
-    with opened() as house:
+    with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = base_of(house, base, state.base)
         with bar(f"writing {form.value}", None):
@@ -122,7 +122,7 @@ def publish_(
     as_json: AsJson = False,
 ) -> None:
     """Put a checkpoint into a model store that executors mount read-only; a base goes there as it is."""
-    with opened() as house:
+    with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = None if state.is_base else base_of(house, base, state.base)
         with bar("publishing", None):
@@ -136,7 +136,7 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
 
     Erased: rows need bytes whose subject was erased.
     """
-    with opened() as house, erased_as_json({"checkpoint": checkpoint}, as_json=as_json):
+    with open_project() as house, erased_as_json({"checkpoint": checkpoint}, as_json=as_json):
         views = house.views()
         state = find_weights(views, checkpoint)
         training = views.get(TRAININGS, state.training)
@@ -144,10 +144,10 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
             found = retrain(house, state, base_of(house, base, state.base), watch)
     outcome = "equal" if found.is_equal else "different"
     told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}
-    emit_json(told) if as_json else say(_verified(outcome, found.actual, found.differing))
+    emit_json(told) if as_json else say(_describe_outcome(outcome, found.actual, found.differing))
     if not found.is_equal:
         raise typer.Exit(1)
 
 
-def _verified(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
+def _describe_outcome(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
     return f"{outcome}: training again gives {actual}" + (f"; other now: {', '.join(differing)}" if differing else "")

@@ -22,7 +22,7 @@ from ..house import House
 from ..positions import read_position
 from . import dataset_options as options
 from .dataset_options import Kind, asked_for
-from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, listing, opened, say
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, open_project, print_rows, say
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -69,8 +69,8 @@ def build(
         environment=environment,
         sweep=sweep,
     )
-    with opened() as house:
-        made = _made(house, house.views(read_position(house.store, as_of)), query, file, base)
+    with open_project() as house:
+        made = _make_dataset(house, house.views(read_position(house.store, as_of)), query, file, base)
         digest = freeze.freeze(house.store, made, "operator")
         row = _row(freeze.find(house.views(), digest))
     _show(row, as_json=as_json)
@@ -107,10 +107,10 @@ def slice_(
         eps=eps,
         group=group,
     )
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         freeze.refuse_unknown_group(views, group)
-        freeze.register(house.store, _made(house, views, query, file, base), "operator")
+        freeze.register(house.store, _make_dataset(house, views, query, file, base), "operator")
         row = _row(freeze.find_slice(house.views(), group))
     _show(row, as_json=as_json)
 
@@ -118,18 +118,18 @@ def slice_(
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List datasets, and the slices behind them."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
         rows += [_row(state) for state in views.find(SLICES).values()]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
-    listing(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
+    print_rows(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
 
 
 @app.command()
 def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
-    with opened() as house:
+    with open_project() as house:
         row = _row(freeze.find_any(house.views(read_position(house.store, as_of)), dataset))
     _show(row, as_json=as_json)
 
@@ -141,9 +141,9 @@ def export(
 ) -> None:
     """Write a dataset's rows to a file."""
     _refuse_file(file, (*_WRITTEN, ".arrow"))
-    with opened() as house, bar("making the rows", None):
+    with open_project() as house, bar("making the rows", None):
         frozen = freeze.find_any(house.views(), dataset)
-        made = _written(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
+        made = _write_whole(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
     say(f"{made.height} rows are in {file}")
 
 
@@ -153,7 +153,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 
     Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
     """
-    with opened() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
+    with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
         frozen = freeze.find_any(house.views(), dataset)
         views = house.views(read_position(house.store, str(frozen.upto)))
         made = freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, views, frozen.queried()))
@@ -167,7 +167,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 @app.command()
 def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write it there instead.")] = None) -> None:
     """Print a dataset's card in Markdown: what it is of, what was refused, its columns, where it comes from."""
-    with opened() as house, bar("making the rows", None):
+    with open_project() as house, bar("making the rows", None):
         text = card_of(house.store, house.blobs, house.views, freeze.find_any(house.views(), dataset))
     if file is None:
         typer.echo(text, nl=False)
@@ -176,7 +176,7 @@ def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write i
         say(f"the card is in {file}")
 
 
-def _made(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> Made:
+def _make_dataset(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> Made:
     """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset.
 
     What is tokenised with a base keeps what it needs of it.
@@ -188,7 +188,7 @@ def _made(house: House, views: Views, query: Query, file: Path | None, base: Pat
     with bar("making the rows", None):
         if file is None:
             return freeze.refuse_empty(freeze.make(house.store, house.blobs, views, query))
-        return _written(
+        return _write_whole(
             file,
             lambda partial: freeze.refuse_empty(freeze.write(house.store, house.blobs, views, query, partial)),
         )
@@ -210,7 +210,7 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
         raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
 
 
-def _written(file: Path, writing: Callable[[Path], Made]) -> Made:
+def _write_whole(file: Path, writing: Callable[[Path], Made]) -> Made:
     """The file appears whole or not at all."""
     partial = file.with_name(f".partial-{file.name}")
     try:

@@ -26,7 +26,7 @@ def up() -> None:
     if settings.is_embedded:
         embedded.up(settings.home)
         say(f"PostgreSQL runs under {settings.home}/postgres")
-    migrated(settings)
+    migrate_project(settings)
     house = open_house(settings)
     try:
         first_token(house)
@@ -34,7 +34,7 @@ def up() -> None:
         house.close()
 
 
-def migrated(settings: Settings) -> None:
+def migrate_project(settings: Settings) -> None:
     """Bring the project's schema to the newest migration, as its owner, and let the application use it."""
     owner = open_engine(owner_url(settings), settings.project)
     application = open_engine(application_url(settings), settings.project)
@@ -68,7 +68,7 @@ def down() -> None:
 @app.command()
 def migrate() -> None:
     """Bring the project's schema to the newest migration."""
-    migrated(read_settings())
+    migrate_project(read_settings())
 
 
 @app.command()

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from eventlog.store import START
-from gate.figures import counted, decimal, dollars
+from gate.figures import count_noun, decimal, dollars
 from projections.difference import difference
 from projections.moves import (
     ChampionMoved,
@@ -23,7 +23,7 @@ from projections.moves import (
 
 from ..positions import read_position
 from ..queries.changes import describe_change
-from .output import AsJson, emit_json, opened, say
+from .output import AsJson, emit_json, open_project, say
 
 SHORT = 12
 
@@ -36,24 +36,24 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Say what changed in meaning between two positions: champion, rewrites, runs, failures, verdicts, costs."""
-    with opened() as house:
+    with open_project() as house:
         earlier = read_position(house.store, start) or START
         found = difference(house.views(earlier), house.views(read_position(house.store, end)))
     if as_json:
         emit_json(msgspec.to_builtins(found))
         return
-    for line in told(found):
+    for line in describe_difference(found):
         say(line)
 
 
-def told(found: Difference) -> Iterator[str]:
+def describe_difference(found: Difference) -> Iterator[str]:
     """A difference in sentences, the champion first."""
     if found.before == found.after:
         yield f"Both are position {found.after}: nothing changed."
         return
     span = f"from position {found.before} to {found.after}"
     if found.is_empty:
-        yield f"Nothing changed in meaning {span}: {counted(found.after - found.before, 'event')}, the same state."
+        yield f"Nothing changed in meaning {span}: {count_noun(found.after - found.before, 'event')}, the same state."
         return
     yield f"What changed {span}:"
     sections = (
@@ -90,13 +90,13 @@ def _verdict(found: VerdictMoved) -> str:
     if found.decision is None:
         return f"{arms}, opened and not decided"
     delta = "not computed" if found.mean_delta is None else decimal(found.mean_delta)
-    return f"{arms}: {found.decision}, mean difference {delta} over {counted(found.pairs or 0, 'sealed instance')}"
+    return f"{arms}: {found.decision}, mean difference {delta} over {count_noun(found.pairs or 0, 'sealed instance')}"
 
 
 def _rewrite(found: RewriteMoved) -> str:
     path = " → ".join([found.before or "new", *(f"{turn.status} at {turn.since}" for turn in found.turns)])
     does = describe_change(dict(found.change)) if found.change else "an unknown change"
-    return f"{found.rewrite} ({does}): {path}; {counted(found.wins, 'win')}, {found.losses} lost"
+    return f"{found.rewrite} ({does}): {path}; {count_noun(found.wins, 'win')}, {found.losses} lost"
 
 
 def _runs(found: RunsPlayed) -> str:
@@ -113,9 +113,9 @@ def _cluster(found: ClusterMoved) -> str:
     name = f"{found.failure_class or 'unexplained'} of {found.template}"
     name += f" at “{found.step_intent}”" if found.step_intent else ""
     if found.before == 0:
-        return f"appeared: {name}, {counted(found.after, 'run')}"
+        return f"appeared: {name}, {count_noun(found.after, 'run')}"
     if found.after == 0:
-        return f"vanished: {name}, {counted(found.before, 'run')} before"
+        return f"vanished: {name}, {count_noun(found.before, 'run')} before"
     return f"{'grew' if found.after > found.before else 'shrank'}: {name}, {found.before} → {found.after} runs"
 
 
@@ -130,4 +130,4 @@ def _costs(found: Difference) -> list[str]:
     if found.costs is None:
         return []
     aside = f", {found.costs.unknown} of unknown cost" if found.costs.unknown else ""
-    return [f"{dollars(found.costs.spent)} spent on {counted(found.costs.runs, 'graded run')}{aside}"]
+    return [f"{dollars(found.costs.spent)} spent on {count_noun(found.costs.runs, 'graded run')}{aside}"]

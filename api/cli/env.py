@@ -20,7 +20,7 @@ from projections.environments import ENVIRONMENTS, EnvironmentState
 
 from ..environments.connect import Where
 from ..positions import read_position
-from .output import ERR, AsJson, AsOf, emit_json, facts, listing, opened
+from .output import ERR, AsJson, AsOf, emit_json, facts, open_project, print_rows
 from .probing import probe, reset
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
 
@@ -45,13 +45,15 @@ def list_(
     told = _ours() if not elsewhere else None
     if told is None:
         told = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
-    with opened() as house:
+    with open_project() as house:
         states = house.views(read_position(house.store, as_of)).find(ENVIRONMENTS)
-    rows = [row for name, tasks in told.items() for row in _known(name, tasks, states.get(name))]
+    rows = [row for name, tasks in told.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
     if not elsewhere:
-        rows += [row for name, state in states.items() if name not in told for row in _probed(state)]
+        rows += [row for name, state in states.items() if name not in told for row in _rows_of_foreign(state)]
     shown = rows if as_json else [{**row, "admitted": row["admitted"] or "no"} for row in rows]
-    listing(shown, ("site", "admitted", "task", "cluster", "instruction"), as_json=as_json, empty="no tasks are named")
+    print_rows(
+        shown, ("site", "admitted", "task", "cluster", "instruction"), as_json=as_json, empty="no tasks are named"
+    )
 
 
 def _ours() -> dict[str, tuple[TaskText, ...]]:
@@ -60,7 +62,9 @@ def _ours() -> dict[str, tuple[TaskText, ...]]:
     return told | {task.task_id: (task.told(),) for task in TASKS.values()} if is_installed() else told
 
 
-def _known(name: str, tasks: tuple[TaskText, ...], state: EnvironmentState | None) -> Iterator[dict[str, Any]]:
+def _rows_of_bundled(
+    name: str, tasks: tuple[TaskText, ...], state: EnvironmentState | None
+) -> Iterator[dict[str, Any]]:
     is_admitted = state is not None and state.admits(tasks_digest(tasks))
     since = state.admitted_since if state is not None and is_admitted else None
     for task in tasks:
@@ -73,7 +77,7 @@ def _known(name: str, tasks: tuple[TaskText, ...], state: EnvironmentState | Non
         }
 
 
-def _probed(state: EnvironmentState) -> Iterator[dict[str, Any]]:
+def _rows_of_foreign(state: EnvironmentState) -> Iterator[dict[str, Any]]:
     """A site that runs elsewhere, with the tasks that it graded when it was probed."""
     since = state.admitted_since if state.admits(state.tasks_digest) else None
     for task in state.tasks:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from gate.figures import counted
+from gate.figures import count_noun
 
 from ..errors import UnknownSubject
 from ..history import erase as erasing
 from ..house import owned_blobs
-from .output import ERR, AsJson, confirmed, emit_json, opened, say
+from .output import ERR, AsJson, confirm, emit_json, open_project, say
 from .taint import plain, show_learned
 
 ACTOR = "operator"
@@ -31,15 +31,15 @@ def erase(
     Where no run and no blob is the subject's, a script has to say --yes: the name may be mistyped.
     """
     event = erasing.facts(subject, reason)
-    with opened() as house:
-        seen = erasing.seen(house, house.views(), subject)
+    with open_project() as house:
+        seen = erasing.what_is_known_of(house, house.views(), subject)
         if not as_json:
             _show(subject, seen)
         destroyed, since = None, seen.since
         if not dry_run:
             if not (yes or ERR.is_terminal or erasing.is_known(house, seen, subject)):
                 raise UnknownSubject(actual=subject)
-            confirmed(f"Destroy everything that is kept of {subject!r}, for good?", yes=yes)
+            confirm(f"Destroy everything that is kept of {subject!r}, for good?", yes=yes)
             with owned_blobs(house.settings) as blobs:
                 destroyed, since = erasing.erase(house.store, blobs, event, ACTOR)
     if as_json:
@@ -48,7 +48,7 @@ def erase(
     elif destroyed is None:
         say("Nothing was changed: this was a dry run.")
     else:
-        say(f"{subject!r} is erased since position {since}: {counted(destroyed, 'blob')} destroyed")
+        say(f"{subject!r} is erased since position {since}: {count_noun(destroyed, 'blob')} destroyed")
 
 
 def _show(subject: str, seen: erasing.Seen) -> None:

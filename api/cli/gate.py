@@ -12,21 +12,21 @@ import typer
 from eventlog.events import Artifact, BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
-from gate.figures import counted, decimal
+from gate.figures import count_noun, decimal
 from gate.renewal import is_saturated, newest
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import Course
-from ..environments.admission import admitting, see_admission
+from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
 from ..errors import NotChampion, OtherBenchmark, Unknown, VerdictDiffers, VerdictsDiffer
 from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..evaluations.ledger import Ledger, ledger, ledgers
 from ..evaluations.picture import picture
-from ..evaluations.verify import Recomputed, recomputed, recomputed_all
+from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
@@ -36,7 +36,7 @@ from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import local_folder
 from ..training.weights import folders_of
 from .course_options import refuse_memoryless
-from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, listing, opened, say, table
+from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, open_project, print_rows, say, table
 from .sites import AdminUrl, Url
 from .sweep_options import Timeout, refuse_idle
 
@@ -75,7 +75,7 @@ def run_(
     refuse_idle(executor, model, None)
     rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
-    with opened() as house:
+    with open_project() as house:
         chosen, memory = artifacts.challenger(house, challenger)
         _refuse_other_champion(house, champion)
         _refuse_unlike(house, executor, model, chosen)
@@ -86,12 +86,12 @@ def run_(
             executor_of(executor, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
         ):
             reporter, client = TerminalReporter(), placed.environment
-            see_admission(house, client, frozen.environment, admitting(house, placed, reporter))
+            see_admission(house, client, frozen.environment, first_admission(house, placed, reporter))
             _warn(house, frozen, chosen, rules)
             house.blobs.put([memory])
             evaluation = challenge(house, frozen, chosen, rules, doing)
             play_and_settle(house, client, evaluation, course, reporter, doing)
-        state = _found(house, evaluation)
+        state = _find_verdict(house, evaluation)
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
 
@@ -147,11 +147,11 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules:
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List evaluations and their verdicts."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         rows = [_row(state) for state in views.find(VERDICTS).values()]
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
-    listing(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
+    print_rows(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
 
 
 @app.command("ledger")
@@ -161,7 +161,7 @@ def ledger_(
     as_json: AsJson = False,
 ) -> None:
     """Show what alpha each benchmark has, which evaluations spent it, and what is left."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
     known = [each for each in found if each is not None]
@@ -186,8 +186,8 @@ def explain_(
     as_json: AsJson = False,
 ) -> None:
     """Print a verdict with every number that decided it, and draw it."""
-    with opened() as house:
-        state = _found(house, evaluation, as_of)
+    with open_project() as house:
+        state = _find_verdict(house, evaluation, as_of)
         if plot is not None:
             picture(house, state, plot)
     _show(state, as_json=as_json)
@@ -207,8 +207,8 @@ def verify(
     """
     if (evaluation is None) != all_:
         raise typer.BadParameter("expected an evaluation, or --all")
-    with opened() as house:
-        found = recomputed_all(house) if evaluation is None else (recomputed(house, _found(house, evaluation)),)
+    with open_project() as house:
+        found = recompute_all(house) if evaluation is None else (recompute(house, _find_verdict(house, evaluation)),)
     differing = [each for each in found if each.outcome == "different"]
     if as_json and all_:
         emit_json([each.summary() for each in found])
@@ -235,7 +235,7 @@ def _show_recomputed(found: tuple[Recomputed, ...]) -> None:
 
 
 def _show_ledger(shown: Ledger) -> None:
-    used = f"{counted(shown.challenges, 'challenger')} of {shown.challengers}"
+    used = f"{count_noun(shown.challenges, 'challenger')} of {shown.challengers}"
     left = f"spent {decimal(shown.spent)} on {used}, left {decimal(shown.left)}"
     over = f"; exhausted: freeze its successor with `flywheel benchmark refresh {shown.benchmark}`"
     say(f"{shown.benchmark}: alpha {decimal(shown.alpha)}, {left}{over if shown.is_exhausted else ''}")
@@ -247,7 +247,7 @@ def _show_ledger(shown: Ledger) -> None:
     table(columns, rows, empty="  no evaluation was opened on it")
 
 
-def _found(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:
+def _find_verdict(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:
     state = house.views(read_position(house.store, as_of)).get(VERDICTS, evaluation)
     if state is None:
         raise Unknown(what="evaluation", actual=evaluation, way_out="`flywheel gate list` names them.")

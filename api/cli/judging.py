@@ -11,9 +11,9 @@ from gate.figures import decimal
 from projections.judges import JUDGES, Calibration, calibrations
 
 from ..history.grade import Graded, grade_runs, judge_from
-from ..history.regrade import ended
+from ..history.regrade import ended_runs_of
 from ..positions import read_position
-from .output import AsJson, AsOf, bar, emit_json, listing, opened, say
+from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 
 
 def grade(
@@ -32,22 +32,22 @@ def grade(
             "runs are graded by their oracle when they end; say --judge to have a judge look too, or grade them again "
             "with `flywheel runs regrade`"
         )
-    with opened() as house:
-        named = [*(runs or []), *(ended(house.views(), sweep) if sweep is not None else [])]
+    with open_project() as house:
+        named = [*(runs or []), *(ended_runs_of(house.views(), sweep) if sweep is not None else [])]
         if not named:
             raise typer.BadParameter("expected at least one run, or a --sweep that has ended runs")
         with judge_from(house.settings) as model, bar(f"judged by {model.name}", len(set(named))) as advance:
             found = grade_runs(house, model, named, max_parallel=max_parallel, advance=advance)
         rates = [_rates(row) for row in calibrations(house.views().find(JUDGES).values())]
     if as_json:
-        emit_json({"runs": [_graded(row) for row in found], "judges": rates})
+        emit_json({"runs": [_row_of_grade(row) for row in found], "judges": rates})
     else:
         _show_grades(found, rates)
     if any(row.outcome == "failed" for row in found):
         raise typer.Exit(1)
 
 
-def _graded(row: Graded) -> dict[str, Any]:
+def _row_of_grade(row: Graded) -> dict[str, Any]:
     score = None if row.score is None else decimal(row.score)
     return {"run": row.run, "outcome": row.outcome, "passed": row.passed, "score": score, "reason": row.reason}
 
@@ -55,14 +55,14 @@ def _graded(row: Graded) -> dict[str, Any]:
 def _show_grades(found: tuple[Graded, ...], rates: list[dict[str, Any]]) -> None:
     columns = ("run", "outcome", "passed", "score", "reason")
     first = sorted(found, key=lambda row: row.outcome != "failed")[:50]
-    listing([_graded(row) for row in first], columns, as_json=False, empty="")
+    print_rows([_row_of_grade(row) for row in first], columns, as_json=False, empty="")
     if len(found) > 50:  # noqa: PLR2004 (as many as `runs list` shows)
         say(f"{len(found) - 50} more; --json shows all")
     outcomes = sorted({row.outcome for row in found})
     counts = " + ".join(f"{sum(row.outcome == each for row in found)} {each.replace('_', ' ')}" for each in outcomes)
     say(f"{len(found)} received = {counts}")
     say("")
-    listing(rates, RATES, as_json=False, empty="no judge has spoken")
+    print_rows(rates, RATES, as_json=False, empty="no judge has spoken")
 
 
 RATES = ("judge", "opinions", "compared", "accuracy", "false_pass_rate", "false_fail_rate")
@@ -79,7 +79,7 @@ def _rates(row: Calibration) -> dict[str, Any]:
 
 def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List judges beside the oracle: how often each passed what it failed, and failed what it passed."""
-    with opened() as house:
+    with open_project() as house:
         found = calibrations(house.views(read_position(house.store, as_of)).find(JUDGES).values())
     rows = [_rates(row) for row in found]
-    listing(rows, RATES, as_json=as_json, empty="no judge has spoken; `flywheel runs grade --judge` asks one")
+    print_rows(rows, RATES, as_json=as_json, empty="no judge has spoken; `flywheel runs grade --judge` asks one")

@@ -19,13 +19,13 @@ from eventlog.verification import verify_log
 
 from ..controllers.summary import head_chain
 from ..errors import BeyondHead
-from ..history.sign import PUBLIC, check_signed, opening, sign_head, text_of, to_sign, write_signed
+from ..history.sign import PUBLIC, check_signed, opening_of, sign_head, text_of, to_sign, write_signed
 from ..house import House, blobs_of, owner_url
 from ..routes.events import plain
 from ..settings import read_settings
 from .archive import archive_command
-from .db import migrated
-from .output import ERR, AsJson, bar, emit_json, listing, opened, say
+from .db import migrate_project
+from .output import ERR, AsJson, bar, emit_json, open_project, print_rows, say
 
 app = typer.Typer(help="The log: head, tail, verify, sign, archive, export, import.", no_args_is_help=True)
 
@@ -39,7 +39,7 @@ Workers = Annotated[
 @app.command()
 def head(as_json: AsJson = False) -> None:
     """Print the last position and the chain digest there."""
-    with opened() as house:
+    with open_project() as house:
         position = house.store.head()
         found = {"position": position, "chain": head_chain(house, position)}
     emit_json(found) if as_json else say(f"{found['position']}  {found['chain']}")
@@ -55,7 +55,7 @@ def tail(
     """Print the last events, and new ones with --follow."""
     if kind is not None and kind not in EVENT_TYPES:
         raise typer.BadParameter(f"{kind!r} is no event type; expected one of {', '.join(sorted(EVENT_TYPES))}")
-    with opened() as house:
+    with open_project() as house:
         start = Position(max(0, house.store.head() - count))
         events = [event for event in house.store.read(after=start) if kind in {None, event.event.type}]
         if as_json and not follow:
@@ -108,13 +108,13 @@ def verify(
         raise typer.BadParameter("--public-key is for --signature; name both")
     if last is not None and last < first:
         raise typer.BadParameter(f"--to {last} lies before --from {first}; expected a range of positions")
-    with opened() as house:
+    with open_project() as house:
         head = house.store.head()
         if max(first - 1, last or 0) > head:
             raise BeyondHead(expected=max(first, last or 0), actual=head)
         signed = None if signature is None else check_signed(house, signature, public_key, head)
         upto = Position(last or head)
-        chain = _verified(house, Position(first - 1), upto, workers, "verifying the log")
+        chain = _verify_chain(house, Position(first - 1), upto, workers, "verifying the log")
     amount = upto - first + 1
     if as_json:
         shown = None if signed is None else {**signed.model_dump(mode="json"), "key": _fingerprint(signed)}
@@ -125,12 +125,12 @@ def verify(
         say(f"What {_fingerprint(signed)} signed at {signed.at} still stands at position {signed.position}.")
 
 
-def _verified(house: House, after: Position, upto: Position, workers: int | None, title: str) -> bytes:
+def _verify_chain(house: House, after: Position, upto: Position, workers: int | None, title: str) -> bytes:
     """The chain at `upto`; without a number of workers one for each core while each has enough to do."""
     amount = upto - after
     side_by_side = min(os.cpu_count() or 1, 1 + amount // _WORTH_A_PROCESS) if workers is None else workers
     with bar(title, amount) as advance:
-        return verify_log(opening(house), after=after, upto=upto, workers=side_by_side, progress=advance)
+        return verify_log(opening_of(house), after=after, upto=upto, workers=side_by_side, progress=advance)
 
 
 @app.command()
@@ -145,9 +145,9 @@ def sign(
 
     First verifies what was appended since the last signature, and refuses a log that does not extend that one.
     """
-    with opened() as house:
+    with open_project() as house:
         now, after = to_sign(house)
-        _verified(house, after, now.head, workers, "verifying what is new")
+        _verify_chain(house, after, now.head, workers, "verifying what is new")
         found = sign_head(house, now, datetime.now(UTC))
         kept = house.settings.key_folder / PUBLIC
     if out is not None:
@@ -169,7 +169,7 @@ def export(
 ) -> None:
     """Write the whole log and its blobs, without any keys, to a file for your eyes alone that `log import` reads."""
     refuse_unwritable(file)
-    with opened() as house, bar("exporting", house.store.head()) as advance:
+    with open_project() as house, bar("exporting", house.store.head()) as advance:
         count = export_log(house.engine, file, advance, blobs=house.blobs, archive=house.store.archive)
     emit_json({"events": count, "file": file}) if as_json else say(f"{count} events and their blobs are in {file}")
 
@@ -181,7 +181,7 @@ def import_(
 ) -> None:
     """Read an exported log into this project's empty log, with the same positions, times and digests."""
     settings = read_settings()
-    migrated(settings)
+    migrate_project(settings)
     engine = open_engine(owner_url(settings), settings.project)
     try:
         blobs = blobs_of(settings, engine) if settings.blobs else None
@@ -196,9 +196,9 @@ def import_(
 @app.command()
 def stats(as_json: AsJson = False) -> None:
     """Count events by type."""
-    with opened() as house:
+    with open_project() as house:
         rows = [{"type": kind, "events": events} for kind, events in sorted(house.store.counts().items())]
-    listing(rows, ("type", "events"), as_json=as_json, empty="no events")
+    print_rows(rows, ("type", "events"), as_json=as_json, empty="no events")
 
 
 app.command("archive")(archive_command)

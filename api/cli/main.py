@@ -31,11 +31,11 @@ def run_command(arguments: list[str]) -> int:
     try:
         code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
-        code = _misused(error.format_message(), arguments)
+        code = _report_misuse(error.format_message(), arguments)
         return code if error.exit_code == _CLICK_USAGE else ERROR
     except FlywheelError as error:
         if error.is_usage:
-            return _misused(str(error), arguments)
+            return _report_misuse(str(error), arguments)
         _say(str(error))
         return ERROR
     except _expected() as error:
@@ -47,7 +47,7 @@ def run_command(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _misused(said: str, arguments: list[str]) -> int:
+def _report_misuse(said: str, arguments: list[str]) -> int:
     """What was wrong with a command's words, and where its help is; the exit code."""
     _say(said)
     _print(f"Try: flywheel {_group_of(arguments)}--help")

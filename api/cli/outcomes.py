@@ -8,10 +8,10 @@ import typer
 
 from gate.figures import decimal, dollars
 from projections.errors import NotThereYet
-from projections.frames.outcomes import OUTCOMES, selected
+from projections.frames.outcomes import OUTCOMES, select_outcomes
 
 from ..positions import read_position
-from .output import AsJson, AsOf, emit_json, opened, table
+from .output import AsJson, AsOf, emit_json, open_project, table
 
 _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")
 
@@ -27,12 +27,12 @@ def outcomes(
     Passed is of graded. Steps, value and cost are sums; where some are not known, the sum says of how many runs it is.
     What happened counts, also of runs that were withdrawn since.
     """
-    with opened() as house:
+    with open_project() as house:
         wanted, head = read_position(house.store, as_of), house.store.head()
         if wanted is not None and wanted > head:
             raise NotThereYet(expected=wanted, actual=head)
         found = house.frames.read(OUTCOMES, head if wanted is None else wanted)
-    rows = selected(found, sweep=sweep, template=template).to_dicts()
+    rows = select_outcomes(found, sweep=sweep, template=template).to_dicts()
     if as_json:
         emit_json(rows)
         return

@@ -26,7 +26,7 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="POSITION|TIME", he
 
 
 @contextmanager
-def opened() -> Iterator[House]:
+def open_project() -> Iterator[House]:
     """The house of this process's settings, closed afterwards."""
     from ..house import open_house
     from ..settings import read_settings
@@ -90,7 +90,7 @@ def facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> No
     (OUT if OUT.is_terminal else Console(highlight=False, width=160)).print(grid)
 
 
-def listing(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str) -> None:
+def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str) -> None:
     """Rows as a table of these columns, or as JSON whole."""
     if as_json:
         emit_json(rows)
@@ -127,7 +127,7 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 
 
 @contextmanager
-def waiting(title: str) -> Iterator[None]:
+def spinner(title: str) -> Iterator[None]:
     """A spinner and the time that went by, for work without steps; where nobody watches, one line at the end."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -149,7 +149,7 @@ def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda reached: progress.update(task, completed=reached, total=max(total, reached))
 
 
-def confirmed(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool) -> None:
     """Ask before something that is hard to miss; only on a terminal. Aborts on no."""
     if not yes and ERR.is_terminal and not typer.confirm(question, err=True):
         raise typer.Abort

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from agents.learning.memory import reading
+from agents.learning.memory import content_reader
 from agents.learning.occasions import text_and_change
 from eventlog.events import PieceKind
 from projections.engine.projection import Change, Fold
@@ -16,11 +16,11 @@ from projections.pieces import PieceState
 from projections.taint import withdrawals
 
 from ..errors import Unknown
-from ..history.piece_report import TRIALS, standing, trials_of, uplift
+from ..history.piece_report import TRIALS, report_piece, trials_of, uplift
 from ..house import House
 from ..positions import read_position, time_of
 from ..queries.changes import describe_change
-from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
+from .output import AsJson, AsOf, emit_json, facts, open_project, print_rows, say, table
 
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
 STATUS_HELP: Final = "candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle)."
@@ -38,12 +38,14 @@ def group_of(kind: PieceKind) -> typer.Typer:
         as_json: AsJson = False,
     ) -> None:
         """List pieces, those of most worth first: what each says, its record, and the evidence that decides next."""
-        with opened() as house:
+        with open_project() as house:
             views = house.views(read_position(house.store, as_of))
             now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
-            rows = [{**standing(state, now), **_told(house, state)} for state in views.find(fold).values()]
+            rows = [
+                {**report_piece(state, now), **_describe_content(house, state)} for state in views.find(fold).values()
+            ]
         rows = sorted((row for row in rows if status in {None, row["status"]}), key=_most_worth)
-        listing(rows, LISTED, as_json=as_json, empty=f"no {fold.name}")
+        print_rows(rows, LISTED, as_json=as_json, empty=f"no {fold.name}")
 
     @app.command()
     def show(
@@ -59,9 +61,9 @@ def _most_worth(row: dict[str, Any]) -> tuple[int, str]:
     return -row["worth"], row["piece"]
 
 
-def _told(house: House, state: PieceState) -> dict[str, Any]:
+def _describe_content(house: House, state: PieceState) -> dict[str, Any]:
     """What its content says; that it was erased, where it was."""
-    content = reading(house.blobs)(state.content) if state.content else None
+    content = content_reader(house.blobs)(state.content) if state.content else None
     if content is None:
         return {"says": "erased" if state.content else "", "does": None}
     text, change = text_and_change(content)
@@ -69,7 +71,7 @@ def _told(house: House, state: PieceState) -> dict[str, Any]:
 
 
 def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None, *, as_json: bool) -> None:
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         state = views.get(fold, piece)
@@ -78,9 +80,9 @@ def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None
         changes = views.history(fold, piece)
         recorded = house.store.read(stream=f"{kind}/{piece}", upto=views.upto)
         trials = trials_of(recorded, changes, withdrawals(views))
-        row = {**standing(state, now), **_told(house, state)}
+        row = {**report_piece(state, now), **_describe_content(house, state)}
     helps = {"uplift": uplift(trials), "uplift_without": uplift(trials, "withheld")}
-    history = [_stood(change) for change in changes]
+    history = [_history_row(change) for change in changes]
     if as_json:
         emit_json({**row, **helps, "history": history, "trials": trials})
         return
@@ -99,7 +101,7 @@ def in_words(found: dict[str, Any] | None) -> str:
     return f"{mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, from {found['trials']} trials"
 
 
-def _stood(change: Change[PieceState]) -> dict[str, object]:
+def _history_row(change: Change[PieceState]) -> dict[str, object]:
     """One line of a history; nothing is left of a piece whose run was withdrawn."""
     if change.state is None:
         return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}

@@ -18,7 +18,7 @@ from ..environments.admission import Probed, probe_and_record, target_at
 from ..environments.connect import Placed, Where, placed_at
 from ..house import House
 from ..settings import read_settings
-from .output import ERR, AsJson, TerminalReporter, emit_json, facts, opened, say, table
+from .output import ERR, AsJson, TerminalReporter, emit_json, facts, open_project, say, table
 from .sites import DialectFile
 
 AdminUrl = Annotated[
@@ -42,7 +42,7 @@ def probe(
     """Ask an environment what a fair one answers, record it, and admit it. Exit code 1 where a probe failed."""
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
-    with opened() as house, _running(house, site, admin_url, spoken) as placed:
+    with open_project() as house, _site_to_probe(house, site, admin_url, spoken) as placed:
         target = target_at(placed, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
     emit_json(_plain(found)) if as_json else _show(found)
@@ -78,7 +78,7 @@ def reset(
 
 
 @contextmanager
-def _running(house: House, site: str, admin_url: str | None, dialect: Dialect | None) -> Iterator[Placed]:
+def _site_to_probe(house: House, site: str, admin_url: str | None, dialect: Dialect | None) -> Iterator[Placed]:
     """A site of ours in a process of its own, or one that runs at an address."""
     if "://" not in site and admin_url is None:
         with placed_at(house, site) as placed:

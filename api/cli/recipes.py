@@ -12,7 +12,7 @@ from agents.learning.memory_file import BadMemoryFile
 from ..history.memory_file import export_memory, import_memory
 from ..positions import read_position
 from .course_options import Evidence
-from .output import AsJson, AsOf, emit_json, opened, say
+from .output import AsJson, AsOf, emit_json, open_project, say
 from .pieces import group_of
 
 app = group_of("recipe")
@@ -24,7 +24,7 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to write it.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
     """Write hints, exemplars, snippets and recipes to one file; rewrites as recipes of their step."""
-    with opened() as house:
+    with open_project() as house:
         found = export_memory(house, house.views(read_position(house.store, as_of)))
     file.write_text(found.text, "utf-8")
     if as_json:
@@ -52,7 +52,7 @@ def import_(
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadMemoryFile(actual=str(error), expected="a file as `flywheel recipes export` writes it") from None
-    with opened() as house:
+    with open_project() as house:
         found = import_memory(house, text, rule.rule(), ACTOR)
     if as_json:
         emit_json({"fresh": found.fresh, "known": found.known})

@@ -9,8 +9,8 @@ import typer
 from agents.rewards import REWARD_VERSION
 from gate.figures import decimal
 
-from ..history.regrade import Regrade, ended, regrade_runs
-from .output import AsJson, bar, emit_json, listing, opened, say
+from ..history.regrade import Regrade, ended_runs_of, regrade_runs
+from .output import AsJson, bar, emit_json, open_project, print_rows, say
 
 _SHOWN = 50
 
@@ -26,12 +26,12 @@ def regrade(
 
     Earlier grades stay beside it. Run it again to go on: a run whose grade in force is this verifier's is left alone.
     """
-    with opened() as house:
+    with open_project() as house:
         views = house.views()
         named = [
             *(runs or []),
-            *(ended(views, sweep) if sweep is not None else []),
-            *(ended(views, None) if all_ else []),
+            *(ended_runs_of(views, sweep) if sweep is not None else []),
+            *(ended_runs_of(views, None) if all_ else []),
         ]
         if not named:
             raise typer.BadParameter("expected at least one run, a --sweep that has ended runs, or --all")
@@ -60,7 +60,7 @@ def _row(found: Regrade) -> dict[str, Any]:
 def _show(found: tuple[Regrade, ...]) -> None:
     columns = ("run", "outcome", "passed", "score", "before_passed", "before_score", "reason")
     first = sorted(found, key=lambda each: (each.outcome in {"already", "graded"}, each.passed == each.before_passed))
-    listing([_row(each) for each in first[:_SHOWN]], columns, as_json=False, empty="")
+    print_rows([_row(each) for each in first[:_SHOWN]], columns, as_json=False, empty="")
     if len(found) > _SHOWN:
         say(f"{len(found) - _SHOWN} more; --json shows all")
     outcomes = sorted({each.outcome for each in found})

@@ -22,7 +22,7 @@ from projections.frames.outcomes import FRAMES
 from ..house import House
 from ..positions import read_position
 from ..settings import keep_ray_quiet
-from .output import ERR, AsJson, bar, emit_json, gauge, opened, say, table
+from .output import ERR, AsJson, bar, emit_json, gauge, open_project, say, table
 
 _MOST_PROCESSES = 256
 
@@ -48,12 +48,12 @@ def replay(
     if rebuild and to is not None:
         raise typer.BadParameter("--rebuild makes tables up to the head, never only up to --to; run them one by one")
     over = engine_of(frames_on)
-    folds, frames = chosen(projection or [])
-    with opened() as house:
+    folds, frames = choose_projections(projection or [])
+    with open_project() as house:
         parked = _rebuilt(house, folds) if rebuild and folds else []
         removed = pruned_builds(house.engine, ALL) if prune else ()
         views = house.views(read_position(house.store, to))
-        found = _compared(house, views, folds, frames, over)
+        found = _compare(house, views, folds, frames, over)
     if as_json:
         emit_json([_plain(row) for row in found])
     else:
@@ -69,7 +69,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def chosen(names: list[str]) -> tuple[tuple[AnyFold, ...], tuple[Frame, ...]]:
+def choose_projections(names: list[str]) -> tuple[tuple[AnyFold, ...], tuple[Frame, ...]]:
     """The folds and the frames of these names, all where none is named. Raises UnknownProjection."""
     known = [fold.name for fold in ALL] + [frame.name for frame in FRAMES]
     for name in names:
@@ -103,7 +103,7 @@ def engine_of(given: str) -> MapOver:
     raise typer.BadParameter(f"--frames-on is {given!r}: expected {expected}")
 
 
-def _compared(
+def _compare(
     house: House, views: PostgresViews, folds: tuple[AnyFold, ...], frames: tuple[Frame, ...], over: MapOver
 ) -> list[Compared]:
     found = []
@@ -122,7 +122,8 @@ def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
     for one in removed:
         say(f"Removed the table of {one.projection} version {one.version}, which no code here reads.")
     rows = [
-        (row.projection, row.version, row.upto, row.rows, row.rebuilt[:16], row.live[:16], _said(row)) for row in found
+        (row.projection, row.version, row.upto, row.rows, row.rebuilt[:16], row.live[:16], _describe_row(row))
+        for row in found
     ]
     table(("projection", "version", "position", "rows", "rebuilt", "live", ""), rows)
     different = [row.projection for row in found if not row.is_identical]
@@ -137,7 +138,7 @@ def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
         say(f"Every projection is identical at {where}.")
 
 
-def _said(row: Compared) -> str:
+def _describe_row(row: Compared) -> str:
     return "identical" if row.is_identical else f"DIFFERENT, first at {row.differs}"
 
 

@@ -12,9 +12,9 @@ from projections.rewrites import REWRITES, RewriteState
 from projections.taint import withdrawals
 
 from ..errors import Unknown
-from ..history.piece_report import LISTED, TRIALS, standing, trials_of
+from ..history.piece_report import LISTED, TRIALS, report_piece, trials_of
 from ..positions import read_position, time_of
-from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
+from .output import AsJson, AsOf, emit_json, facts, open_project, print_rows, say, table
 
 app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
 
@@ -29,12 +29,12 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List rewrites with their wins and losses, and the evidence that decides next."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
-        rows = [standing(state, now) for state in views.find(REWRITES).values()]
+        rows = [report_piece(state, now) for state in views.find(REWRITES).values()]
     rows = [row for row in rows if status in {None, row["status"]}]
-    listing(rows, LISTED, as_json=as_json, empty="no rewrites; `flywheel run` proposes some where runs fail")
+    print_rows(rows, LISTED, as_json=as_json, empty="no rewrites; `flywheel run` proposes some where runs fail")
 
 
 @app.command()
@@ -42,7 +42,7 @@ def show(
     rewrite: Annotated[str, typer.Argument(help="The rewrite's id.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
     """Show one rewrite: why it is what it is, how its status turned, and every trial of it."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
         state = views.get(REWRITES, rewrite)
@@ -51,8 +51,8 @@ def show(
         changes = views.history(REWRITES, rewrite)
         recorded = house.store.read(stream=f"rewrite/{rewrite}", upto=views.upto)
         trials = trials_of(recorded, changes, withdrawals(views))
-    history = [_stood(change) for change in changes]
-    row = standing(state, now)
+    history = [_history_row(change) for change in changes]
+    row = report_piece(state, now)
     if as_json:
         emit_json({**row, "history": history, "trials": trials})
         return
@@ -63,7 +63,7 @@ def show(
     table(TRIALS, [tuple(item.values()) for item in trials])
 
 
-def _stood(change: Change[RewriteState]) -> dict[str, object]:
+def _history_row(change: Change[RewriteState]) -> dict[str, object]:
     """One line of a history; nothing is left of a rewrite whose runs were all withdrawn."""
     if change.state is None:
         return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}

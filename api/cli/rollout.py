@@ -20,9 +20,9 @@ from ..environments.connect import Where
 from ..errors import Unknown
 from ..positions import read_position
 from ..sweeps.executors import Way
-from ..sweeps.plan import Draw, biased, play_sweep, sweeps_of
+from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
 from ..sweeps.progress import progress_of
-from .output import AsJson, AsOf, TerminalReporter, emit_json, listing, opened, say
+from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_begun import OPERATOR, Ready, made_ready, planned_now
 from .sweep_options import (
@@ -172,7 +172,7 @@ def biased_(
             drawn = seeds_of(seeds, ready.before, ready.held(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
             found = templates_of(ready.house, ready.client, templates, task)
-            generator = biased(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
+            generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
                 return
@@ -188,7 +188,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show how sweeps stand: planned, graded, missing, failed, waiting; of one, its groups and what they are worth."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
@@ -210,7 +210,7 @@ def status(
             "cost",
             "artifact",
         )
-        listing(rows, columns, as_json=as_json, empty="no sweeps yet; `flywheel rollout sweep` plays one")
+        print_rows(rows, columns, as_json=as_json, empty="no sweeps yet; `flywheel rollout sweep` plays one")
     elif as_json:
         emit_json({**row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
     else:

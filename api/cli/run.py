@@ -22,7 +22,7 @@ from ..controllers.slow_next import SlowCourse
 from ..controllers.summary import Summary, summarise
 from ..course import Course
 from ..datasets import freeze
-from ..environments.admission import admitting
+from ..environments.admission import first_admission
 from ..environments.connect import Placed, Where, placed_at
 from ..house import House
 from ..sweeps.executors import Way, executor_of
@@ -38,7 +38,7 @@ from .course_options import (
     refuse_memoryless,
     within,
 )
-from .output import AsJson, TerminalReporter, emit_json, facts, opened, say
+from .output import AsJson, TerminalReporter, emit_json, facts, open_project, say
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminUrl, Url
@@ -115,7 +115,7 @@ def run(
         clusters=cluster,
     )
     slow, warming = course_of(course, stages, rounds, siblings, task), warming_of(warm_up, base)
-    with opened() as house:
+    with open_project() as house:
         with placed_at(house, site, Where(url, admin_url)) as placed:
             quickly = partial(_go, house, placed, course, executor)
             slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter())
@@ -138,7 +138,7 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
 
 def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
     reporter, site = RoundsReporter(), placed.site.name
-    admit = admitting(house, placed, reporter)
+    admit = first_admission(house, placed, reporter)
     with executor_of(way, house.settings, tabs=placed.tabs) as doing, reporter.shown():
         why = Controller(house, placed.environment, site, course, reporter, doing, admit, watch=reporter.watch).run()
     _keep_what_passed(house, site)

@@ -20,7 +20,7 @@ from ..controllers.slow_next import SlowCourse, StageOf
 from ..controllers.warmup import Warming, is_told_briefly
 from ..controllers.warmup_next import WarmingCourse
 from ..course import Course
-from ..environments.admission import admitting
+from ..environments.admission import first_admission
 from ..environments.connect import Placed
 from ..errors import BadConfig
 from ..house import House
@@ -112,7 +112,7 @@ def go_slowly(
             folder_of=folders_of(house),
         )
 
-    admit = admitting(house, placed, reporter)
+    admit = first_admission(house, placed, reporter)
     site, client = placed.site.name, placed.environment
     warm_up = Warming(house, client, site, course, warming, reporter, serving).run if placed.tabs is None else None
     return SlowController(house, client, site, course, reporter, serving, base, warm_up, admit).run()

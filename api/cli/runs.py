@@ -12,19 +12,19 @@ import typer
 
 from agents.rollouts.replay import Divergence, Replayed
 from eventlog.events import AnyEvent
-from gate.figures import counted, decimal, dollars
+from gate.figures import count_noun, decimal, dollars
 from projections.contamination import contaminated_runs, is_contaminated
 from projections.rewards import REWARDS, Grade, RewardState
 from projections.runs import RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
-from ..history.replay import replayed
+from ..history.replay import replay_run
 from ..history.withdraw import learned_from, withdrawable, withdrawal
 from ..history.withdraw import withdraw as withdrawn
 from ..positions import read_position
 from . import judging, regrading
-from .output import AsJson, AsOf, confirmed, emit_json, facts, listing, opened, say, table
+from .output import AsJson, AsOf, confirm, emit_json, facts, open_project, print_rows, say, table
 from .taint import plain, show_learned
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
@@ -44,7 +44,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List runs by name, with their rewards."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         prefix = "" if sweep is None else f"{sweep}__"
         rewards = views.find(REWARDS, prefix)
@@ -57,7 +57,7 @@ def list_(
     rows = [row for row in rows if not failed or row["passed"] is False]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows[:limit])]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
-    listing(rows[:limit], columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
+    print_rows(rows[:limit], columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
     if len(rows) > limit and not as_json:
         say(f"{len(rows) - limit} more; go on with --after {rows[limit - 1]['run']}")
 
@@ -91,7 +91,7 @@ def show(
     run: Annotated[str, typer.Argument(help="The run's name.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
     """Show one run: where it came from, its steps, its reward."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         state = views.get(RUNS, run)
         if state is None:
@@ -103,7 +103,7 @@ def show(
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})
         return
-    row |= {name: _said(fact) for name, fact in zip(("withdrawn", "erased"), facts_of, strict=True)}
+    row |= {name: _describe_fact(fact) for name, fact in zip(("withdrawn", "erased"), facts_of, strict=True)}
     row["contaminated"] = "it began from another state than the runs beside it" if row["contaminated"] else None
     row |= {f"graded by {grade.version}": _by(grade) for grade in (() if reward is None else reward.others)}
     facts([(name, value) for name, value in row.items() if value not in (None, "", [])])
@@ -114,10 +114,10 @@ def show(
         [(s.index, s.action, s.intent, s.outcome, s.http_status) for s in steps],
         empty="no steps recorded",
     )
-    _learned(events)
+    _print_learned(events)
 
 
-def _learned(events: Sequence[AnyEvent]) -> None:
+def _print_learned(events: Sequence[AnyEvent]) -> None:
     """What gave way in the run's plan, and what recovery made of its failure; nothing where there is neither."""
     gave_way = [each for event in events if event.type == "RunStarted" for each in event.conflicts]
     if gave_way:
@@ -134,7 +134,7 @@ def _by(grade: Grade) -> str:
     return f"{decimal(grade.score)}, {'passed' if grade.passed else 'failed'}, at position {grade.since}"
 
 
-def _said(fact: TaintState | None) -> str | None:
+def _describe_fact(fact: TaintState | None) -> str | None:
     return None if fact is None else f"since position {fact.since}: {fact.reason}"
 
 
@@ -153,7 +153,7 @@ def withdraw(
     Rewrites, groups and later datasets go on as if the runs had never been. Champions, verdicts and costs keep their
     facts. There is no way back.
     """
-    with opened() as house:
+    with open_project() as house:
         views = house.views()
         chosen = withdrawable(views, runs)
         withdrawal(chosen, reason)
@@ -162,14 +162,14 @@ def withdraw(
             show_learned(found, empty="")
         since = None
         if not dry_run:
-            confirmed(f"Withdraw {counted(len(chosen), 'run')}?", yes=yes)
+            confirm(f"Withdraw {count_noun(len(chosen), 'run')}?", yes=yes)
             since = withdrawn(house.store, chosen, reason, ACTOR)
     if as_json:
         emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": plain(found)})
     elif since is None:
         say("Nothing was changed: this was a dry run.")
     else:
-        say(f"{counted(len(chosen), 'run')} withdrawn since position {since}")
+        say(f"{count_noun(len(chosen), 'run')} withdrawn since position {since}")
 
 
 @app.command()
@@ -178,8 +178,8 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
 
     Exit code 0 where it is identical, 1 where it differs or where bytes that it needs were erased.
     """
-    with opened() as house:
-        found = replayed(house.store, house.blobs, house.views, run, house.embedded)
+    with open_project() as house:
+        found = replay_run(house.store, house.blobs, house.views, run, house.embedded)
     if as_json:
         emit_json(dataclasses.asdict(found))
     else:
@@ -193,7 +193,7 @@ def _tell(found: Replayed) -> None:
         say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
         return
     if found.divergence is None:
-        steps, pages = counted(found.steps, "step"), counted(found.pages, "recorded page")
+        steps, pages = count_noun(found.steps, "step"), count_noun(found.pages, "recorded page")
         say(f"identical: {steps} over {pages}; {', '.join(found.compared)} are as recorded")
     else:
         say(f"different: {found.run} diverges first in {found.divergence.where}")

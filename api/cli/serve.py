@@ -8,10 +8,10 @@ import typer
 import uvicorn
 
 from ..app import create_app
-from ..ports import listening
+from ..ports import listen
 from ..settings import read_settings
 from .db import first_token
-from .output import opened, say
+from .output import open_project, say
 
 
 def serve(
@@ -20,8 +20,8 @@ def serve(
 ) -> None:
     """Serve the REST API until interrupted. Prints an admin token if there is none yet."""
     settings = read_settings()
-    with opened() as house:
-        listener = listening(host or settings.host, settings.port if port is None else port)
+    with open_project() as house:
+        listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)
         say(f"Serving on http://{address}:{taken}; docs/rest.md says what it answers, /openapi.json with a token too")

@@ -11,7 +11,7 @@ from projections.substrates import SUBSTRATES, SubstrateState
 
 from ..errors import Unknown
 from ..positions import read_position
-from .output import AsJson, AsOf, emit_json, facts, listing, opened, say, table
+from .output import AsJson, AsOf, emit_json, facts, open_project, print_rows, say, table
 
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)
 
@@ -22,10 +22,10 @@ _HISTORY = ("since", "substrate", "pulls", "value_micro", "epsilon_micro")
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List what each substrate was worth in each cluster: mean reward above frozen siblings, and mean cost."""
-    with opened() as house:
+    with open_project() as house:
         found = house.views(read_position(house.store, as_of)).find(SUBSTRATES).values()
     rows = [row for state in found for row in _rows(state)]
-    listing(
+    print_rows(
         rows, _LISTED, as_json=as_json, empty="nothing was chosen yet; `flywheel run` does where pieces are on trial"
     )
 
@@ -37,7 +37,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one cluster: its substrates, the chance of exploring, and how the values came about."""
-    with opened() as house:
+    with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         state = views.get(SUBSTRATES, cluster)
         if state is None:

@@ -14,7 +14,7 @@ from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
 from projections.runs import PLANLESS
 
-from ..environments.admission import admitting, see_admission
+from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
 from ..house import House
 from ..locks import only_controller
@@ -24,8 +24,8 @@ from ..sweeps.jobs import refuse_session_not_kept
 from ..sweeps.plan import first_facts, next_name, plan, sweeps_of
 from ..sweeps.step_checks import refuse_unchecked
 from ..training.weights import folders_of
-from .output import TerminalReporter, opened
-from .sweep_options import spoken
+from .output import TerminalReporter, open_project
+from .sweep_options import dialect_from
 
 OPERATOR = "operator"
 
@@ -72,8 +72,8 @@ def made_ready(
     see_admission raise.
     """
     with (
-        opened() as house,
-        placed_at(house, site, where, spoken(dialect)) as placed,
+        open_project() as house,
+        placed_at(house, site, where, dialect_from(dialect)) as placed,
         executor_of(way, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as executor,
         only_controller(house.engine, site),
     ):
@@ -82,7 +82,7 @@ def made_ready(
             refuse_without_logprobs(executor)
         refuse_unchecked(house.settings, placed.environment, verify_steps=verify_steps)
         first_facts(house)
-        see_admission(house, placed.environment, site, admitting(house, placed, TerminalReporter()))
+        see_admission(house, placed.environment, site, first_admission(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
         yield Ready(house, site, placed.environment, executor, before, _known_as(before, name, executor))
 

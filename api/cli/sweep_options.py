@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
-from agents.rollouts.decompose import decomposed
+from agents.rollouts.decompose import decompose
 from eventlog.events import SweepPlanned, Template
 
 from ..controllers.variance_seek import Limits
@@ -176,7 +176,7 @@ def read_seeds(text: str) -> tuple[int, ...]:
     return tuple(seed for each in ranges for seed in each)
 
 
-def spoken(file: Path | None) -> Dialect | None:
+def dialect_from(file: Path | None) -> Dialect | None:
     """How a site speaks, where a file says so."""
     return None if file is None else read_dialect(file)
 
@@ -189,14 +189,14 @@ def templates_of(
     The model of the settings is asked once for each text. Raises ValidationError, UnknownTemplate, BadParameter,
     NoModel, ModelFailure, PlanRefused.
     """
-    found = chosen(site_templates(client) if file is None else _FILE.validate_json(file.read_bytes()), names)
+    found = choose_templates(site_templates(client) if file is None else _FILE.validate_json(file.read_bytes()), names)
     if all(template.plan_steps or template.plan_text is None for template in found):
         return found
     with agent_model(house.settings) as model:
-        return tuple(decomposed(template, model, house.store, house.blobs) for template in found)
+        return tuple(decompose(template, model, house.store, house.blobs) for template in found)
 
 
-def chosen(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:
+def choose_templates(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:
     """The templates of the tasks that were asked for. Raises BadParameter for one that the site does not grade."""
     by_id = {template.template_id: template for template in found}
     for name in names or ():

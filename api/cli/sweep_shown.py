@@ -13,7 +13,7 @@ from ..controllers.variance_seek import Sought
 from ..house import House
 from ..sweeps.executors import worker_of
 from ..sweeps.progress import SweepProgress, progress_of
-from .output import emit_json, facts, listing, say
+from .output import emit_json, facts, print_rows, say
 
 
 def row(found: SweepProgress) -> dict[str, object]:
@@ -50,7 +50,7 @@ def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
         }
         for name, each in groups.items()
     ]
-    listing(
+    print_rows(
         rows, ("group", "runs", "passed", "shaped std", "usable", "why"), as_json=False, empty="no group was played"
     )
 

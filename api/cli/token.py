@@ -10,7 +10,7 @@ from projections.access import ACCESS
 
 from .. import tokens
 from ..positions import read_position
-from .output import AsJson, AsOf, emit_json, listing, opened, say
+from .output import AsJson, AsOf, emit_json, open_project, print_rows, say
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The token's name.")]
@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(help="The token's name.")]
 @app.command()
 def issue(name: Name, as_json: AsJson = False) -> None:
     """Make a token and print it, this once."""
-    with opened() as house:
+    with open_project() as house:
         plain = tokens.issue(house.store, name, "operator")
     emit_json({"name": name, "token": plain}) if as_json else say(plain)
 
@@ -27,10 +27,10 @@ def issue(name: Name, as_json: AsJson = False) -> None:
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List tokens by name; what they are is not stored."""
-    with opened() as house:
+    with open_project() as house:
         states = house.views(read_position(house.store, as_of)).find(ACCESS).values()
     rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
-    listing(
+    print_rows(
         rows, ("token", "role", "revoked"), as_json=as_json, empty="no tokens; `flywheel token issue NAME` makes one"
     )
 
@@ -38,6 +38,6 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 @app.command()
 def revoke(name: Name, reason: Annotated[str, typer.Option(help="Why.")]) -> None:
     """Stop accepting a token."""
-    with opened() as house:
+    with open_project() as house:
         tokens.revoke(house.store, house.views(), name, reason, "operator")
     say(f"{name} is no longer accepted")

@@ -18,9 +18,9 @@ from projections.checkpoints import WeightsState
 
 from ..datasets import freeze
 from ..errors import BadConfig
-from ..training.stages import Stage, Watch, telling, train_stage
+from ..training.stages import Stage, Watch, train_stage, watch_progress
 from ..training.weights import base_of, find_adapter
-from .output import AsJson, TerminalReporter, emit_json, facts, opened
+from .output import AsJson, TerminalReporter, emit_json, facts, open_project
 
 
 class Kind(StrEnum):
@@ -53,14 +53,14 @@ def train(
     """Train on a dataset and save the checkpoint. A stage that was trained before is found, not trained again."""
     given = {"steps": steps, "learning_rate": learning_rate, "seed": seed, "processes": processes}
     asked = config_of(kind, config, {name: value for name, value in given.items() if value is not None})
-    with opened() as house:
+    with open_project() as house:
         views = house.views()
         goes_on = None if parent is None else find_adapter(views, parent)
         found = base_of(house, base, None if goes_on is None else goes_on.base)
         stage = Stage(freeze.find(views, dataset), found, goes_on, asked)
         with training_bar(stage.name, asked.steps) as watch:
             saved = train_stage(house, stage, watch)
-    row = shown(saved)
+    row = row_of_checkpoint(saved)
     emit_json(row) if as_json else facts(list(row.items()))
 
 
@@ -77,7 +77,7 @@ def config_of(kind: Kind, file: Path | None, options: Mapping[str, Any]) -> Stag
         raise BadConfig(algorithm=kind.value, where=file, actual=f"it is no JSON object: {error}") from error
 
 
-def shown(state: WeightsState) -> dict[str, Any]:
+def row_of_checkpoint(state: WeightsState) -> dict[str, Any]:
     """A checkpoint as it is listed, its files by name."""
     row: dict[str, Any] = msgspec.to_builtins(state)
     return {**row, "files": {file.name: file.blob for file in state.files}}
@@ -88,4 +88,4 @@ def training_bar(title: str, steps: int) -> Iterator[Watch]:
     """A progress bar of a stage's steps, with what they measure; groups and staleness are said as they are known."""
     reporter = TerminalReporter()
     with reporter.phase(title, steps) as advance:
-        yield telling(advance, reporter.say)
+        yield watch_progress(advance, reporter.say)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eventlog.store import Position
-from gate.figures import counted, decimal, dollars
+from gate.figures import count_noun, decimal, dollars
 from projections.moves import Turn
 
 from ..history.whatif.compose import if_reward, if_rule
@@ -18,7 +18,7 @@ from ..history.whatif.definitions import as_toml, read_reward, read_rule, reward
 from ..history.whatif.report import DatasetWouldBe, RewardWouldBe, RewriteWouldBe, Unplayed, VerdictWouldBe, WhatIf
 from ..house import House
 from ..positions import read_position
-from .output import AsJson, emit_json, opened, say, waiting
+from .output import AsJson, emit_json, open_project, say, spinner
 
 MOST_NAMED = 5
 SHORT = 12
@@ -40,12 +40,12 @@ def what_if(
         raise typer.BadParameter("expected one of --rule FILE, --reward FILE, --print-rule and --print-reward")
     asked_rule = None if rule is None else read_rule(rule)
     asked_reward = None if reward is None else read_reward(reward)
-    with opened() as house:
+    with open_project() as house:
         upto = house.views(read_position(house.store, to)).upto
         if print_rule or print_reward:
             _print_in_force(house, upto, is_rule=print_rule, as_json=as_json)
             return
-        with waiting("folding history again"):
+        with spinner("folding history again"):
             if asked_rule is not None:
                 found = if_rule(house.store, house.blobs, house.views, asked_rule, upto, house.embedded)
             elif asked_reward is not None:
@@ -53,7 +53,7 @@ def what_if(
     if as_json:
         emit_json(dataclasses.asdict(found))
         return
-    for line in told(found):
+    for line in describe_what_if(found):
         say(line)
 
 
@@ -62,7 +62,7 @@ def _print_in_force(house: House, upto: Position, *, is_rule: bool, as_json: boo
     emit_json(found.model_dump(mode="json", exclude_none=True)) if as_json else say(as_toml(found))
 
 
-def told(found: WhatIf) -> Iterator[str]:
+def describe_what_if(found: WhatIf) -> Iterator[str]:
     """A what-if in sentences."""
     asked = found.rule if found.rule is not None else found.reward
     what = "rule" if found.rule is not None else "reward"
@@ -73,7 +73,7 @@ def told(found: WhatIf) -> Iterator[str]:
     sections = (
         ("rewrites", [_rewrite(item) for item in found.rewrites]),
         ("rewards", _rewards(found.rewards)),
-        ("cannot grade", _listed([f"{item.run}: {item.why}" for item in found.ungraded])),
+        ("cannot grade", _bullet_lines([f"{item.run}: {item.why}" for item in found.ungraded])),
         ("verdicts", [line for item in found.verdicts for line in _verdict(item)]),
         ("datasets", [_dataset(item) for item in found.datasets]),
         (
@@ -97,7 +97,7 @@ def _plain(definition: object) -> str:
     )
 
 
-def _listed(lines: Sequence[str]) -> list[str]:
+def _bullet_lines(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST_NAMED
     return [*lines[:MOST_NAMED], *([f"and {more} more; --json names them all"] if more > 0 else [])]
 
@@ -121,7 +121,7 @@ def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
         if item.actual.value is not None and item.would.value is not None
     ]
     mean = f", worth {decimal(sum(known) // len(known))} on average beside what they were" if any(known) else ""
-    return [f"{counted(len(moved), 'run')} would be graded otherwise{mean}", *_listed(flips)]
+    return [f"{count_noun(len(moved), 'run')} would be graded otherwise{mean}", *_bullet_lines(flips)]
 
 
 def _flips(item: RewardWouldBe) -> bool:
@@ -158,8 +158,8 @@ def _dataset(item: DatasetWouldBe) -> str:
         return f"{item.dataset[:SHORT]}: its rows cannot be made again: {item.why}"
     rows = f"{item.rows} → {item.would_rows} rows, digest {(item.would or '')[:SHORT]}"
     return (
-        f"{item.dataset[:SHORT]}: {rows}; {counted(len(item.added), 'run')} added, {len(item.removed)} removed,"
-        f" {counted(item.revalued, 'row')} worth something else"
+        f"{item.dataset[:SHORT]}: {rows}; {count_noun(len(item.added), 'run')} added, {len(item.removed)} removed,"
+        f" {count_noun(item.revalued, 'row')} worth something else"
     )
 
 
@@ -169,7 +169,7 @@ def _not_played(found: WhatIf) -> list[str]:
         by_origin.setdefault(item.of, []).append(item)
     lines = []
     for of, items in by_origin.items():
-        lines.append(f"{counted(len(items), 'run')} of {of} would have applied something else, such as")
+        lines.append(f"{count_noun(len(items), 'run')} of {of} would have applied something else, such as")
         first = items[0]
         lines.append(f"  {first.run}: {_pieces(first.would_apply)} instead of {_pieces(first.applied)}")
     lines += [

@@ -38,9 +38,9 @@ from .course_options import (
     refuse_memoryless,
     within,
 )
-from .output import TerminalReporter, opened
+from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_options import VerifySteps, spoken
+from .sweep_options import VerifySteps, dialect_from
 
 _TEXTS = {
     "added": "{count} jobs put that the queue lacked",
@@ -102,14 +102,14 @@ def worker(
     )
     terms = Terms(max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty)
     tell = _as_json if as_json else _as_text
-    with opened() as house, ExitStack() as stack:
+    with open_project() as house, ExitStack() as stack:
         queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
         watching: Watching = nobody
         advisor: Model | None = None
         if {"runner", "controller"} & set(chosen):
             where = Where(url, admin_url, sandbox, port, admin_port)
-            placed = stack.enter_context(placed_at(house, site, where, spoken(dialect)))
+            placed = stack.enter_context(placed_at(house, site, where, dialect_from(dialect)))
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
@@ -122,7 +122,7 @@ def worker(
             if client is not None and retry_parked:
                 tell("again", count=queue.retry_parked())
             if "controller" in chosen:
-                controlling = partial(_controlled, Controller(house, placed.environment, site, course, reporter, doing))
+                controlling = partial(_control, Controller(house, placed.environment, site, course, reporter, doing))
         tell("started", roles=" and ".join(chosen), site=site)
         follows = "projector" in chosen
         work(
@@ -144,7 +144,7 @@ def worker(
         raise typer.Exit(1)
 
 
-def _controlled(controller: Controller, is_told_to_stop: Callable[[], bool]) -> str:
+def _control(controller: Controller, is_told_to_stop: Callable[[], bool]) -> str:
     """Run a controller until it is done or told to stop; says why it stopped, on the terminal too."""
     why = replace(controller, is_told_to_stop=is_told_to_stop).run()
     controller.reporter.say(why)

@@ -10,7 +10,7 @@ from typing import Final
 from eventlog.chain import microseconds
 from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
 from eventlog.store import Append, EventStore, Position
-from gate.figures import counted, dollars
+from gate.figures import count_noun, dollars
 from projections.courses import CourseState
 from projections.engine.views import Views
 from projections.rewards import REWARDS
@@ -82,7 +82,7 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
         store.append([Append(_stream(site), (event,), _ACTORS[loop], key=f"course-closed:{site}:{state.course}")])
 
 
-def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
+def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
     """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them.
 
     Evaluations of policies belong to the slow loop and do not count.
@@ -95,10 +95,10 @@ def spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
         for key, each in views.find(VERDICTS).items()
         if each.executor not in PLANLESS and is_benchmark_of(views, each.benchmark, site)
     }
-    sweeps = _planned(store, state)
+    sweeps = _sweeps_of_course(store, state)
     opened = [key for key, each in of_site.items() if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]
-    reached = _reached(store, state, of_site)
+    reached = _verdicts_of_course(store, state, of_site)
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
@@ -122,7 +122,7 @@ def used_up(course: Course, used: Spent) -> str | None:
     if course.max_micro_dollars is not None and used.micro_dollars >= course.max_micro_dollars:
         return f"the budget of {dollars(course.max_micro_dollars)} is spent"
     if course.max_micro_dollars is not None and used.unpriced:
-        return f"the cost of {counted(used.unpriced, 'run')} is not known"
+        return f"the cost of {count_noun(used.unpriced, 'run')} is not known"
     if course.max_minutes is not None and used.microseconds >= course.max_minutes * _MINUTE:
         return f"the budget of {course.max_minutes:,} minutes is spent"
     if course.max_verdicts is not None and used.verdicts >= course.max_verdicts:
@@ -142,7 +142,7 @@ def seeds_within(course: Course, used: Spent, runs_a_seed: int) -> int:
     return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed))
 
 
-def _planned(store: EventStore, state: CourseState) -> list[str]:
+def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
     """The sweeps that the controller planned on the site since the course was opened."""
     found = []
     for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
@@ -152,7 +152,7 @@ def _planned(store: EventStore, state: CourseState) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _reached(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
+def _verdicts_of_course(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
     """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
     recorded = store.read(after=Position(state.since), types=["VerdictReached"])
     events = (each.event for each in recorded if each.actor == CONTROLLER)

@@ -12,13 +12,13 @@ from functools import partial
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
-from agents.learning.memory import reading
+from agents.learning.memory import content_reader
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from gate.benchmark import freeze, specs
-from gate.figures import counted, decimal
-from gate.renewal import Amounts, lacking
+from gate.figures import count_noun, decimal
+from gate.renewal import Amounts, missing_tasks
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews
 from projections.memories import candidacies
@@ -40,7 +40,7 @@ from ..sweeps.executors import in_words, plays
 from ..sweeps.jobs import Reporter
 from ..sweeps.plan import (
     Draw,
-    biased,
+    biased_generator,
     first_facts,
     make_up,
     next_name,
@@ -52,8 +52,8 @@ from ..sweeps.plan import (
 )
 from ..sweeps.recovery_costs import recovery_costs
 from ..sweeps.seeds import fresh_seeds
-from .budgets import Spent, close_course, dollars_left, open_course, seeds_within, spent, used_up
-from .fast_next import Next, covering, decide
+from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
+from .fast_next import Next, cover_tasks, decide
 from .rounds import Round, Standing, news, rounds_played, standing_of
 
 Watch = Callable[[tuple[Round, ...], Standing], None]
@@ -101,7 +101,7 @@ class Controller:
         said: str | None = None
         while not self.is_told_to_stop():
             views = self.house.views()
-            used = spent(self.house.store, views, self.site, datetime.now(UTC))
+            used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
             step = self._within_budget(views, self._next(views, used), used)
             if step.what == "stop":
                 return self._closed(views, said if said is not None and self._has_every_verdict(used) else step.why)
@@ -129,7 +129,7 @@ class Controller:
             return step
         if not self._is_concerned(views):
             return deciding(is_concerned=False)
-        return covering(views, self.site, step, [each.oracle_task_id for each in self._templates()])
+        return cover_tasks(views, self.site, step, [each.oracle_task_id for each in self._templates()])
 
     def _is_concerned(self, views: PostgresViews) -> bool:
         """Whether memory changes a run of what the course takes on or the benchmark holds: no other run would tell."""
@@ -214,12 +214,12 @@ class Controller:
         course, own = self.course, self._templates()
         amounts = Amounts(len(course.visible_seeds), len(course.sealed_seeds), course.repeats)
         present = present_benchmark(views, self.site)
-        is_short = lacking(present, [each.oracle_task_id for each in own])
+        is_short = missing_tasks(present, [each.oracle_task_id for each in own])
         templates = without_plans(own) if is_short else present.templates
         if amounts.sealed * len(templates) < course.rules.min_pairs:
             raise TooSmall(benchmark=present.benchmark, actual=shortage(present, course.rules))
         fresh = renew(self.house, present, CONTROLLER, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
-        alpha = f"an alpha of its own, {decimal(fresh.alpha)} for {counted(fresh.challengers, 'challenger')}"
+        alpha = f"an alpha of its own, {decimal(fresh.alpha)} for {count_noun(fresh.challengers, 'challenger')}"
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}, {alpha}")
 
     def _templates(self) -> tuple[Template, ...]:
@@ -235,7 +235,7 @@ class Controller:
         return rounds[-1] if rounds else None
 
     def _trying(self, views: PostgresViews) -> Trying:
-        found = tryable_now(views, reading(self.house.blobs), self.course.kinds, self.house.embeddings)
+        found = tryable_now(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
         return found.among(self._templates(), self.site)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
@@ -271,7 +271,7 @@ class Controller:
         if last is not None:
             instances = seeds * len(found)
             draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
-            towards_failures = biased(views, self.site, name, found, "template", draw, of=last.sweep)
+            towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
         return SeedSweep(name, found, fresh_seeds(before, course, seeds, held), siblings)

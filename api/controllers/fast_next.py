@@ -14,7 +14,7 @@ from eventlog.events import (
     SweepPlanned,
 )
 from gate.benchmark import sealed_instances
-from gate.renewal import lacking
+from gate.renewal import missing_tasks
 from projections.alpha import ALPHA
 from projections.engine.views import Views
 from projections.memories import candidacies
@@ -73,14 +73,14 @@ def decide(
     """
     if void is not None:
         return Next("stop", f"{void} was decided: void")
-    begun = _begun(views, sweeps, site, executor)
+    begun = _resume_begun(views, sweeps, site, executor)
     if begun is not None:
         return begun
     present = present_champion(views).pointed()
     challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
-    judged = {*_judged(views, site), present.memory.digest, _empty()}
+    judged = {*_judged_memories(views, site), present.memory.digest, _empty()}
     if is_concerned and challenger.memory.digest not in judged:
-        return _judging(views, site, course)
+        return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
@@ -92,7 +92,7 @@ def decide(
     return Next("plan_sweep", "there are failures to learn from")
 
 
-def _begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
+def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
     """What was begun on the site and has not ended; None where nothing was."""
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
@@ -103,14 +103,14 @@ def _begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Ex
     return None
 
 
-def _judged(views: Views, site: str) -> Iterator[str]:
+def _judged_memories(views: Views, site: str) -> Iterator[str]:
     """The memories that were judged on a site, by digest. A void verdict judged nothing: its arms do not compare."""
     for state in views.find(VERDICTS).values():
         if state.decision != "void" and is_benchmark_of(views, state.benchmark, site):
             yield state.challenger["memory"]["digest"]
 
 
-def _judging(views: Views, site: str, course: Course) -> Next:
+def _judge_next(views: Views, site: str, course: Course) -> Next:
     """To the gate, first of all with a benchmark that can promote: it has alpha left, and instances enough."""
     benchmark = present_benchmark(views, site)
     if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
@@ -120,13 +120,13 @@ def _judging(views: Views, site: str, course: Course) -> Next:
     return Next("open_evaluation", "memory holds something that no champion was judged with")
 
 
-def covering(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
+def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
     """What is next where the gate is: first of all a benchmark that holds the oracle tasks a course takes on.
 
     The first course of a site froze what it took on itself, which another one may go beyond.
     """
     present = present_benchmark(views, site)
-    missing = lacking(present, tasks)
+    missing = missing_tasks(present, tasks)
     if not missing:
         return step
     return Next("renew_benchmark", f"{present.benchmark} does not hold {', '.join(missing)}")
@@ -135,7 +135,7 @@ def covering(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     """Whether a sweep was played with today's memory and none of its untreated runs failed."""
     rewards = views.find(REWARDS, f"{sweep.sweep}__")
-    failed = [spec for spec in sweep.specs if spec.is_plain and not _passed(rewards.get(spec.spec_id))]
+    failed = [spec for spec in sweep.specs if spec.is_plain and not _has_passed(rewards.get(spec.spec_id))]
     return is_played_with(sweep, present) and not failed
 
 
@@ -144,7 +144,7 @@ def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
     return sweep.artifact.memory.digest == present.memory.digest
 
 
-def _passed(reward: RewardState | None) -> bool:
+def _has_passed(reward: RewardState | None) -> bool:
     return reward is not None and reward.passed
 
 

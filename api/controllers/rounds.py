@@ -106,12 +106,12 @@ def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, i
         plain=len(plain),
         plain_passed=sum(rewards[name].passed for name in plain),
         proposed=sum(state.proposed_by.startswith(prefix) for state in candidacies(views).values()),
-        failing=_failing(views, prefix),
+        failing=_failing_tasks(views, prefix),
         cost=sum(reward.cost or 0 for reward in rewards.values()) + known_sum(asked, prefix),
     )
 
 
-def _failing(views: Views, prefix: str) -> tuple[str, ...]:
+def _failing_tasks(views: Views, prefix: str) -> tuple[str, ...]:
     found = clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix))
     return tuple(
         f"{len(each.runs)} × {each.template.partition('.')[2]}: {each.failure_class}" for each in found[:_MOST]

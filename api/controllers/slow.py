@@ -26,7 +26,7 @@ from ..course import SLOW_CONTROLLER, WARM_UP
 from ..datasets import freeze as datasets
 from ..environments.admission import see_admission
 from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
-from ..evaluations.benchmarks import freeze_on, renew, size_in_words, taken, without_plans
+from ..evaluations.benchmarks import freeze_on, renew, size_in_words, unavailable_instances, without_plans
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..house import House
 from ..locks import only_controller
@@ -37,7 +37,7 @@ from ..sweeps.jobs import Reporter
 from ..sweeps.plan import first_facts, kept_to_judge, next_name, plan, planned_by, play_sweep, site_templates, sweeps_of
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
-from ..training.stages import Stage, measured, telling, train_stage
+from ..training.stages import Stage, describe_measures, train_stage, watch_progress
 from ..training.weights import base_of, find_weights
 from .budgets import close_course, open_course
 from .slow_next import (
@@ -181,7 +181,7 @@ class SlowController:
             self.course.sizes,
             self.house.views(),
         )
-        used = taken(self.house, views) | kept_to_judge(views, self.site, templates)
+        used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates)
         without = without_plans(templates)
         visible, sealed = draw(name, self.site, without, self._amounts(), used, sizes.rng_seed)
         return freeze(name, self.site, without, visible, sealed, sizes.repeats)
@@ -237,7 +237,7 @@ class SlowController:
         stage = Stage(require(last.dataset), base, parent, last.stage)
         with self.reporter.phase(stage.name, last.stage.steps) as advance:
             try:
-                saved = train_stage(self.house, stage, telling(advance, self.reporter.say), SLOW_CONTROLLER)
+                saved = train_stage(self.house, stage, watch_progress(advance, self.reporter.say), SLOW_CONTROLLER)
             except TrainingEnded as error:
                 if self._left_no_event(stage, last) and not self._may_pass(stage, error):
                     self._barren.add(last.sweep.sweep)
@@ -245,7 +245,7 @@ class SlowController:
             except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
                 self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
                 return self._freeze(last)
-        told = measured(self.house.views(), saved)
+        told = describe_measures(self.house.views(), saved)
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm}); its last step: {told}")
 
     def _left_no_event(self, stage: Stage, last: Round) -> bool:

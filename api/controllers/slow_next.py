@@ -142,7 +142,7 @@ def rounds_so_far(
 
 def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse, site: str, base: str) -> Round:
     query = course.query(stage, site, sweep.sweep)
-    if (decided := _decided(views, sweep, site, base)) is not None:
+    if (decided := _newest_verdict(views, sweep, site, base)) is not None:
         weights = require(views.get(WEIGHTS, decided.challenger["weights"]))
         dataset = views.get(CHECKPOINTS, f"dataset/{weights.dataset}")
         return Round(sweep, stage, query, dataset, views.get(TRAININGS, weights.training), decided)
@@ -152,19 +152,19 @@ def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse
     if dataset is None:
         return before
     training = views.get(TRAININGS, training_name(dataset.dataset, base, before.parent, stage))
-    judged = () if training is None else _judged(views, site, {training.checkpoint})
+    judged = () if training is None else _judged_evaluations(views, site, {training.checkpoint})
     return Round(sweep, stage, query, dataset, training, max(judged, key=_OPENED, default=None))
 
 
-def _decided(views: Views, sweep: SweepPlanned, site: str, base: str) -> VerdictState | None:
+def _newest_verdict(views: Views, sweep: SweepPlanned, site: str, base: str) -> VerdictState | None:
     """The newest verdict on a checkpoint that was learned from a sweep, whatever stage gave it."""
     datasets = {s.dataset for s in views.find(CHECKPOINTS, "dataset/").values() if s.queried().sweep == sweep.sweep}
     learned = {s.checkpoint for s in views.find(WEIGHTS).values() if s.dataset in datasets and s.base == base}
-    decided = (state for state in _judged(views, site, learned) if state.decision is not None)
+    decided = (state for state in _judged_evaluations(views, site, learned) if state.decision is not None)
     return max(decided, key=_OPENED, default=None)
 
 
-def _judged(views: Views, site: str, checkpoints: Collection[str | None]) -> tuple[VerdictState, ...]:
+def _judged_evaluations(views: Views, site: str, checkpoints: Collection[str | None]) -> tuple[VerdictState, ...]:
     """The evaluations of these checkpoints on the slow loop's own benchmarks; others say nothing of its rounds."""
     own = _benchmarks_of(views, site)
     every = views.find(VERDICTS).values()
@@ -222,7 +222,7 @@ def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Co
     if last.checkpoint is None:
         return SlowNext("train", f"the dataset of {name} was not trained on", last)
     if last.verdict is None:
-        return _judging(views, last, course, site)
+        return _judge_next(views, last, course, site)
     if last.verdict.decision is None:
         return SlowNext("play_arms", "an evaluation was opened and has no verdict", last)
     return None
@@ -234,7 +234,7 @@ def _is_given_up(training: TrainingState) -> bool:
     return training.status == "failed" and not may_pass
 
 
-def _judging(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNext:
+def _judge_next(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNext:
     benchmark, rules = present_benchmark(views, site), course.sizes.rules
     if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
         return SlowNext(

@@ -92,7 +92,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         missing=sum(run.status == "missing" for run in runs),
         graded=len(rewards),
         passed=sum(reward.passed for reward in rewards),
-        spent=_spent(spent, recovery_costs(views)),
+        spent=_describe_spending(spent, recovery_costs(views)),
         rewrites=_rewrites(views),
         datasets=len(views.find(CHECKPOINTS, "dataset/")),
         checkpoints=len(views.find(WEIGHTS)),
@@ -142,7 +142,7 @@ def _champion(views: PostgresViews) -> str:
     return f"{state.name}, since position {state.since}, by {state.by}"
 
 
-def _spent(spent: CostState | None, asked: Mapping[str, int | None]) -> str:
+def _describe_spending(spent: CostState | None, asked: Mapping[str, int | None]) -> str:
     """What runs cost, and recovery's model beside them."""
     if spent is None:
         return "nothing spent"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from agents.rollouts.play import PLAN
-from agents.rollouts.sweep import extended
+from agents.rollouts.sweep import extend_group
 from eventlog.events import Spec, SweepPlanned
 from eventlog.store import EventStore
 from projections.datasets.variance import GroupClass, classes
@@ -40,7 +40,7 @@ class Sought:
     stopped: str
 
 
-def spent(store: EventStore, views: Views, sweep: str) -> int:
+def cost_of_sweep(store: EventStore, views: Views, sweep: str) -> int:
     """What a sweep's graded runs and recovery cost, in micro-dollars; a cost that is not known counts as nothing."""
     planned = next(iter(store.read(stream=f"sweep/{sweep}")), None)
     asked = recovery_costs(views, 0 if planned is None else planned.position)
@@ -63,7 +63,7 @@ def seek(
     added = 0
     while True:
         views = house.views()
-        found, cost = classes(views, sweep.sweep), spent(house.store, views, sweep.sweep)
+        found, cost = classes(views, sweep.sweep), cost_of_sweep(house.store, views, sweep.sweep)
         specs = _one_more(house, sweep, found, limits.max_siblings)
         if limits.max_cost is not None and cost >= limits.max_cost:
             return Sought(added, found, cost, "the cost limit was reached")
@@ -84,8 +84,8 @@ def _one_more(house: House, sweep: SweepPlanned, found: Mapping[str, GroupClass]
     wanting = sorted(
         name for name, known in by_group.items() if name in found and not found[name].grpo_usable and len(known) < most
     )
-    return tuple(spec for name in wanting for spec in _extended(sweep, by_group[name]))
+    return tuple(spec for name in wanting for spec in _extend(sweep, by_group[name]))
 
 
-def _extended(sweep: SweepPlanned, known: Sequence[Spec]) -> tuple[Spec, ...]:
-    return extended(sweep.sweep, sweep.templates, known, len(known) + 1)
+def _extend(sweep: SweepPlanned, known: Sequence[Spec]) -> tuple[Spec, ...]:
+    return extend_group(sweep.sweep, sweep.templates, known, len(known) + 1)

@@ -29,7 +29,7 @@ from ..sweeps.plan import plan, planned_by, play_sweep, sweeps_of
 from ..sweeps.seeds import fresh_seeds
 from ..training.first_bases import first_base
 from ..training.stage_process import PROCESS_ENDED
-from ..training.stages import Stage, measured, telling, train_stage
+from ..training.stages import Stage, describe_measures, train_stage, watch_progress
 from ..training.weights import base_of
 from .slow import Serving, rounds_on, tasks_of
 from .slow_next import MOST_ATTEMPTS, SlowCourse
@@ -129,7 +129,7 @@ class Warming:
         except (DatasetErased, DatasetWithdrawn, freeze.DatasetDiffers) as error:
             self.reporter.say(f"{shown.sweep} is frozen again: {error}")
             return self._freeze(shown)
-        told = measured(self.house.views(), saved)
+        told = describe_measures(self.house.views(), saved)
         turns = f"turn {number + 1} of {self.warming.turns} at most"
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
 
@@ -139,7 +139,7 @@ class Warming:
         while True:
             try:
                 with self.reporter.phase(stage.name, stage.config.steps) as advance:
-                    return train_stage(self.house, stage, telling(advance, self.reporter.say), WARM_UP)
+                    return train_stage(self.house, stage, watch_progress(advance, self.reporter.say), WARM_UP)
             except TrainingEnded as error:
                 died += 1
                 if error.facts["error"] != PROCESS_ENDED or died == MOST_ATTEMPTS:

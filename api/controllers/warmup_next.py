@@ -117,7 +117,7 @@ def decide_warming(
 
     A base that rounds were played with stays the one, whatever the course is now.
     """
-    shown = _shown(views, own, course, tasks)
+    shown = _newest_demonstrations(views, own, course, tasks)
     if shown is None:
         return WarmingNext("show", "no demonstrations of these tasks were planned")
     if pending_specs(views, shown.specs, f"{shown.sweep}__"):
@@ -150,7 +150,7 @@ def nearest(turns: Sequence[Turn], course: WarmingCourse) -> Turn:
     return min(turns, key=lambda turn: (course.away(require(turn.success)), turn.number))
 
 
-def _shown(
+def _newest_demonstrations(
     views: Views, own: Sequence[SweepPlanned], course: WarmingCourse, tasks: Collection[str]
 ) -> SweepPlanned | None:
     """The newest demonstrations of these tasks; where nothing was learned from them, as many as the course asks for."""

@@ -70,7 +70,7 @@ def _lines(frozen: Frozen, made: Made, seen: _Seen) -> Iterator[str]:
     yield from (f"| tokens in `{name}` | {amount} |" for name, amount in seen.tokens.items())
     if not is_of_plans(made.query):
         yield f"| rows with an answer that was cut at its length | {seen.truncated} |"
-    yield from _table("## Refused", ("reason", "runs", "means"), _refused(made))
+    yield from _table("## Refused", ("reason", "runs", "means"), _refusal_rows(made))
     yield from _table("## Columns", ("column", "type"), _columns(made))
     if not is_of_plans(made.query):
         rows = ((*policy, str(amount)) for policy, amount in sorted(seen.policies.items()))
@@ -81,7 +81,7 @@ def _lines(frozen: Frozen, made: Made, seen: _Seen) -> Iterator[str]:
     yield f"The rows are made again from the log, and compared, by `flywheel dataset verify {name}`."
 
 
-def _refused(made: Made) -> Iterable[tuple[str, ...]]:
+def _refusal_rows(made: Made) -> Iterable[tuple[str, ...]]:
     return ((f"`{item.reason}`", str(item.runs), REFUSALS.get(item.reason, "")) for item in made.refused)
 
 

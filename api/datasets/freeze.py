@@ -156,7 +156,7 @@ def refuse_empty(made: Made) -> Made:
     raise EmptyDataset(kind=made.query.kind, upto=made.upto, actual=refused or "there was no run to look at")
 
 
-def holding(store: EventStore, views_at: ViewsAt) -> Holding:
+def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
     """A Holding over the log. It selects among the runs of the groups concerned alone, and reads no blob.
 
     A query judges each group by itself, so that the others need not be looked at. Of a policy's runs it says those too
@@ -170,33 +170,33 @@ def holding(store: EventStore, views_at: ViewsAt) -> Holding:
 
     def holds(frozen: DatasetState, runs: Set[str]) -> bool:
         views, named = views_at(Position(frozen.upto)), {groups[run] for run in runs if run in groups}
-        return not runs.isdisjoint(_selected(store, views, frozen.queried(), named, siblings))
+        return not runs.isdisjoint(_select_runs(store, views, frozen.queried(), named, siblings))
 
     return holds
 
 
-def _selected(
+def _select_runs(
     store: EventStore, views: Views, query: Query, named: Set[str], siblings: dict[str, set[str]]
 ) -> Set[str]:
     """The runs of some groups that a query takes, by what the log says."""
     if not (isinstance(query, SftQuery) and query.runs == "plan"):
-        return selected(store, views, query, named)
-    known, groups = knowledge(store, views), _found(views, GROUPS, named)
+        return select_runs(store, views, query, named)
+    known, groups = knowledge(store, views), _states_of(views, GROUPS, named)
     among = {run for group in named for run in siblings[group]}
-    played, rewards = _found(views, RUNS, among), _found(views, REWARDS, among)
+    played, rewards = _states_of(views, RUNS, among), _states_of(views, REWARDS, among)
     return {*select_sft(query, played, rewards, known.instances, known.oracles, groups, known.left_out).runs}
 
 
-def selected(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
+def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
     """The runs of some groups that a query takes of those that were called, by what the log says; no blob is read."""
     known = knowledge(store, views)
-    asked = [group for group in _found(views, GROUPS, named).values() if looked_at(query, group)]
+    asked = [group for group in _states_of(views, GROUPS, named).values() if looked_at(query, group)]
     facts = facts_of(store, views, asked)
     fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
     return {sibling.run for own in fit for sibling in own}
 
 
-def _found(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
+def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
     """The states of these keys: one by one where they are few."""
     if len(keys) > _MOST_SINGLE:
         return {key: state for key, state in views.find(fold).items() if key in keys}

@@ -10,12 +10,12 @@ from functools import lru_cache, partial
 import polars as pl
 
 from eventlog.blobs import Inventory
-from eventlog.blobs.fetching import fetched
+from eventlog.blobs.fetching import fetch_blobs
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 from projections.benchmarks import BENCHMARKS, benchmark_instances
-from projections.datasets.conversations import Nodes, message_of, told
+from projections.datasets.conversations import Nodes, message_of, messages_at
 from projections.datasets.curation import (
     ROW_READS,
     Knowledge,
@@ -29,11 +29,11 @@ from projections.datasets.curation import (
 )
 from projections.datasets.packing import Content, row_digest
 from projections.datasets.plan_rows import SCHEMA, Message, oracle_tasks, select_sft, sft_rows, step_digest, to_frame
-from projections.datasets.sampled import CallFact, demonstrated, drawn
+from projections.datasets.sampled import CallFact, read_demonstrated, read_sampled
 from projections.datasets.token_rows import frame_of, token_rows
 from projections.engine.reader import columns_of, rows_in_streams
 from projections.engine.rows import Row, row_of
-from projections.engine.views import Views, paged
+from projections.engine.views import Views, page_states
 from projections.groups import GROUPS, GroupState
 from projections.rewards import REWARDS
 from projections.row_columns import SCHEMAS
@@ -119,7 +119,7 @@ def _of_policies(
     store: EventStore, blobs: Inventory, views: Views, query: SftQuery | DpoQuery | GrpoQuery, groups_at_once: int
 ) -> Iterator[Batch]:
     known = knowledge(store, views)
-    yield Batch(frame_of(query.kind, ()), (), (), 0, _withdrawn(query, views, known))
+    yield Batch(frame_of(query.kind, ()), (), (), 0, _count_withdrawn(query, views, known))
     readings = _readings(blobs, query)
     for page in _pages(views, query, groups_at_once):
         groups = [group for group in page if looked_at(query, group)]
@@ -129,12 +129,12 @@ def _of_policies(
 
 def _pages(views: Views, query: Query, size: int) -> Iterator[Iterable[GroupState]]:
     if query.group is None:
-        yield from (page.values() for page in paged(views, GROUPS, size))
+        yield from (page.values() for page in page_states(views, GROUPS, size))
     elif (group := views.get(GROUPS, query.group)) is not None:
         yield (group,)
 
 
-def _withdrawn(query: Query, views: Views, known: Knowledge) -> Counter[str]:
+def _count_withdrawn(query: Query, views: Views, known: Knowledge) -> Counter[str]:
     """Withdrawn runs are in no group any more; they are counted here."""
     found: Counter[str] = Counter()
     for run, reason in known.left_out.items():
@@ -162,14 +162,14 @@ def _batch(
         refused.update(reasons.values())
         fit.append((group, siblings))
     calls = [call for _, own in fit for sibling in own for call in facts[sibling.run].calls]
-    bodies = {address: blob.body for address, blob in fetched(blobs, {call.completion for call in calls})}
+    bodies = {address: blob.body for address, blob in fetch_blobs(blobs, {call.completion for call in calls})}
     read = readings(calls)
     taken: list[tuple[GroupState, tuple[Taken, ...]]] = []
     for group, siblings in fit:
         kept, reasons = judged_by_tokens(query, group, siblings, facts, bodies, read)
         refused.update(reasons.values())
         taken.append((group, kept))
-    said = partial(told, _nodes(blobs, [call.fact for _, kept in taken for each in kept for call in each.calls]))
+    said = partial(messages_at, _nodes(blobs, [call.fact for _, kept in taken for each in kept for call in each.calls]))
     rows: list[Content] = []
     giving = 0
     for group, kept in taken:
@@ -199,16 +199,16 @@ def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], 
     """How calls are read: of a demonstration their words are tokenised, of all others the tokens stand in the log."""
     tokens = query.tokens if isinstance(query, SftQuery) else None
     if tokens is None:
-        return lambda _calls: drawn
+        return lambda _calls: read_sampled
     tokenise = tokenise_with(blobs, tokens)
 
     def reading(calls: Iterable[CallFact]) -> Reading:
         nodes = _nodes(blobs, calls)
 
         def said(address: str) -> list[Message]:
-            return [message for _, message in told(nodes, address)]
+            return [message for _, message in messages_at(nodes, address)]
 
-        return partial(demonstrated, said=said, tokenise=tokenise, tokens=tokens)
+        return partial(read_demonstrated, said=said, tokenise=tokenise, tokens=tokens)
 
     return reading
 
@@ -218,7 +218,7 @@ def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
     found: dict[str, tuple[Message, str | None]] = {}
     wanted = {call.messages for call in calls}
     while wanted:
-        found.update((address, message_of(address, blob)) for address, blob in fetched(blobs, wanted))
+        found.update((address, message_of(address, blob)) for address, blob in fetch_blobs(blobs, wanted))
         wanted = {parent for address in wanted if (parent := found[address][1]) is not None} - found.keys()
     return found
 

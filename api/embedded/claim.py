@@ -48,7 +48,7 @@ def claim(home: Path) -> None:
 
 
 @contextmanager
-def locked(home: Path, deadline: float) -> Iterator[None]:
+def hold_home_lock(home: Path, deadline: float) -> Iterator[None]:
     """Hold the home's lock; a process that dies lets go of it.
 
     Raises DatabaseBusy at the deadline.

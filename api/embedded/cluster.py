@@ -13,13 +13,13 @@ import psycopg
 
 from . import postmaster
 from .account import Way, account
-from .claim import belongs, claim, locked
+from .claim import belongs, claim, hold_home_lock
 from .configuration import configuration
-from .creation import chosen, create, data_version, existing_passwords, reached, settled_sockets
+from .creation import choose_setup, create, data_version, existing_passwords, reachable_binaries, settled_sockets
 from .errors import StartFailed, Unreachable
 from .layout import PORT, Layout, sockets
 from .record import APP, Endpoints, Passwords, Setup, read_passwords, read_setup, recorded_endpoints, write_private
-from .roles import connected, settle
+from .roles import connect_as, settle
 
 STOP_TIMEOUT_S = 300.0
 ASK_TIMEOUT_S = 5.0
@@ -50,7 +50,7 @@ def up(home: Path, *, timeout_s: float = 300.0, way: Way | None = None) -> Endpo
     home, deadline = home.resolve(), time.monotonic() + timeout_s
     claim(home)
     if not _answers(home, deadline):
-        with locked(home, deadline):
+        with hold_home_lock(home, deadline):
             _bring_up(home, way, deadline)
     return recorded_endpoints(home)
 
@@ -64,9 +64,9 @@ def down(home: Path) -> bool:
     if not belongs(home):
         return False
     claim(home)
-    with locked(home, deadline):
+    with hold_home_lock(home, deadline):
         layout = _layout(home)
-        found = postmaster.running(layout.data)
+        found = postmaster.find_server(layout.data)
         if found is None:
             return False
         postmaster.stop(found.pid, layout, deadline)
@@ -84,10 +84,10 @@ def status(home: Path) -> Status:
     home = home.resolve()
     belongs(home)
     layout, passwords = _layout(home), read_passwords(home)
-    found, version = postmaster.running(layout.data), data_version(layout.data)
+    found, version = postmaster.find_server(layout.data), data_version(layout.data)
     if found is not None and found.ready and passwords is not None:
         deadline = time.monotonic() + ASK_TIMEOUT_S
-        with suppress(psycopg.OperationalError), connected(APP, passwords, layout, deadline) as application:
+        with suppress(psycopg.OperationalError), connect_as(APP, passwords, layout, deadline) as application:
             major, minor = divmod(application.info.server_version, 10_000)
             version = f"{major}.{minor}"
     return Status(
@@ -118,17 +118,17 @@ def _layout(home: Path) -> Layout:
 def _answers(home: Path, deadline: float) -> bool:
     """Say whether the server runs and lets the application in: then there is nothing to do."""
     layout, passwords = _layout(home), read_passwords(home)
-    found = postmaster.running(layout.data)
+    found = postmaster.find_server(layout.data)
     if passwords is None or found is None or not found.ready:
         return False
     return _refusal(passwords, layout, deadline) is None
 
 
 def _bring_up(home: Path, way: Way | None, deadline: float) -> None:
-    setup = chosen(home, way)
+    setup = choose_setup(home, way)
     layout = setup.layout(home)
     passwords = existing_passwords(layout)
-    found = postmaster.running(layout.data)
+    found = postmaster.find_server(layout.data)
     if passwords is None or found is None or not postmaster.await_ready(found.pid, layout, deadline):
         layout, passwords = _start(setup, layout, passwords, deadline)
     if _refusal(passwords, layout, deadline) is None:
@@ -141,7 +141,7 @@ def _bring_up(home: Path, way: Way | None, deadline: float) -> None:
 
 def _start(setup: Setup, layout: Layout, passwords: Passwords | None, deadline: float) -> tuple[Layout, Passwords]:
     """Without passwords there is no data folder yet, and it is made first."""
-    runs_as, installed = account(setup.way, setup.user), reached(setup, layout)
+    runs_as, installed = account(setup.way, setup.user), reachable_binaries(setup, layout)
     place = sockets(layout.home, layout.store, Path(tempfile.gettempdir()).resolve())
     layout = settled_sockets(setup, layout, place)
     fresh = passwords is None
@@ -159,7 +159,7 @@ def _start(setup: Setup, layout: Layout, passwords: Passwords | None, deadline: 
 def _refusal(passwords: Passwords, layout: Layout, deadline: float) -> str | None:
     """Return why the application cannot connect, None when it can."""
     try:
-        connected(APP, passwords, layout, deadline).close()
+        connect_as(APP, passwords, layout, deadline).close()
     except psycopg.OperationalError as error:
         return str(error).strip()
     return None

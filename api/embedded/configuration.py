@@ -33,8 +33,8 @@ def configuration(sockets: Path) -> str:
     """Return the text of our settings file for a server with its socket in the given folder."""
     listed = '"' + str(sockets).replace('"', '""') + '"'
     settings = {"unix_socket_directories": listed, **SETTINGS}
-    return "".join(f"{name} = {_quoted(value)}\n" for name, value in settings.items())
+    return "".join(f"{name} = {_quote(value)}\n" for name, value in settings.items())
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from . import binaries, configuration
-from .account import Account, Way, account, how_to_run, own, run, unprivileged, unshare_works
+from .account import Account, Way, account, how_to_run, own, run, unprivileged_user, unshare_works
 from .claim import own_folder, shared_folder
 from .errors import InitFailed, OtherMajorVersion, PasswordsMissing
 from .layout import STORES, Layout, digest, folder
@@ -36,28 +36,28 @@ INITDB = (
 )
 
 
-def chosen(home: Path, way: Way | None) -> Setup:
+def choose_setup(home: Path, way: Way | None) -> Setup:
     """Return how the home was set up, or choose how it shall be; the folder for sockets is not decided here."""
     known = read_setup(home)
     if known is not None:
         return known
     if way is None:
-        works = os.geteuid() == 0 and unshare_works(binaries.installed() / "bin" / "postgres", folder(home))
+        works = os.geteuid() == 0 and unshare_works(binaries.binaries_folder() / "bin" / "postgres", folder(home))
         way = how_to_run(os.geteuid(), unshare_works=works)
     if way != "copied":
         return Setup(way, store=".", sockets="run")
     store = STORES / digest(home)
-    return Setup(way, store=str(store), sockets=str(store / "run"), user=unprivileged())
+    return Setup(way, store=str(store), sockets=str(store / "run"), user=unprivileged_user())
 
 
-def reached(setup: Setup, layout: Layout) -> Path:
+def reachable_binaries(setup: Setup, layout: Layout) -> Path:
     """Return the folder of binaries that the home's way to run reaches, copied where it must be."""
-    source = binaries.installed()
+    source = binaries.binaries_folder()
     if setup.way != "copied":
         return source
     shared_folder(STORES)
     shared_folder(layout.store)
-    return binaries.copied(source, layout.store)
+    return binaries.copy_binaries(source, layout.store)
 
 
 def settled_sockets(setup: Setup, layout: Layout, place: Path) -> Layout:

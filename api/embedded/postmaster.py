@@ -34,7 +34,7 @@ class Postmaster:
     ready: bool
 
 
-def parsed(text: str) -> Postmaster | None:
+def parse_pid_file(text: str) -> Postmaster | None:
     """Return what a postmaster.pid says, or None while it is not written to its third line."""
     lines = text.split("\n")
     if len(lines) < 4 or not lines[0].strip().isdigit() or not lines[2].strip().isdigit():  # noqa: PLR2004
@@ -43,9 +43,9 @@ def parsed(text: str) -> Postmaster | None:
     return Postmaster(int(lines[0]), datetime.fromtimestamp(int(lines[2]), UTC), ready)
 
 
-def running(data: Path) -> Postmaster | None:
+def find_server(data: Path) -> Postmaster | None:
     """Return the server of the data folder, or None when none lives, whatever its pid file says."""
-    found = _told(data)
+    found = _read_pid_file(data)
     return found if found is not None and is_server(found.pid, data) else None
 
 
@@ -132,7 +132,7 @@ def patience_s(deadline: float) -> int:
 
 def _accepts(pid: int, layout: Layout, deadline: float) -> bool:
     """Ask only a server that calls itself ready: each question to one that recovers is a line in its log."""
-    told = _told(layout.data)
+    told = _read_pid_file(layout.data)
     if told is None or told.pid != pid or not told.ready:
         return False
     target = make_conninfo(
@@ -141,9 +141,9 @@ def _accepts(pid: int, layout: Layout, deadline: float) -> bool:
     return pq.PGconn.ping(target.encode()) == pq.Ping.OK
 
 
-def _told(data: Path) -> Postmaster | None:
+def _read_pid_file(data: Path) -> Postmaster | None:
     try:
-        return parsed(_pid_file(data).read_text())
+        return parse_pid_file(_pid_file(data).read_text())
     except FileNotFoundError:
         return None
 

@@ -55,7 +55,7 @@ def _works_in(pid: int, data: Path) -> bool:
     try:
         return os.path.samestat((PROC / str(pid) / "cwd").stat(), data.stat())
     except PermissionError:
-        return _commanded(pid, data)
+        return _is_server_command(pid, data)
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -67,7 +67,7 @@ def _works_in_deleted(pid: int, data: Path) -> bool:
         return False
 
 
-def _commanded(pid: int, data: Path) -> bool:
+def _is_server_command(pid: int, data: Path) -> bool:
     try:
         words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -17,7 +17,7 @@ ATTRIBUTES = {
 }
 
 
-def connected(
+def connect_as(
     role: str, passwords: Passwords, layout: Layout, deadline: float, *, database: str = DATABASE
 ) -> psycopg.Connection[Any]:
     """Return a connection as the role, in autocommit; psycopg.OperationalError says why there is none."""
@@ -34,13 +34,13 @@ def connected(
 
 def settle(passwords: Passwords, layout: Layout, deadline: float) -> None:
     """Create or repair the roles, the database and the grants; the application can connect only once all is done."""
-    with connected(ADMIN, passwords, layout, deadline, database="postgres") as admin:
+    with connect_as(ADMIN, passwords, layout, deadline, database="postgres") as admin:
         _role(admin, OWNER, passwords)
         if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
             admin.execute(
                 sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(OWNER))
             )
-    with connected(ADMIN, passwords, layout, deadline) as admin, admin.transaction():
+    with connect_as(ADMIN, passwords, layout, deadline) as admin, admin.transaction():
         names = {"database": sql.Identifier(DATABASE), "owner": sql.Identifier(OWNER)}
         names |= {"app": sql.Identifier(APP), "admin": sql.Identifier(ADMIN)}
         _role(admin, APP, passwords)

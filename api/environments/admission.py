@@ -57,7 +57,7 @@ def target_at(
     return target_of(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 
-def admitting(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
+def first_admission(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
     """How a site is admitted at its first use. One that runs elsewhere is admitted by whoever knows it: None."""
     if not placed.is_ours:
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agents.envs.connect import connect
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
-from agents.envs.leases import leased
+from agents.envs.leases import with_lease
 from agents.envs.miniwob.tabs import Tabs
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, Account, Sandbox, daytona_site
@@ -18,7 +18,7 @@ from ..errors import NoSite
 from ..house import House
 from ..settings import Settings
 from .leases import DatabaseLeases, this_process
-from .miniwob import is_miniwob, opened
+from .miniwob import is_miniwob, open_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
     Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.opened raises.
     """
     if where == ANEW and is_miniwob(name):
-        with opened(name, house.settings.browser) as (miniwob, tabs):
+        with open_task(name, house.settings.browser) as (miniwob, tabs):
             yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
@@ -68,7 +68,7 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
         if dialect is None or not dialect.one_instance:
             yield Placed(site, environment)
         else:
-            yield Placed(site, leased(environment, DatabaseLeases(house.engine, this_process())))
+            yield Placed(site, with_lease(environment, DatabaseLeases(house.engine, this_process())))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def is_miniwob(name: str) -> bool:
 
 
 @contextmanager
-def opened(name: str, chromium: Path | None) -> Iterator[tuple[MiniWob, Tabs]]:
+def open_task(name: str, chromium: Path | None) -> Iterator[tuple[MiniWob, Tabs]]:
     """The environment of a task and its tabs, in a Chromium. Raises UnknownPage, PagesMissing, BrowserMissing."""
     with open_tabs(chromium) as tabs, MiniWob(name, tabs) as environment:
         yield environment, tabs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agents.rollouts.arms import planned_templates, unplanned
+from agents.rollouts.arms import planned_templates, without_plan
 from agents.rollouts.play import Job
 from eventlog.events import BenchmarkFrozen, Rules, Template
 from eventlog.store import Position
@@ -71,6 +71,6 @@ def jobs_of_arms(
 def templates_of(house: House, benchmark: BenchmarkFrozen, state: VerdictState) -> Mapping[str, Template]:
     """The templates of an evaluation with the plans that were recorded when it was opened, by id."""
     if state.executor in PLANLESS:
-        return {template.template_id: unplanned(template) for template in benchmark.templates}
+        return {template.template_id: without_plan(template) for template in benchmark.templates}
     opened = Position(state.opened_since)
     return planned_templates(benchmark.templates, state.plans(), house.store, house.blobs, opened)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agents.learning.memory import erased_in, forget_everything, pieces_from, reading, remember
+from agents.learning.memory import content_reader, erased_in, forget_everything, pieces_from, remember
 from agents.plans import Piece
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
@@ -73,7 +73,7 @@ def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:
 
     Raises BlobMissing, BlobErased.
     """
-    held, read = house.blobs.get(artifact.memory.digest).body, reading(house.blobs)
+    held, read = house.blobs.get(artifact.memory.digest).body, content_reader(house.blobs)
     kept: list[dict[str, Any]] = [
         {
             "piece": piece.piece,

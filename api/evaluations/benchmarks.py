@@ -66,16 +66,16 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
     return {task: runs for task, runs in found.items() if runs >= least}
 
 
-def seen(house: House, views: Views) -> frozenset[Instance]:
+def instances_seen(house: House, views: Views) -> frozenset[Instance]:
     """Every instance that something may have been learned from."""
     events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
     sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
     return seen_instances(sweeps, views.find(RUNS).values(), oracle_tasks(events))
 
 
-def taken(house: House, views: Views) -> frozenset[Instance]:
+def unavailable_instances(house: House, views: Views) -> frozenset[Instance]:
     """Every instance that no new benchmark can be drawn from: seen, or held by another one."""
-    return seen(house, views) | benchmark_instances(views.find(BENCHMARKS).values())
+    return instances_seen(house, views) | benchmark_instances(views.find(BENCHMARKS).values())
 
 
 def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFrozen:
@@ -85,7 +85,7 @@ def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFro
     if environment is None or environment.admitted_since is None:
         raise NotAdmitted(environment=frozen.environment, actual=why_not(environment))
     others = {key: state for key, state in views.find(BENCHMARKS).items() if key != frozen.benchmark}
-    refuse_unfit(frozen, environment, seen(house, views), benchmark_instances(others.values()))
+    refuse_unfit(frozen, environment, instances_seen(house, views), benchmark_instances(others.values()))
     freeze_into(house.store, frozen, actor)
     return frozen
 
@@ -104,7 +104,7 @@ def renew(
     Raises AlreadySucceeded, NoFreshSeeds, `freeze_on`'s.
     """
     views = house.views()
-    found, used = views.find(BENCHMARKS), taken(house, views)
+    found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
     fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=templates)
     return freeze_on(house, fresh, actor)
 

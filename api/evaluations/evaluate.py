@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
-from agents.learning.memory import pieces_from, reading, remember
+from agents.learning.memory import content_reader, pieces_from, remember
 from agents.learning.memory_effect import is_same_for
 from agents.rollouts.arms import suite_of
 from agents.rollouts.play import PLAN
@@ -19,7 +19,7 @@ from gate.alpha import next_alpha
 from gate.benchmark import PlannedArmRun, blocks, confirming_specs, specs
 from gate.eprocess import order, stopped_at
 from gate.errors import AlreadyOpened, ChampionMoved
-from gate.figures import counted
+from gate.figures import count_noun
 from gate.judge import judge, screen
 from gate.promote import STREAM, open_evaluation, opening_of, settle
 from projections.alpha import ALPHA
@@ -108,7 +108,7 @@ def concerns(
     Raises BlobMissing, and what House.embedded does.
     """
     _, content = challenger_now(house, views, kinds)
-    today = pieces_from(content.body, reading(house.blobs), house.embeddings)
+    today = pieces_from(content.body, content_reader(house.blobs), house.embeddings)
     return not is_same_for(templates, site, pieces_of(house, present_champion(views).pointed()), today)
 
 
@@ -127,7 +127,7 @@ def play_and_settle(
     """
     _refuse_other(house, evaluation, executor)
     _play(house, client, evaluation, course, reporter, executor)
-    return f"{evaluation} was decided: {_settled(house, evaluation)}"
+    return f"{evaluation} was decided: {_settle(house, evaluation)}"
 
 
 def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
@@ -162,30 +162,30 @@ def _play(
             if number > 1 and _is_stopped(house, state, part):
                 break
             play(f"both arms on {benchmark.benchmark}, block {number} of {len(parts)}", part)
-    instances = screen(*_compared(house.views(), state))
+    instances = screen(*_compare(house.views(), state))
     if instances:
         again = confirming_specs(benchmark, evaluation, instances, rules)
-        play(f"{counted(len(instances), 'instance')} that looked worse, again in both arms", again)
+        play(f"{count_noun(len(instances), 'instance')} that looked worse, again in both arms", again)
 
 
 def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedArmRun]) -> bool:
     """Whether an early stop was reached before a block. Where the block was begun it was not, whatever shows since."""
     views = house.views()
     is_begun = not ended_runs(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
-    return not is_begun and stopped_at(*_compared(views, state)) is not None
+    return not is_begun and stopped_at(*_compare(views, state)) is not None
 
 
-def _settled(house: House, evaluation: str) -> Decision:
+def _settle(house: House, evaluation: str) -> Decision:
     """Judge and append; again where the champion's stream grew in between, for that may have moved the champion."""
     while True:
         version = sum(1 for _ in house.store.read(stream=STREAM))
         try:
-            return settle(house.store, evaluation, judged(house, evaluation), version, CONTROLLER).decision
+            return settle(house.store, evaluation, judge_again(house, evaluation), version, CONTROLLER).decision
         except ChampionMoved:
             continue
 
 
-def judged(house: House, evaluation: str) -> Verdict:
+def judge_again(house: House, evaluation: str) -> Verdict:
     """The verdict as the log carried it just before it was reached (now, if it was not): the same bytes whenever asked.
 
     It is void where the one who was judged is not the champion.
@@ -207,10 +207,10 @@ def judged(house: House, evaluation: str) -> Verdict:
 
 def of_the_arms(views: Views, state: VerdictState) -> Verdict:
     """What the arms of an evaluation come to, as of the views' position, whoever is champion."""
-    return judge(*_compared(views, state))
+    return judge(*_compare(views, state))
 
 
-def _compared(views: Views, state: VerdictState) -> Sides:
+def _compare(views: Views, state: VerdictState) -> Sides:
     return sides(views, state, _benchmark(views, state))
 
 

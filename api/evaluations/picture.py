@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eventlog.store import Position
-from gate.drawing import Drawing, drawn
+from gate.drawing import Drawing, draw_verdict
 from gate.plot import Kind, plot
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS, VerdictState
@@ -38,4 +38,4 @@ def drawing_of(house: House, state: VerdictState) -> Drawing:
     champion, challenger, benchmark, _, _ = sides(
         views, state, require(views.get(BENCHMARKS, state.benchmark)).frozen()
     )
-    return drawn(evaluation, verdict, champion, challenger, benchmark)
+    return draw_verdict(evaluation, verdict, champion, challenger, benchmark)

@@ -12,7 +12,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from ..errors import Unknown
 from ..house import House
-from .evaluate import judged
+from .evaluate import judge_again
 
 Outcome = Literal["equal", "different"]
 
@@ -41,17 +41,17 @@ class Recomputed:
         }
 
 
-def recomputed(house: House, state: VerdictState) -> Recomputed:
+def recompute(house: House, state: VerdictState) -> Recomputed:
     """Judge one evaluation again. Raises Unknown where it has no verdict."""
     verdict = state.reached()
     if verdict is None:
         way_out = "It has not been reached; `flywheel run` goes on with it."
         raise Unknown(what="verdict", actual=state.evaluation, way_out=way_out)
-    again = judged(house, state.evaluation)
+    again = judge_again(house, state.evaluation)
     return Recomputed(state.evaluation, verdict.decision, verdict.model_dump_json(), again.model_dump_json())
 
 
-def recomputed_all(house: House) -> tuple[Recomputed, ...]:
+def recompute_all(house: House) -> tuple[Recomputed, ...]:
     """Every verdict in the log, in order of evaluation; evaluations without one are left out."""
     states = house.views().find(VERDICTS).values()
-    return tuple(recomputed(house, state) for state in states if state.verdict is not None)
+    return tuple(recompute(house, state) for state in states if state.verdict is not None)

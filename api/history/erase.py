@@ -29,7 +29,7 @@ class Seen:
     since: int | None
 
 
-def seen(house: House, views: Views, subject: str) -> Seen:
+def what_is_known_of(house: House, views: Views, subject: str) -> Seen:
     """What the log knows of a subject, as of what `views` show."""
     runs, before = runs_of_subject(views, subject), erasure(views, subject)
     return Seen(runs, learned_from(house, views, runs), None if before is None else before.since)

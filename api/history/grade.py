@@ -106,7 +106,7 @@ def _grade(house: House, views: PostgresViews, model: Model, run: str) -> Graded
         raise
     except (ModelFailure, BlobMissing, BlobErased, RunUnreadable) as failure:
         return Graded(run, "failed", reason=str(failure))
-    return _recorded(house, model, run, state.group, opinion)
+    return _record(house, model, run, state.group, opinion)
 
 
 def shown_run(house: House, views: PostgresViews, run: str) -> ShownRun | None:
@@ -131,7 +131,7 @@ def _step(house: House, event: StepTaken) -> ShownStep:
     return ShownStep(event.index, event.action, event.intent, event.outcome, event.http_status, page)
 
 
-def _recorded(house: House, model: Model, run: str, group: str, opinion: Opinion) -> Graded:
+def _record(house: House, model: Model, run: str, group: str, opinion: Opinion) -> Graded:
     completion = opinion.completion
     said = {"reason": opinion.reason, "answer": completion.samples[0].text, "served": completion.model}
     blob = Blob("application/json", json.dumps(said, sort_keys=True).encode())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agents.learning.memory import held_of, piece_of, reading
-from agents.learning.memory_file import Entry, by_name, entry_of_lesson, entry_of_rewrite, read, written
+from agents.learning.memory import content_reader, held_of, piece_of
+from agents.learning.memory_file import Entry, by_name, entry_of_lesson, entry_of_rewrite, read, write_memory_file
 from agents.learning.occasions import Lesson
 from eventlog.events import PromotionRule
 from eventlog.store import Append, Committed
@@ -49,7 +49,7 @@ def export_memory(house: House, views: Views) -> Exported:
     """Every piece of every kind but what is quarantined, poisoned or erased; rewrites as recipes of their step."""
     found: dict[str, Entry] = {}
     erased: list[str] = []
-    states, read_content = candidacies(views), reading(house.blobs)
+    states, read_content = candidacies(views), content_reader(house.blobs)
     quarantined = tuple(key for key, state in states.items() if state.status == "quarantined")
     poisoned = tuple(key for key, state in states.items() if key not in quarantined and is_poisoned(views, state))
     for key, state in states.items():
@@ -68,7 +68,7 @@ def export_memory(house: House, views: Views) -> Exported:
             erased += [] if entry is not None else [key]
         if entry is not None:
             found.setdefault(entry.piece, entry)
-    return Exported(written(found.values()), len(found), tuple(erased), quarantined, poisoned)
+    return Exported(write_memory_file(found.values()), len(found), tuple(erased), quarantined, poisoned)
 
 
 def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:

@@ -26,7 +26,7 @@ LISTED = ("rewrite", "status", "wins", "losses", "trials", "U", "V", "controls_p
 TRIALS = ("since", "run", "tried", "won", "controls_passed", "counts", "k", "U", "V", "status")
 
 
-def standing(state: Candidacy, now: datetime) -> dict[str, Any]:
+def report_piece(state: Candidacy, now: datetime) -> dict[str, Any]:
     """A piece's row as of an explicit `now`, with its evidence; `next_look` is None where nothing is waited for.
 
     `worth` (micro) ranks it now: it falls with losses, with runs that did without it and passed, and with idle days.
@@ -39,15 +39,15 @@ def standing(state: Candidacy, now: datetime) -> dict[str, Any]:
         "trials": evidence.k,
         "U": evidence.u,
         "V": evidence.v,
-        "controls_passed": _passed(evidence.control_successes, evidence.control_runs),
+        "controls_passed": _describe_passes(evidence.control_successes, evidence.control_runs),
         "next_look": _next(state, evidence),
         "why": why(state, now),
         "worth": worth_now(state, now),
-        **_shown(state),
+        **_describe_piece(state),
     }
 
 
-def _shown(state: Candidacy) -> dict[str, Any]:
+def _describe_piece(state: Candidacy) -> dict[str, Any]:
     """Of which step it is, and what it does as far as its row says."""
     if isinstance(state, RewriteState):
         return {"step": state.anchor.get("intent"), "does": describe_change(state.change) if state.change else None}
@@ -63,16 +63,16 @@ def uplift(trials: Sequence[Mapping[str, Any]], tried: str = "treated") -> dict[
     the trials, from a frozen stream. None without a trial that has controls. For withheld runs the sign says what doing
     without it did.
     """
-    from gate.intervals import resampled  # noqa: PLC0415 it brings numpy, which the application does without
-    from gate.strata import stratified  # noqa: PLC0415
+    from gate.intervals import resample  # noqa: PLC0415 it brings numpy, which the application does without
+    from gate.strata import stratify  # noqa: PLC0415
 
     of = [each for each in trials if each["tried"] == tried and each["counts"] and each["controls_passed"]]
     if not of:
         return None
     pairs = [(each["won"], *map(int, each["controls_passed"].split(" of "))) for each in of]
     rates = [(_WHOLE * won - _WHOLE * successes // runs,) for won, successes, runs in pairs]
-    strata = stratified(("trials", rate) for rate in rates)
-    interval = resampled(strata, _SAMPLES, _SEED).interval
+    strata = stratify(("trials", rate) for rate in rates)
+    interval = resample(strata, _SAMPLES, _SEED).interval
     return {"trials": len(of), "mean": strata.mean(), "low": interval.low, "high": interval.high}
 
 
@@ -116,8 +116,8 @@ def trials_of(
                     "run": event.run,
                     "tried": "withheld" if is_withheld else "treated",
                     "won": event.won if isinstance(event, PieceTried) else isinstance(event, RewriteWon),
-                    "controls_passed": _passed(event.control_successes, len(event.control_runs)),
-                    "counts": _counted(before, state, is_withheld=is_withheld),
+                    "controls_passed": _describe_passes(event.control_successes, len(event.control_runs)),
+                    "counts": _moved_count(before, state, is_withheld=is_withheld),
                     "k": None if evidence is None else evidence.k,
                     "U": None if evidence is None else evidence.u,
                     "V": None if evidence is None else evidence.v,
@@ -127,7 +127,7 @@ def trials_of(
     return found
 
 
-def _counted(before: Candidacy | None, state: Candidacy | None, *, is_withheld: bool) -> bool:
+def _moved_count(before: Candidacy | None, state: Candidacy | None, *, is_withheld: bool) -> bool:
     """Whether a trial moved what its fold counts: evidence where the piece was withheld, else wins or losses."""
     if before is None or state is None:
         return False
@@ -141,7 +141,7 @@ def _present(state: Candidacy) -> Evidence:
     return state.withheld if state.status in {"promoted", "demoted"} else state.treated
 
 
-def _passed(successes: int, runs: int) -> str:
+def _describe_passes(successes: int, runs: int) -> str:
     return f"{successes} of {runs}" if runs else ""
 
 
@@ -159,7 +159,7 @@ def _by_streaks(state: Candidacy, rule: Seeds, status: str) -> str:
 
 
 def _by_pairs(state: Candidacy, rule: Paired, status: str) -> str:
-    treated, withheld = _told(state.treated, rule), _told(state.withheld, rule)
+    treated, withheld = _describe_evidence(state.treated, rule), _describe_evidence(state.withheld, rule)
     match status:
         case "promoted":
             return f"treated runs did better than their siblings: {treated}"
@@ -173,7 +173,7 @@ def _by_pairs(state: Candidacy, rule: Paired, status: str) -> str:
             return f"{treated}, {streak}; looked at next at {look}{' pairs' if rule.controls == 1 else ''}"
 
 
-def _told(evidence: Evidence, rule: Paired) -> str:
+def _describe_evidence(evidence: Evidence, rule: Paired) -> str:
     if rule.controls == 1:
         return f"{evidence.k} trials, {(evidence.v + evidence.u) // 2} won of {evidence.v} pairs that differ"
     met, asked = evidence.k * evidence.u**2, rule.bound * evidence.v

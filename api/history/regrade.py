@@ -16,9 +16,9 @@ from agents.rollouts.regrade import (
     VERIFIERS,
     Verifier,
     conduct_recorded,
-    regraded,
-    restored,
-    rewarded,
+    regrade_run,
+    restore_instance,
+    reward_again,
     verifier,
 )
 from eventlog.blobs import BlobStore
@@ -81,16 +81,16 @@ def regrade_runs(
 
 
 def _regrade(house: House, views: PostgresViews, run: RunState, version: str, grade: Verifier) -> Regrade:
-    refused = _refused(views, run)
+    refused = _refuse(views, run)
     if refused is not None:
         return refused
     reward = views.get(REWARDS, run.run)
     if reward is None:
         return Regrade(run.run, "failed", reason="it was never graded: there is no grade to stand beside")
     if reward.version == version:
-        return _told(run.run, "already", reward)
+        return _answer(run.run, "already", reward)
     try:
-        event = _graded(house, run.run, version, grade)
+        event = _grade(house, run.run, version, grade)
     except BlobErased as error:
         return Regrade(run.run, "erased", reason=f"its end state {error.facts['actual']} was erased with its subject")
     except (CannotGrade, BlobMissing) as error:
@@ -103,7 +103,7 @@ def _regrade(house: House, views: PostgresViews, run: RunState, version: str, gr
     return Regrade(run.run, "graded", event.passed, event.score, reward.passed, reward.score)
 
 
-def _refused(views: Views, run: RunState) -> Regrade | None:
+def _refuse(views: Views, run: RunState) -> Regrade | None:
     """The answer of a run whose grade would say nothing, or would say it in the middle of a judgement."""
     if not run.is_ended:
         return Regrade(run.run, "not_ended", reason="it is not played to its end yet")
@@ -117,11 +117,11 @@ def _refused(views: Views, run: RunState) -> Regrade | None:
     return None
 
 
-def _told(run: str, outcome: Outcome, reward: RewardState) -> Regrade:
+def _answer(run: str, outcome: Outcome, reward: RewardState) -> Regrade:
     return Regrade(run, outcome, reward.passed, reward.score, reward.passed, reward.score)
 
 
-def _graded(house: House, run: str, version: str, grade: Verifier) -> RewardGraded:
+def _grade(house: House, run: str, version: str, grade: Verifier) -> RewardGraded:
     """The reward by another verifier. Raises CannotGrade, BlobErased, BlobMissing."""
     events = [item.event for item in house.store.read(stream=f"run/{run}")]
     started = next((event for event in events if isinstance(event, RunStarted)), None)
@@ -130,8 +130,8 @@ def _graded(house: House, run: str, version: str, grade: Verifier) -> RewardGrad
     if started is None or finished is None:
         raise CannotGrade(run=run, actual="its start or its end is not in its stream")
     end_state = house.blobs.get(finished.end_state).body
-    said = regraded(started, restored(started, started.spec.env_seed, end_state), grade)
-    return rewarded(before[-1], said, version, conduct_in(house.store, house.blobs, started, finished))
+    said = regrade_run(started, restore_instance(started, started.spec.env_seed, end_state), grade)
+    return reward_again(before[-1], said, version, conduct_in(house.store, house.blobs, started, finished))
 
 
 def conduct_in(store: EventStore, blobs: BlobStore, started: RunStarted, finished: RunFinished) -> Conduct | None:
@@ -145,7 +145,7 @@ def conduct_in(store: EventStore, blobs: BlobStore, started: RunStarted, finishe
     return conduct_recorded(started, steps, finished, plan)
 
 
-def ended(views: Views, sweep: str | None) -> list[str]:
+def ended_runs_of(views: Views, sweep: str | None) -> list[str]:
     """The runs that were played to their end, of a sweep or an evaluation, or (None) all of them."""
     prefix = "" if sweep is None else f"{sweep}__"
     return [run for run, state in views.find(RUNS, prefix).items() if state.is_ended and state.status != "missing"]

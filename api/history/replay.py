@@ -10,7 +10,7 @@ from agents.learning.memory import forget_everything, held_of, pieces_from, reme
 from agents.learning.retrieval import overlaid
 from agents.plans import Overlaid, plan_from
 from agents.rollouts.arms import planned_templates
-from agents.rollouts.replay import Recording, Replayed, erased, replay
+from agents.rollouts.replay import Recording, Replayed, answer_erased, replay
 from eventlog.blobs import BlobStore
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import (
@@ -35,7 +35,7 @@ from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable, Unknown
 
 
-def replayed(
+def replay_run(
     store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
 ) -> Replayed:
     """Execute a recorded run again. An erased blob that it needs makes the answer *erased*.
@@ -44,12 +44,12 @@ def replayed(
     BlobMissing, BlobDamaged, EmbeddingsMissing, EmbeddingsOther.
     """
     try:
-        return replay(recording(store, blobs, views_at, run, embedded))
+        return replay(recording_of(store, blobs, views_at, run, embedded))
     except BlobErased as error:
-        return erased(run, str(error.facts["actual"]))
+        return answer_erased(run, str(error.facts["actual"]))
 
 
-def recording(
+def recording_of(
     store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
 ) -> Recording:
     """All that log and blobs hold of a run.
@@ -57,7 +57,7 @@ def recording(
     Raises Unknown, NotReplayable, BlobMissing, BlobDamaged, BlobErased, EmbeddingsMissing, EmbeddingsOther.
     """
     events = tuple(store.read(stream=f"run/{run}"))
-    started, finished = _played(run, events)
+    started, finished = _start_and_end(run, events)
     begun = next(item.position for item in events if isinstance(item.event, RunStarted))
     steps = tuple(item.event for item in events if isinstance(item.event, StepTaken))
     graded = next(((item.position, item.event) for item in events if isinstance(item.event, RewardGraded)), None)
@@ -69,14 +69,14 @@ def recording(
         graded=None if graded is None else graded[1],
         plan=plan_from(blobs.get(started.plan).body),
         texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in _pages(steps)},
-        derived=_derived(store, blobs, views_at, started, begun, embedded),
+        derived=_derive_plan(store, blobs, views_at, started, begun, embedded),
         memory=_memory(views_at, started),
         end_state=_end_state(blobs, finished),
         book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
     )
 
 
-def _played(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:
+def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:
     """The first and the last fact of a run that was played by the plan executor."""
     started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)
     if started is None:
@@ -96,7 +96,7 @@ def _pages(steps: Sequence[StepTaken]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step.observation for step in steps if step.observation is not None))
 
 
-def _derived(
+def _derive_plan(
     store: EventStore,
     blobs: BlobStore,
     views_at: ViewsAt,

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from eventlog.errors import NotASignature
 from eventlog.signature import Signed, Standing, check_signature, check_standing, sign
 from eventlog.store import START, Position
-from eventlog.verification import Opening, chain_at, reading
+from eventlog.verification import Opening, chain_at, store_on_one_connection
 
 from ..embedded.record import sync_folder, write_private
 from ..errors import BadKeyFile, NothingToSign, NoTrustedKey
@@ -32,12 +32,14 @@ from ..house import House, application_url
 PRIVATE, PUBLIC, LAST = "signing.key", "signing.pub", "last-signature.json"
 
 
-def opening(house: House) -> Opening:
+def opening_of(house: House) -> Opening:
     """How another process opens this house's store."""
-    return partial(reading, application_url(house.settings), house.settings.project, house.settings.archive_folder)
+    return partial(
+        store_on_one_connection, application_url(house.settings), house.settings.project, house.settings.archive_folder
+    )
 
 
-def standing(house: House, head: Position) -> Standing:
+def log_up_to(house: House, head: Position) -> Standing:
     """The log up to `head`, to sign or to compare with what was signed."""
     return Standing(house.settings.project, head, partial(chain_at, house.store))
 
@@ -49,7 +51,7 @@ def to_sign(house: House) -> tuple[Standing, Position]:
     was signed last.
     """
     last = house.settings.key_folder / LAST
-    now = standing(house, house.store.head())
+    now = log_up_to(house, house.store.head())
     if now.head == START:
         raise NothingToSign
     if not last.exists():
@@ -74,7 +76,7 @@ def check_signed(house: House, file: Path, public_key: Path | None, head: Positi
     """
     signed = read_signed(file)
     check_signature(signed, trusted_key(public_key or house.settings.key_folder / PUBLIC))
-    check_standing(signed, standing(house, head))
+    check_standing(signed, log_up_to(house, head))
     return signed
 
 

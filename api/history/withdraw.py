@@ -10,9 +10,9 @@ from eventlog.store import Append, Conflict, EventStore, KeyReused, Position
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
 from projections.runs import RUNS
-from projections.taint import Tainted, runs_of_artifact, tainted, withdrawals
+from projections.taint import Tainted, runs_of_artifact, trace_taint, withdrawals
 
-from ..datasets.freeze import holding
+from ..datasets.freeze import holding_over
 from ..errors import AlreadyWithdrawn, NoReason, Unknown
 from ..house import House
 
@@ -25,7 +25,7 @@ _MOST_NAMED = 5
 
 def learned_from(house: House, views: Views, runs: Collection[str]) -> Tainted:
     """What was learned from these runs, as of what `views` show."""
-    return tainted(views, runs, holding(house.store, house.views))
+    return trace_taint(views, runs, holding_over(house.store, house.views))
 
 
 def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:

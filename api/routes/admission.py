@@ -18,7 +18,7 @@ THREADS = 64
 _LIMITER = "appending"
 
 
-def appending(request: Request) -> CapacityLimiter:
+def append_limiter(request: Request) -> CapacityLimiter:
     """The threads of the application that appends wait on; no other request needs one of them."""
     state = request.app.state
     if not hasattr(state, _LIMITER):

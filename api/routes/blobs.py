@@ -36,7 +36,7 @@ Subject = Annotated[
 ]
 
 
-async def _bounded(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """The body, given up as soon as it is too large. Raises BlobTooLarge."""
     announced = request.headers.get("Content-Length", "")
     if announced.isdecimal() and int(announced) > MOST_BYTES:
@@ -49,7 +49,7 @@ async def _bounded(request: Request) -> bytes:
     return bytes(body)
 
 
-Body = Annotated[bytes, Depends(_bounded)]
+Body = Annotated[bytes, Depends(_read_body)]
 
 
 @router.post(

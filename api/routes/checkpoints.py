@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Response
 
 from projections.trainings import TRAININGS
 
-from ..training.lineage import lineage, named
+from ..training.lineage import lineage, rows_of_checkpoints
 from ..training.weights import find_weights
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
@@ -26,7 +26,7 @@ _ERASED: dict[int | str, dict[str, Any]] = {
 @router.get("", summary="List checkpoints")
 def list_checkpoints(views: Reading) -> Response:
     """`{"checkpoints": [...]}` in the order in which they were saved."""
-    return reply({"checkpoints": list(named(views))})
+    return reply({"checkpoints": list(rows_of_checkpoints(views))})
 
 
 @router.get("/{digest}", summary="One checkpoint", responses={**_MISSING})

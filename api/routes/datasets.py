@@ -12,7 +12,7 @@ from ..datasets.card import card_of
 from ..datasets.freeze import find, load
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
-from .rows import ARROW, NDJSON, OFFERED, Accept, IfNoneMatch, sent
+from .rows import ARROW, NDJSON, OFFERED, Accept, IfNoneMatch, send_rows
 
 __all__ = ["ARROW", "NDJSON", "router"]
 
@@ -69,4 +69,4 @@ def rows(
     def made() -> Any:
         return load(house.store, house.blobs, house.views, digest, as_of=views.upto).rows
 
-    return sent(house, digest, made, accept, if_none_match)
+    return send_rows(house, digest, made, accept, if_none_match)

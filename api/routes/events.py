@@ -17,7 +17,7 @@ from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcom
 from ..house import House
 from . import outside
 from .access import Caller
-from .admission import appending
+from .admission import append_limiter
 from .errors import AppendConflict, AppendKeyReused, Unprocessable
 from .problems import Problem, faults
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
@@ -115,14 +115,14 @@ async def append_events(request: Request, house: HouseOf, name: Caller, body: Ra
     `key` makes a retry harmless; it is the token's own. `expect` refuses a stale decision.
     """
     # on threads of their own, so that reads go on while appends wait for one another
-    return await to_thread.run_sync(_appended, request, house, name, body, key, limiter=appending(request))
+    return await to_thread.run_sync(_append, request, house, name, body, key, limiter=append_limiter(request))
 
 
-def _appended(request: Request, house: House, name: str, body: bytes, key: str | None) -> Response:
+def _append(request: Request, house: House, name: str, body: bytes, key: str | None) -> Response:
     try:
         asked = AppendBody.model_validate_json(body)
     except ValidationError as error:
-        raise _refused(error.errors(include_url=False, include_input=False)) from error
+        raise _unprocessable(error.errors(include_url=False, include_input=False)) from error
     outside.check(asked.stream, asked.events)
     append = Append(
         stream=asked.stream,
@@ -136,7 +136,7 @@ def _appended(request: Request, house: House, name: str, body: bytes, key: str |
     return _answer(request, outcome)
 
 
-def _refused(errors: Sequence[Any]) -> Unprocessable:
+def _unprocessable(errors: Sequence[Any]) -> Unprocessable:
     found = faults(errors)
     where, message = found[0]["where"] or "the body", found[0]["message"]
     return Unprocessable(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 _Q = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
-def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
+def preferred_type(accept: str | None, offered: Sequence[str]) -> str | None:
     """The offered type with the highest weight, the first of equals; None where nothing offered is accepted.
 
     The most specific range that matches a type gives its weight. Ranges that cannot be read are passed over.

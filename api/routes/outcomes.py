@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from projections.frames.outcomes import OUTCOMES, Cell, selected
+from projections.frames.outcomes import OUTCOMES, Cell, select_outcomes
 
 from .errors import Unprocessable
 from .reading import LIMIT, Bound, HouseOf, Limit, Wanted, reply
@@ -34,12 +34,12 @@ def list_outcomes(
     `cost` are sums, the last over the `priced` runs, the one before over the `valued`; in micro-units.
     """
     start = None if after is None else _read(after)
-    found = selected(house.frames.read(OUTCOMES, upto), sweep=sweep, template=template, after=start).to_dicts()
+    found = select_outcomes(house.frames.read(OUTCOMES, upto), sweep=sweep, template=template, after=start).to_dicts()
     page = found[:limit]
-    return reply({"outcomes": page, "next": _written(page[-1]) if len(found) > limit else None})
+    return reply({"outcomes": page, "next": _place_of(page[-1]) if len(found) > limit else None})
 
 
-def _written(row: dict[str, object]) -> str:
+def _place_of(row: dict[str, object]) -> str:
     """The place of a row, in letters that need no quoting in an address."""
     place = [row["sweep"], row["template"], row["is_treated"]]
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")

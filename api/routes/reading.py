@@ -84,7 +84,7 @@ AtLeastHeader = Annotated[
 ]
 
 
-def reached(house: HouseOf, at_least: AtLeast = None, at_least_header: AtLeastHeader = None) -> Position:
+def head_reached(house: HouseOf, at_least: AtLeast = None, at_least_header: AtLeastHeader = None) -> Position:
     """The head of the log, which holds what the caller has seen. Raises NotThereYet."""
     head, wanted = house.store.head(), max(at_least or 0, at_least_header or 0)
     if wanted > head:
@@ -92,20 +92,20 @@ def reached(house: HouseOf, at_least: AtLeast = None, at_least_header: AtLeastHe
     return head
 
 
-Reached = Annotated[Position, Depends(reached)]
+Reached = Annotated[Position, Depends(head_reached)]
 
 
-def reading(request: Request, house: HouseOf, _head: Reached, as_of: AsOf = None) -> PostgresViews:
+def views_for(request: Request, house: HouseOf, _head: Reached, as_of: AsOf = None) -> PostgresViews:
     """The views a read answers from: folded up to the head, which is at or beyond what the caller asked for."""
     views = house.views(position_of(house.store, as_of))
     mark(request, views.upto)
     return views
 
 
-Reading = Annotated[PostgresViews, Depends(reading)]
+Reading = Annotated[PostgresViews, Depends(views_for)]
 
 
-def bound(request: Request, house: HouseOf, head: Reached, as_of: AsOf = None) -> Position:
+def position_bound(request: Request, house: HouseOf, head: Reached, as_of: AsOf = None) -> Position:
     """The position a read of the log itself answers up to. Raises NotThereYet."""
     wanted = position_of(house.store, as_of)
     if wanted is not None and wanted > head:
@@ -115,7 +115,7 @@ def bound(request: Request, house: HouseOf, head: Reached, as_of: AsOf = None) -
     return upto
 
 
-Bound = Annotated[Position, Depends(bound)]
+Bound = Annotated[Position, Depends(position_bound)]
 
 
 def mark(request: Request, position: Position) -> None:

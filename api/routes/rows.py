@@ -14,7 +14,7 @@ from projections.taint import erasures
 
 from ..house import House
 from .errors import NotAcceptable
-from .negotiation import preferred
+from .negotiation import preferred_type
 
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
@@ -26,14 +26,14 @@ Accept = Annotated[str | None, Header(description=f"{ARROW} (also for */*) or {N
 IfNoneMatch = Annotated[str | None, Header(description="the ETag of an earlier answer")]
 
 
-def sent(
+def send_rows(
     house: House, digest: str, frame_of: Callable[[], pl.DataFrame], accept: str | None, if_none_match: str | None
 ) -> Response:
     """The rows of a digest as the caller accepts them. Raises NotAcceptable.
 
     Once any subject was erased, rows that a caller knows are made again too: what is erased is not confirmed.
     """
-    media = preferred(accept, OFFERED)
+    media = preferred_type(accept, OFFERED)
     if media is None:
         raise NotAcceptable(actual=accept, offered=", ".join(OFFERED))
     headers = {"ETag": f'"{digest}"', "Vary": "Accept"}
@@ -42,7 +42,7 @@ def sent(
     frame = frame_of()
     if _is_known(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    body = _encoded(frame, media)
+    body = _encode(frame, media)
     return StreamingResponse(_chunks(body), media_type=media, headers={**headers, "Content-Length": str(len(body))})
 
 
@@ -51,7 +51,7 @@ def _is_known(if_none_match: str | None, tag: str) -> bool:
     return tag in tags or "*" in tags
 
 
-def _encoded(frame: pl.DataFrame, media: str) -> memoryview:
+def _encode(frame: pl.DataFrame, media: str) -> memoryview:
     body = BytesIO()
     if media == ARROW:
         frame.write_ipc_stream(body, compat_level=pl.CompatLevel.oldest())

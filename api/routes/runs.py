@@ -53,9 +53,9 @@ def list_runs(
     page = [
         {
             **_plain(state),
-            **_marked(state.run, marks),
+            **_marks_of(state.run, marks),
             "contaminated": state.run in contaminated,
-            "reward": _earned(rewards.get(state.run)),
+            "reward": _reward_of(rewards.get(state.run)),
         }
         for state in found[:limit]
     ]
@@ -73,7 +73,7 @@ def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
     if state is None:
         raise Unknown(what="run", actual=run_id, way_out="List them with GET /v1/runs.")
     events = house.store.read(stream=f"run/{run_id}", upto=views.upto)
-    run = {**_plain(state), **_marked(run_id, _marks(views)), "contaminated": is_contaminated(views, state)}
+    run = {**_plain(state), **_marks_of(run_id, _marks(views)), "contaminated": is_contaminated(views, state)}
     return reply({"run": run, "reward": views.get(REWARDS, run_id), "events": [plain(item) for item in events]})
 
 
@@ -90,11 +90,11 @@ def _marks(views: Reading) -> dict[str, dict[str, TaintState]]:
     return {"withdrawn": withdrawals(views), "erased": erased_runs(views)}
 
 
-def _marked(run: str, marks: dict[str, dict[str, TaintState]]) -> dict[str, int | None]:
+def _marks_of(run: str, marks: dict[str, dict[str, TaintState]]) -> dict[str, int | None]:
     return {name: facts[run].since if run in facts else None for name, facts in marks.items()}
 
 
-def _earned(reward: RewardState | None) -> dict[str, object] | None:
+def _reward_of(reward: RewardState | None) -> dict[str, object] | None:
     if reward is None:
         return None
     return {"score": reward.score, "passed": reward.passed, "value": reward.value, "cost": reward.cost}

@@ -12,7 +12,7 @@ from projections.slices import SLICES
 from ..datasets.freeze import again, build, find_slice
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
-from .rows import OFFERED, Accept, IfNoneMatch, sent
+from .rows import OFFERED, Accept, IfNoneMatch, send_rows
 
 router = APIRouter(prefix="/slices", tags=["datasets"])
 
@@ -54,4 +54,4 @@ def rows(
         at = house.views(Position(found.upto))
         return again(found, lambda: build(house.store, house.blobs, at, found.queried())).rows
 
-    return sent(house, found.dataset, made, accept, if_none_match)
+    return send_rows(house, found.dataset, made, accept, if_none_match)

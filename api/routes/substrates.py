@@ -30,7 +30,7 @@ def list_substrates(views: Reading, limit: Limit = LIMIT, after: After = None) -
     start = None if after is None else after.encode()
     found = [state for key, state in views.find(SUBSTRATES).items() if start is None or key.encode() > start]
     last = found[limit - 1] if len(found) > limit else None
-    page = [_told(state) for state in found[:limit]]
+    page = [_plain_state(state) for state in found[:limit]]
     return reply({"clusters": page, "next": None if last is None else key_of(last.environment, last.cluster)})
 
 
@@ -45,11 +45,13 @@ def one_cluster(views: Reading, cluster: Id) -> Response:
     if state is None:
         raise Unknown(what="cluster", actual=cluster, way_out="List them with GET /v1/substrates.")
     changes = views.history(SUBSTRATES, cluster)
-    history = [{"since": each.since, "state": None if each.state is None else _told(each.state)} for each in changes]
-    return reply({"cluster": _told(state), "history": history})
+    history = [
+        {"since": each.since, "state": None if each.state is None else _plain_state(each.state)} for each in changes
+    ]
+    return reply({"cluster": _plain_state(state), "history": history})
 
 
-def _told(state: SubstrateState) -> dict[str, object]:
+def _plain_state(state: SubstrateState) -> dict[str, object]:
     return {
         "environment": state.environment,
         "cluster": state.cluster,
@@ -57,11 +59,11 @@ def _told(state: SubstrateState) -> dict[str, object]:
         "epsilon": state.epsilon,
         "start": state.start,
         "halved_after": state.halved_after,
-        "substrates": [_standing(each) for each in state.substrates],
+        "substrates": [_plain_standing(each) for each in state.substrates],
     }
 
 
-def _standing(standing: Standing) -> dict[str, object]:
+def _plain_standing(standing: Standing) -> dict[str, object]:
     found = plain(standing)
     known = found if isinstance(found, dict) else {}
     return {**known, "value": standing.value, "mean_cost": standing.mean_cost}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, Place, allotted, credited
+from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, Place, allot_substrates, credit_choice
 from agents.rollouts.trials import Tryable, of_kinds, open_to
 from eventlog.events import Decay, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
 from eventlog.store import Append, EventStore
@@ -35,12 +35,12 @@ def allot(
         for spec in treated
     ]
     allotment = Allotment(sweep.environment, sweep.sweep, sweep.rng_seed, budget_left, decay)
-    choices = allotted(views.find(SUBSTRATES), places, allotment)
+    choices = allot_substrates(views.find(SUBSTRATES), places, allotment)
     specs = of_kinds(sweep.specs, opened, {each.group: KINDS[each.substrate] for each in choices}, sweep.rng_seed)
     return sweep.model_copy(update={"specs": specs}), choices
 
 
-def choosing(choices: Sequence[SubstrateChosen], actor: str = CONTROLLER) -> list[Append]:
+def choice_appends(choices: Sequence[SubstrateChosen], actor: str = CONTROLLER) -> list[Append]:
     """The requests that record choices, each once."""
     return [
         Append(stream_of(each.environment, each.cluster), (each,), actor, key=f"choose:{each.group}")
@@ -78,7 +78,7 @@ def credit_choices(house: House, sweep: SweepPlanned, actor: str = CONTROLLER) -
         controls = [each for each in sweep.specs if each.group_id == spec.group_id and each.is_plain]
         if bad.isdisjoint({spec.spec_id, *(each.spec_id for each in controls)}):
             applied = choice.substrate in {SUBSTRATE_OF[kind] for kind in kinds.get(spec.spec_id, ())}
-            event = credited(choice, spec, controls, rewards, applied=applied)
+            event = credit_choice(choice, spec, controls, rewards, applied=applied)
             stream = stream_of(event.environment, event.cluster)
             requests.append(Append(stream, (event,), actor, key=f"credit-substrate:{spec.group_id}"))
     house.store.append(requests)

@@ -56,7 +56,7 @@ class Backlog:
             if isinstance(event, SweepPlanned) and event.environment == self.site and plays(self.executor, event):
                 self.sweeps.append(event)
         self.read = views.upto
-        waiting = [(sweep, _unended(views, sweep)) for sweep in self.sweeps]
+        waiting = [(sweep, _pending_tickets(views, sweep)) for sweep in self.sweeps]
         self.sweeps = [sweep for sweep, found in waiting if found]
         self.over += [sweep for sweep, found in waiting if not found and _teaches(sweep)]
         return tuple(ticket for _, found in waiting for ticket in found)
@@ -66,7 +66,7 @@ def _teaches(sweep: SweepPlanned) -> bool:
     return sweep.learns or not all(spec.is_plain for spec in sweep.specs)
 
 
-def _unended(views: Views, sweep: SweepPlanned) -> list[Ticket]:
+def _pending_tickets(views: Views, sweep: SweepPlanned) -> list[Ticket]:
     prefix = f"{sweep.sweep}__"
     done = ended_runs(views, prefix)
     return [

@@ -13,15 +13,15 @@ from agents.executors.executor import Executor
 from agents.executors.local import LocalPolicies
 from agents.executors.policy import PolicyExecutor
 from agents.learning.advice import worth_telling
-from agents.learning.memory import held_of, pieces_from, reading
+from agents.learning.memory import content_reader, held_of, pieces_from
 from agents.learning.occasions import Held
 from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
-from agents.rollouts.dispatching.profiles import Place, TableKeeper, held
+from agents.rollouts.dispatching.profiles import Place, TableKeeper, hold_profile
 from agents.rollouts.dispatching.state_keys import State
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import abandon, rollout, stopwatch
-from eventlog.blobs.postgres import unhurried
+from eventlog.blobs.postgres import without_flush
 from eventlog.events import Artifact, Spec, SweepPlanned
 from projections.candidacy import may_return
 from projections.engine.views import Views
@@ -62,7 +62,7 @@ class Reporter(Protocol):
 def pieces_of(house: House, artifact: Artifact) -> tuple[Held, ...]:
     """What an artifact remembers, less what was erased. Raises BlobMissing, and what House.embedded does."""
     content = house.blobs.get(artifact.memory.digest).body
-    return pieces_from(content, reading(house.blobs), house.embedded(artifact.memory))
+    return pieces_from(content, content_reader(house.blobs), house.embedded(artifact.memory))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
@@ -72,7 +72,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
     """
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
-    states, read = candidacies(views), reading(house.blobs)
+    states, read = candidacies(views), content_reader(house.blobs)
     model = house.embedded(sweep.artifact.memory)
     returning = returning_now(views, sweep.environment) if sweep.learns else frozenset()
     return [
@@ -136,12 +136,10 @@ def play_jobs(
             surroundings_of(executor),
             advisor=advisor,
         )
-        _dispatched(house, means, title, jobs, course, reporter)
+        _dispatch(house, means, title, jobs, course, reporter)
 
 
-def _dispatched(
-    house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter
-) -> None:
+def _dispatch(house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter) -> None:
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
     errors = []
     with reporter.phase(title, len(jobs)) as advance:
@@ -185,10 +183,10 @@ def play_one(house: House, means: Means, job: Job, state: State) -> Played:
     Raises SessionNotKept, StartedOtherwise, KeyTaken.
     """
     refuse_session_not_kept(job.spec.state_key, means.executor)
-    job = _carried(job, means.executor)
+    job = _with_memory(job, means.executor)
     place = Place(job.environment, job.spec.sweep, means.executor.name)
-    with held(TableKeeper(house.engine), state, place) as holding:
-        played = rollout(job, house.store, unhurried(house.blobs), means, holding.profile)
+    with hold_profile(TableKeeper(house.engine), state, place) as holding:
+        played = rollout(job, house.store, without_flush(house.blobs), means, holding.profile)
         if played.stands:
             holding.profile = played.profile or holding.profile
         return played
@@ -196,7 +194,7 @@ def play_one(house: House, means: Means, job: Job, state: State) -> Played:
 
 def give_up(house: House, job: Job, executor: Executor, why: str) -> None:
     """Record a run that is not waited for any more as missing, unless it has ended. Raises KeyTaken."""
-    abandon(_carried(job, executor), house.store, house.blobs, executor.name, why)
+    abandon(_with_memory(job, executor), house.store, house.blobs, executor.name, why)
 
 
 def took_longer(timeout_s: float) -> str:
@@ -204,7 +202,7 @@ def took_longer(timeout_s: float) -> str:
     return f"it took longer than {timeout_s:g} s"
 
 
-def _carried(job: Job, executor: Executor) -> Job:
+def _with_memory(job: Job, executor: Executor) -> Job:
     """A job with what its executor takes of memory: a policy that is told in full is told what helped before."""
     if executor.name not in PLANLESS:
         return job

@@ -79,7 +79,7 @@ def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
         settings.model_key,
         offers_logprobs=settings.model_logprobs,
         offers_token_ids=settings.model_token_ids,
-        served=_served(settings),
+        served=_served_tokens(settings),
     ) as model:
         yield model
 
@@ -97,7 +97,7 @@ def local_host(folder: Path, settings: Settings) -> Iterator[Host]:
         yield host
 
 
-def _served(settings: Settings) -> Served | None:
+def _served_tokens(settings: Settings) -> Served | None:
     """What the settings say of the endpoint's tokens; None unless both digests are there."""
     tokenizer, template = settings.model_tokenizer, settings.model_chat_template
     if tokenizer is None or template is None:

@@ -9,13 +9,13 @@ from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
-from agents.learning.memory import EVERY_KIND, forget_everything, reading, remember
+from agents.learning.memory import EVERY_KIND, content_reader, forget_everything, remember
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
-from agents.rollouts.sweep import Generator, planned, refuse_frozen
+from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Position, Repeated
@@ -33,7 +33,7 @@ from ..house import House
 from ..locks import learning_alone
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
-from .allocate import allot, choosing, credit_choices
+from .allocate import allot, choice_appends, credit_choices
 from .candidates import Trying, cold_now, tryable_now
 from .capture import capture_from
 from .executors import options_of, recorded_as, refuse_other
@@ -115,7 +115,7 @@ class Draw:
     temperatures: Sequence[int] = ()
 
 
-def biased(
+def biased_generator(
     views: Views, site: str, name: str, found: Sequence[Template], sorting: Sorting, draw: Draw, of: str | None = None
 ) -> FailureBiased:
     """The generator that draws where this site's runs failed, as the views see it; only those of the sweep `of`."""
@@ -172,9 +172,9 @@ def plan(
     refuse_unserved(executor, (artifact,))
     trying = Trying()
     if trials is not None:
-        trying = tryable_now(views, reading(house.blobs), kinds, matching).among(generator.templates, site)
+        trying = tryable_now(views, content_reader(house.blobs), kinds, matching).among(generator.templates, site)
     name, model = recorded_as(executor)
-    event = planned(
+    event = plan_sweep(
         generator,
         site,
         artifact,
@@ -190,7 +190,7 @@ def plan(
     )
     event, choices = (event, ()) if decay is None else allot(views, event, trying.candidates, decay, budget_left)
     house.blobs.put([blob])
-    _append(house, event, choosing(choices, actor), queue, actor)
+    _append(house, event, choice_appends(choices, actor), queue, actor)
     return event
 
 

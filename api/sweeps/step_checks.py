@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from agents.envs.clients.mutations import read_mutations
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
-from agents.executors.executor import Watch, unwatched
-from agents.executors.observers import watching
+from agents.executors.executor import Watch, no_verification
+from agents.executors.observers import watch_factory
 from agents.learning.step_checks import ModelVerifier
 
 from ..history.grade import judge_from
@@ -21,7 +21,7 @@ Watching = Callable[[Instance], Watch]
 
 def nobody(_instance: Instance) -> Watch:
     """Nobody looks."""
-    return unwatched
+    return no_verification
 
 
 @contextmanager
@@ -33,10 +33,10 @@ def watching_of(settings: Settings, client: Environment, site: str, *, verify_st
     if not verify_steps:
         yield nobody
     elif client.has_record:
-        yield watching(site, look=lambda instance, since: read_mutations(client, instance, since))
+        yield watch_factory(site, look=lambda instance, since: read_mutations(client, instance, since))
     else:
         with judge_from(settings) as model:
-            yield watching(site, by_model=ModelVerifier(model))
+            yield watch_factory(site, by_model=ModelVerifier(model))
 
 
 def refuse_unchecked(settings: Settings, client: Environment, *, verify_steps: bool) -> None:

@@ -30,7 +30,7 @@ from eventlog.store import Append, Position
 from projections.engine.views import Views
 
 from ..course import Course
-from ..environments.admission import admitting, see_admission
+from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Placed
 from ..errors import PlayedInVain, Unknown
 from ..house import House
@@ -189,7 +189,7 @@ def _facts(played: Played) -> Facts:
 def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
     """Before anything is played: the site is the one that is meant, and admitted. Raises OtherSite, NotAdmitted."""
     with admitting_alone(house.engine, site):
-        see_admission(house, placed.environment, site, admitting(house, placed, reporter))
+        see_admission(house, placed.environment, site, first_admission(house, placed, reporter))
 
 
 def work(

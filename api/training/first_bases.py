@@ -32,7 +32,7 @@ def first_base(house: House, shown: SweepPlanned, shape: Shape) -> Base:
     Its tokenizer is of the words of the demonstrations that are imitated, its weights are drawn by the sweep's seed.
     Both are in the log, so it is made again where it is missing.
     """
-    return _made(house, house.views(), shown, shape)
+    return _make(house, house.views(), shown, shape)
 
 
 def made_again(house: House, digest: str) -> Base | None:
@@ -47,12 +47,12 @@ def made_again(house: House, digest: str) -> Base | None:
     if first is None:
         return None
     frozen = trained_on(views, first)
-    shown, shape = _shown(house.store, frozen.queried()), _shape(house.blobs, first)
+    shown, shape = _demonstrations_of(house.store, frozen.queried()), _shape(house.blobs, first)
     if shown is None or shape is None:
         return None
     refuse_missing("that a warm-up started from")
     try:
-        return _made(house, house.views(Position(frozen.upto)), shown, shape, digest)
+        return _make(house, house.views(Position(frozen.upto)), shown, shape, digest)
     except BaseDiffers as error:
         actual = error.facts["actual"]
         raise StartDiffers(checkpoint=first.checkpoint, actual=actual, expected=digest) from error
@@ -69,22 +69,22 @@ def words_of(house: House, runs: Collection[str], upto: Position | None = None) 
         yield from (_text(message) for message in get_messages(house.blobs, address))
 
 
-def _made(house: House, views: Views, shown: SweepPlanned, shape: Shape, expected: str | None = None) -> Base:
+def _make(house: House, views: Views, shown: SweepPlanned, shape: Shape, expected: str | None = None) -> Base:
     """The model of the demonstrations that count at the views' position. Raises BaseDiffers."""
-    words = words_of(house, _taken(house, views, shown), views.upto)
+    words = words_of(house, _runs_imitated(house, views, shown), views.upto)
     return make_tiny(house.settings.model_folder, words, shape, shown.rng_seed, expected)
 
 
-def _taken(house: House, views: Views, shown: SweepPlanned) -> Set[str]:
+def _runs_imitated(house: House, views: Views, shown: SweepPlanned) -> Set[str]:
     """The runs that are imitated: a tokenizer of others' words would be learned from runs that no lineage names.
 
     Asked as of a policy's runs, because the tokens of a query for demonstrations are those of the model that is made.
     """
     query = SftQuery(runs="policy", environment=shown.environment, sweep=shown.sweep)
-    return freeze.selected(house.store, views, query, {spec.group_id for spec in shown.specs})
+    return freeze.select_runs(house.store, views, query, {spec.group_id for spec in shown.specs})
 
 
-def _shown(store: EventStore, query: Query) -> SweepPlanned | None:
+def _demonstrations_of(store: EventStore, query: Query) -> SweepPlanned | None:
     """The demonstrations that a query selects from, where a warm-up of the controller planned them."""
     if not isinstance(query, SftQuery) or query.tokens is None or query.sweep is None:
         return None

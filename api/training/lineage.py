@@ -67,10 +67,10 @@ def lineage(house: House, views: Views, digest: str) -> tuple[Trained, ...]:
     The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
     DatasetDiffers.
     """
-    return tuple(_trained(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
+    return tuple(_trained_state(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
 
 
-def touched(house: House, views: Views, run: str) -> Touched:
+def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
     """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
 
     A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
@@ -78,7 +78,7 @@ def touched(house: House, views: Views, run: str) -> Touched:
     played = views.get(RUNS, run)
     if played is None:
         raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
-    holds, weights = freeze.holding(house.store, house.views), views.find(WEIGHTS)
+    holds, weights = freeze.holding_over(house.store, house.views), views.find(WEIGHTS)
     chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
     found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
     first = learned_from(weights.values(), found)
@@ -118,7 +118,7 @@ def _differs(house: House, frozen: DatasetState) -> bool:
     return False
 
 
-def _trained(house: House, views: Views, state: WeightsState) -> Trained:
+def _trained_state(house: House, views: Views, state: WeightsState) -> Trained:
     frozen, upto = trained_on(views, state), Position(state.upto)
     training, at = views.get(TRAININGS, state.training), house.views(upto)
     runs_of: dict[str, set[str]] = defaultdict(set)
@@ -152,7 +152,7 @@ def _events(house: House, run: str, upto: Position) -> RunEvents:
     return RunEvents(run, positions[0], positions[-1])
 
 
-def named(views: Views) -> Iterator[dict[str, Any]]:
+def rows_of_checkpoints(views: Views) -> Iterator[dict[str, Any]]:
     """Every checkpoint in the order in which they were saved, for lists."""
     for state in sorted(views.find(WEIGHTS).values(), key=lambda state: state.since):
         yield msgspec.to_builtins(state)

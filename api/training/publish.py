@@ -49,7 +49,7 @@ def publish(
 
     Doing it again changes nothing. Raises NoBase, NotPublished, ObjectStoreUnusable, and what `export_to` does.
     """
-    with _written(house, state, base, form) as folder:
+    with _write_form(house, state, base, form) as folder:
         words = "base" if state.is_base else form
         lies = f"{place.rstrip('/')}/{state.checkpoint}/{words}"
         if place.partition("://")[0] in SCHEMES and "://" in place:
@@ -68,7 +68,7 @@ def publish(
 
 
 @contextmanager
-def _written(house: House, state: WeightsState, base: Base | None, form: Form) -> Iterator[Path]:
+def _write_form(house: House, state: WeightsState, base: Base | None, form: Form) -> Iterator[Path]:
     """A folder with what is published, nothing else."""
     with making_in(house.settings.model_folder, "exporting") as folder:
         whole = folder / "whole"

@@ -111,7 +111,7 @@ def refuse_unfit(stage: Stage) -> None:
 def refuse_withdrawn(store: EventStore, views_at: freeze.ViewsAt, dataset: DatasetState) -> None:
     """Raise DatasetWithdrawn where a dataset holds runs that were withdrawn since: nothing is learned from them."""
     since = {run for run, state in withdrawals(views_at(None)).items() if state.since > dataset.upto}
-    if since and freeze.holding(store, views_at)(dataset, since):
+    if since and freeze.holding_over(store, views_at)(dataset, since):
         raise DatasetWithdrawn(actual=dataset.dataset, upto=dataset.upto)
 
 
@@ -262,7 +262,7 @@ class _Recorder:
             raise TrainedTwice(training=self.stage.name, actual=key, position=outcome.first)
 
 
-def telling(advance: Advance, say: Callable[[str], None]) -> Watch:
+def watch_progress(advance: Advance, say: Callable[[str], None]) -> Watch:
     """A watch that counts the steps of a stage, with what each measured, and says what is known of its rows."""
 
     def watch(line: Line) -> None:
@@ -281,7 +281,7 @@ def metrics_of(line: Mapping[str, Any]) -> Metrics:
     return Metrics(**{name: _decimal(line.get(name)) for name in names})
 
 
-def measured(views: Views, saved: WeightsState) -> str:
+def describe_measures(views: Views, saved: WeightsState) -> str:
     """What the last step of the stage that gave a checkpoint measured, in words."""
     state = views.get(TRAININGS, saved.training)
     return "" if state is None else _in_words(state.metrics)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from api.embedded.account import ENVIRONMENT
 from benchmarks.made import appends_of_run
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Committed
@@ -63,7 +63,7 @@ def _turn(cluster: Cluster, offset: Path) -> dict[str, float]:
         for run in range(number * 10, number * 10 + 10):
             outcomes = store.append(appends_of_run(run, "clock"))
             committed += sum(isinstance(outcome, Committed) for outcome in outcomes)
-    rows = list(verified(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
     engine.dispose()
     jumps = sum(later < earlier for earlier, later in pairwise(told))
     if not jumps:

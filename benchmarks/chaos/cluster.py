@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api import embedded
-from api.embedded.postmaster import running
+from api.embedded.postmaster import find_server
 from api.embedded.process import servers_in
 from api.embedded.record import Endpoints, read_setup
 from eventlog.database import open_engine
@@ -51,7 +51,7 @@ class Cluster:
 
     def kill_postmaster(self) -> bool:
         """Kill the first process only; whether there was one."""
-        found = running(self._data)
+        found = find_server(self._data)
         return found is not None and _killed(found.pid)
 
     def kill_all(self) -> bool:

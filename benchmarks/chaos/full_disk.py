@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.errors import FlywheelError
 from eventlog.events import RunMissing
@@ -142,7 +142,7 @@ def _request(name: str, detail: str) -> Append:
 
 
 def _found(store: PostgresStore, taken: dict[str, Outcome]) -> dict[str, float]:
-    rows = list(verified(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
     streams = Counter(row.stream for row in rows)
     lost = sum(
         not isinstance(outcome, Committed | Repeated) or rows[outcome.first - 1].stream != f"run/{key}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from benchmarks.report import Target, at_most
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.codec import encode
 from eventlog.errors import BrokenChain
 from eventlog.postgres import PostgresStore
@@ -108,7 +108,7 @@ def _places(requests: Sequence[Settled]) -> Iterator[tuple[int, _Place]]:
 def _chain(rows: Sequence[Stored]) -> dict[str, float]:
     breaks = 0
     try:
-        for _ in verified(rows, after=START, previous=GENESIS):
+        for _ in verify_chain(rows, after=START, previous=GENESIS):
             pass
     except BrokenChain:
         breaks = 1

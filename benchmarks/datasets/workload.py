@@ -17,7 +17,7 @@ import msgspec
 from rich.progress import Progress
 
 from eventlog.blobs import Blob, PostgresBlobs
-from eventlog.blobs.conversations import linked
+from eventlog.blobs.conversations import link_messages
 from eventlog.codec import Encoded, EncodedAppend, content_digest
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
@@ -176,7 +176,7 @@ def _call(
     messages: list[dict[str, Any]] = [
         {"role": roles[place], "parts": [{"text": text}]} for place, text in enumerate(said)
     ]
-    nodes = list(linked(messages, lambda blob: blob.digest))
+    nodes = list(link_messages(messages, lambda blob: blob.digest))
     blobs += nodes
     return (
         "ModelCalled",

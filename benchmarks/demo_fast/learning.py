@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.envs.clients.client import EnvClient
-from agents.learning.memory import held_of, reading
+from agents.learning.memory import content_reader, held_of
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.trials import belongs
 from api.course import Course
@@ -52,7 +52,7 @@ class Learner:
 
     def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
         """The tasks at which runs failed, each with how many candidates of the row's kinds fit its plan."""
-        views, read, kinds = self.house.views(), reading(self.house.blobs), self.row.kinds
+        views, read, kinds = self.house.views(), content_reader(self.house.blobs), self.row.kinds
         states = [state for state in candidacies(views).values() if state.is_on_trial and kind_of(state) in kinds]
         held = [piece for state in states if (piece := held_of(state, read)) is not None]
         fitting = {each.template_id: sum(belongs(piece, each, self.site) for piece in held) for each in found}

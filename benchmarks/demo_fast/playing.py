@@ -9,7 +9,7 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.allocator import KINDS, greedy, value_of
 from agents.learning.memory import forget_everything, remember
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
 from api.queries.champion import present_champion
@@ -141,7 +141,7 @@ def _played(
 ) -> list[Outcome]:
     """The outcome of each run of a sweep from which nothing is learned."""
     artifact, blob = memory
-    sweep = planned(generator, site, artifact, rng_seed=0, learns=False)
+    sweep = plan_sweep(generator, site, artifact, rng_seed=0, learns=False)
     house.blobs.put([blob])
     house.store.append([Append(f"sweep/{sweep.sweep}", (sweep,), _ACTOR, expect=0, key=f"sweep:{sweep.sweep}")])
     jobs = jobs_of(house, house.views(), sweep, sweep.specs)

@@ -28,9 +28,9 @@ from benchmarks.report import Target, at_least, report
 from eventlog.blobs import PostgresBlobs
 from eventlog.events import SeedsRule
 from eventlog.postgres import PostgresStore
-from gate.intervals import resampled
-from gate.stats import MICRO, averaged, bootstrap
-from gate.strata import stratified
+from gate.intervals import resample
+from gate.stats import MICRO, average_repeats, bootstrap
+from gate.strata import stratify
 from projections.engine.projector import Projector
 
 from .held_out import LEARNED, Played, arms, play_held_out
@@ -164,9 +164,9 @@ def figures_of(played: Sequence[Played]) -> tuple[dict[str, float], dict[str, tu
     figures |= {"pairs": sum(map(len, gains.values())), "tasks without a pair": len(left_out)}
     if not gains:
         return figures, {}
-    strata = stratified((task, [gain]) for task, found in gains.items() for gain in found)
-    inside = resampled(strata, SAMPLES, SEED).interval
-    across = bootstrap(averaged(list(gains.values())), SAMPLES, SEED).interval
+    strata = stratify((task, [gain]) for task, found in gains.items() for gain in found)
+    inside = resample(strata, SAMPLES, SEED).interval
+    across = bootstrap(average_repeats(list(gains.values())), SAMPLES, SEED).interval
     for arm in dict.fromkeys(each.arm for each in played):
         rates = [each.rate for each in played if each.arm == arm and each.task not in left_out]
         figures[f"all tasks, {arm}"] = sum(rates) / len(rates)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
 from agents.learning.memory import forget_everything, remember
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
 from api.sweeps.executors import recorded_as
@@ -66,7 +66,7 @@ def play_held_out(
     sweep = f"{arm.name}-{environment.name}"
     generator = SeedSweep(sweep, [environment.task.template()], seeds)
     name, _ = recorded_as(executor)
-    event = planned(generator, environment.name, arm.artifact, rng_seed=course.rng_seed, learns=False, executor=name)
+    event = plan_sweep(generator, environment.name, arm.artifact, rng_seed=course.rng_seed, learns=False, executor=name)
     house.store.append([Append(f"sweep/{sweep}", (event,), ACTOR, expect=0, key=f"sweep:{sweep}")])
     jobs = jobs_of(house, house.views(), event, event.specs)
     play_jobs(house, environment, sweep, jobs, course, reporter, executor)

@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from agents.envs.contract import Graded, Health, Instance, Mutation, State
 from agents.envs.environment import name_of
-from agents.executors.executor import Assignment, Execution, Watch, unwatched
+from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.learning.occasions import occasion_at
 from agents.learning.recovery.proposal import Proposal
 from agents.plans import anchor_of
@@ -87,7 +87,7 @@ class Coin:
     name: str = "plan"
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:  # noqa: ARG002 an Executor's
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:  # noqa: ARG002 an Executor's
         """Toss."""
         chance = self.cured if any(step.url == CURED for step in assignment.plan) else self.base
         toss = random.Random(f"{self.rng_seed}/{assignment.seed}").randrange(WHOLE)  # noqa: S311 a coin, not a secret

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.play import PLAN, Job, Means, play, started
+from agents.rollouts.play import PLAN, Job, Means, play, start_facts
 from agents.rollouts.sweep import SeedSweep
 from api.house import House
 from api.settings import Settings
@@ -130,7 +130,7 @@ def _record(house: House, means: Means, jobs: Sequence[Job]) -> None:
         blobs: dict[str, Blob] = {}
         requests: list[Append] = []
         for job in jobs[place : place + _CHUNK]:
-            start, plan_blob = started(job, PLAN.name)
+            start, plan_blob = start_facts(job, PLAN.name)
             played = play(job, means)
             requests += [
                 Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}"),

@@ -13,7 +13,7 @@ from benchmarks.report import Target, at_most
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Position
 from projections import ALL
-from projections.engine.projection import AnyFold, advance, keyed
+from projections.engine.projection import AnyFold, advance, rows_with_keys
 from projections.engine.reader import columns
 from projections.engine.rebuild import read_ahead
 from projections.engine.views import PostgresViews
@@ -69,7 +69,7 @@ def refold(engine: Engine, store: PostgresStore, fold: AnyFold, events: int) -> 
     states: Keys = {}
     began = time.perf_counter()
     for _, rows in read_ahead(engine, store, columns((fold,)), START, events):
-        for _ in advance(fold, states, keyed(fold, rows)):
+        for _ in advance(fold, states, rows_with_keys(fold, rows)):
             pass
     return states, time.perf_counter() - began
 

@@ -13,10 +13,10 @@ from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played, play
 from agents.rollouts.record import rollout, stopwatch
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from agents.rollouts.tasks import templates
 from eventlog.blobs import BlobStore
-from eventlog.blobs.postgres import unhurried
+from eventlog.blobs.postgres import without_flush
 from eventlog.events import SeedsRule, Template
 from eventlog.store import EventStore
 from projections.costs import PriceBook
@@ -63,7 +63,7 @@ class Bench:
     def _jobs_of(self, site: str, runs: int) -> list[Job]:
         found = self._tasks(site)
         sweep = SeedSweep(f"bench-{next(_sweeps)}", found, range(-(-runs // len(found))), 1)
-        specs = planned(sweep, site, NOTHING, rng_seed=7).specs
+        specs = plan_sweep(sweep, site, NOTHING, rng_seed=7).specs
         by_id = {template.template_id: template for template in found}
         ordered = sorted(specs, key=lambda spec: (spec.env_seed, spec.template))
         return [Job(spec, by_id[spec.template], site, NOTHING, (), None, None, learns=False) for spec in ordered]
@@ -78,4 +78,4 @@ class Bench:
         return play(job, self._means(job, executor))
 
     def _recorded(self, job: Job, executor: Executor) -> Played:
-        return rollout(job, self.store, unhurried(self.blobs), self._means(job, executor))
+        return rollout(job, self.store, without_flush(self.blobs), self._means(job, executor))

@@ -15,7 +15,7 @@ from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from api.cli.output import TerminalReporter
 from api.course import Course
-from api.environments.admission import admitting, see_admission
+from api.environments.admission import first_admission, see_admission
 from api.environments.connect import Placed
 from api.house import House, open_house
 from api.settings import Settings
@@ -50,7 +50,7 @@ class Scene:
         """Probe both sites and admit them to a log, as the controller does at first use. Raises NotAdmitted."""
         for site, client in self.clients.items():
             placed = Placed(self.sites[site], client)
-            see_admission(house, client, site, admitting(house, placed, TerminalReporter()))
+            see_admission(house, client, site, first_admission(house, placed, TerminalReporter()))
 
     def sweep(
         self,

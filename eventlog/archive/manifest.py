@@ -73,7 +73,7 @@ class Manifest(FrozenModel):
         )
 
 
-def parsed(text: str, where: Path | str) -> Manifest:
+def parse_manifest(text: str, where: Path | str) -> Manifest:
     """A manifest from its JSON text. Raises SegmentDamaged."""
     try:
         return Manifest.model_validate_json(text)
@@ -92,7 +92,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (OSError, UnicodeDecodeError) as error:
         actual = error.strerror if isinstance(error, OSError) else str(error)
         raise SegmentDamaged(segment=folder, what=NAME, actual=actual, expected="a file in UTF-8") from error
-    return parsed(text, folder)
+    return parse_manifest(text, folder)
 
 
 def segment_folders(folder: Path) -> list[Path]:

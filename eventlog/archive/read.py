@@ -28,7 +28,7 @@ _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _POSITIONS = text(POSITIONS_OF_STREAM)
 
 
-def archived(
+def read_archived(
     engine: Engine,
     archive: Path | None,
     after: Position,
@@ -128,18 +128,18 @@ def _page(
         wanted, expected = wanted & pl.col("position").is_in(list(chosen)), len(chosen)
     columns = [pl.col(name).cast(pl.Int64) if name == "at" else pl.col(name) for name in ENVELOPE]
     parts = [
-        opened(folder, manifest, file).filter(wanted).select(columns)
+        scan_segment_file(folder, manifest, file).filter(wanted).select(columns)
         for file in files
         if file.last > after and file.first <= upto
     ]
-    found = collected(manifest, pl.concat(parts).sort("position")) if parts else pl.DataFrame()
+    found = collect_frame(manifest, pl.concat(parts).sort("position")) if parts else pl.DataFrame()
     if parts and not found["position"].is_unique().all():
         what = f"the order of its positions from {after + 1} to {upto}"
         raise SegmentDamaged(segment=manifest.folder, what=what, actual="one of them twice", expected="each once")
     if expected is not None:
         _refuse_count(manifest, f"the number of events from {after + 1} to {upto}", len(found), expected)
     for row in found.iter_rows():
-        yield _stored(row)
+        yield _stored_row(row)
 
 
 def _refuse_count(manifest: Manifest, what: str, actual: int, expected: int) -> None:
@@ -147,7 +147,7 @@ def _refuse_count(manifest: Manifest, what: str, actual: int, expected: int) -> 
         raise SegmentDamaged(segment=manifest.folder, what=what, actual=actual, expected=expected)
 
 
-def _stored(row: tuple[Any, ...]) -> Stored:
+def _stored_row(row: tuple[Any, ...]) -> Stored:
     position, stream, version, at, actor, cause, kind, schema_version, payload, digest, chain = row
     moment = _EPOCH + timedelta(microseconds=at)
     return Stored(
@@ -155,7 +155,7 @@ def _stored(row: tuple[Any, ...]) -> Stored:
     )
 
 
-def opened(folder: Path | None, manifest: Manifest, file: SegmentFile) -> pl.LazyFrame:
+def scan_segment_file(folder: Path | None, manifest: Manifest, file: SegmentFile) -> pl.LazyFrame:
     """A file of a segment, its rows not read yet.
 
     Its bytes are compared with the manifest's SHA-256 the first time that this process meets it, and again whenever its
@@ -196,7 +196,7 @@ def file_digest(path: Path) -> str:
         raise SegmentDamaged(segment=path.parent, what=path.name, actual=error.strerror, expected="a file") from error
 
 
-def collected(manifest: Manifest, frame: pl.LazyFrame) -> pl.DataFrame:
+def collect_frame(manifest: Manifest, frame: pl.LazyFrame) -> pl.DataFrame:
     """Read a frame of a segment's files. Raises SegmentDamaged."""
     try:
         return frame.collect()
@@ -214,6 +214,8 @@ def position_at(engine: Engine, archive: Path | None, moment: datetime, below: P
         return Position(below - 1)
     folder = None if archive is None else archive / project_of(engine)
     at = pl.col("at") <= pl.lit(moment.astimezone(UTC), dtype=pl.Datetime("us", "UTC"))
-    parts = [opened(folder, manifest, file).filter(at).select(pl.col("position").max()) for file in manifest.files]
-    found = collected(manifest, pl.concat(parts).select(pl.col("position").max())).item()
+    parts = [
+        scan_segment_file(folder, manifest, file).filter(at).select(pl.col("position").max()) for file in manifest.files
+    ]
+    found = collect_frame(manifest, pl.concat(parts).select(pl.col("position").max())).item()
     return Position(manifest.first - 1 if found is None else found)

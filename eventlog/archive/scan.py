@@ -12,7 +12,7 @@ from ..store import START, Position, Stored
 from ..upcast import upcast
 from .columns import DTYPES, ENVELOPE, cells, columns_of, schema_of_family
 from .manifest import Manifest, SegmentFile, read_manifest, segment_folders
-from .read import opened
+from .read import scan_segment_file
 
 
 def scan(folder: Path, family: str, *, after: Position = START, upto: Position | None = None) -> pl.LazyFrame:
@@ -36,7 +36,7 @@ def scan_segment(
     parts = [pl.LazyFrame(schema=schema_of_family(family))]
     for file in manifest.holding(after, last):
         if file.family == family:
-            part = opened(folder, manifest, file)
+            part = scan_segment_file(folder, manifest, file)
             inside = after < file.first and file.last <= last
             part = part if inside else part.filter(pl.col("position").is_between(after + 1, last))
             parts.append(
@@ -54,10 +54,10 @@ def _is_current(file: SegmentFile) -> bool:
 
 def _typed_again(part: pl.LazyFrame, family: str) -> pl.LazyFrame:
     envelope = part.select(list(ENVELOPE))
-    return envelope.map_batches(lambda batch: _retyped(batch, family), schema=schema_of_family(family), streamable=True)
+    return envelope.map_batches(lambda batch: _retype(batch, family), schema=schema_of_family(family), streamable=True)
 
 
-def _retyped(batch: pl.DataFrame, family: str) -> pl.DataFrame:
+def _retype(batch: pl.DataFrame, family: str) -> pl.DataFrame:
     rows = [Stored(**row) for row in batch.iter_rows(named=True)]
     found = cells(family, rows, [_current(row) for row in rows])
     typed = [pl.Series(column.name, found[column.name], DTYPES[column.kind]) for column in columns_of(family)]

@@ -32,21 +32,21 @@ def live_from(source: Connection | Engine) -> Position:
 
     It only grows. A reader that asks after it read the table knows whether what it read was whole.
     """
-    with _connected(source) as connection:
+    with _connection_of(source) as connection:
         dropped = connection.execute(text("SELECT upto FROM dropped ORDER BY upto DESC LIMIT 1")).scalar()
     return Position((dropped or 0) + 1)
 
 
 def segments(source: Connection | Engine, after: Position = START, upto: Position | None = None) -> Iterator[Manifest]:
     """The segments that hold any of the positions (after, upto], in order."""
-    from .manifest import parsed
+    from .manifest import parse_manifest
 
     last = 2**62 if upto is None else upto
     while True:
-        with _connected(source) as connection:
+        with _connection_of(source) as connection:
             found = connection.execute(text(_SELECT), {"after": after, "upto": last, "page": _PAGE}).scalars().all()
         for kept in found:
-            manifest = parsed(kept, "in the table segments")
+            manifest = parse_manifest(kept, "in the table segments")
             yield manifest
             after = Position(manifest.last)
         if len(found) < _PAGE:
@@ -61,12 +61,12 @@ def archived_upto(connection: Connection) -> tuple[Position, bytes]:
 
 def first_after(source: Connection | Engine, moment: datetime, below: Position) -> Manifest | None:
     """The first segment that holds an event recorded after a moment, among those that end before `below`."""
-    from .manifest import parsed
+    from .manifest import parse_manifest
 
     statement = text("SELECT manifest::text FROM segments WHERE at > :at AND last < :below ORDER BY first LIMIT 1")
-    with _connected(source) as connection:
+    with _connection_of(source) as connection:
         found = connection.execute(statement, {"at": moment, "below": below}).scalar()
-    return None if found is None else parsed(found, "in the table segments")
+    return None if found is None else parse_manifest(found, "in the table segments")
 
 
 def keep(connection: Connection, manifest: Manifest) -> None:
@@ -94,7 +94,7 @@ def check_owner(engine: Engine) -> None:
 
 
 @contextmanager
-def _connected(source: Connection | Engine) -> Iterator[Connection]:
+def _connection_of(source: Connection | Engine) -> Iterator[Connection]:
     if isinstance(source, Connection):
         yield source
         return

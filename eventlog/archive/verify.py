@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..chain import verified
+from ..chain import verify_chain
 from ..errors import BrokenChain
 from ..store import Position, Stored
 from .errors import ArchiveMissing, SegmentDamaged
@@ -47,7 +47,7 @@ def _leaves(
     """The chain values of rows that are whole, in order and linked."""
     chain = ""
     try:
-        for row in verified(found, after=Position(manifest.first - 1), previous=bytes.fromhex(manifest.previous)):
+        for row in verify_chain(found, after=Position(manifest.first - 1), previous=bytes.fromhex(manifest.previous)):
             types[row.type] += 1
             chain = row.chain.hex()
             progress()

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 from sqlalchemy import Connection, Engine, text
 
-from ..chain import verified
+from ..chain import verify_chain
 from ..database import project_of
 from ..postgres import PostgresStore
 from ..store import Position, Stored
@@ -54,7 +54,7 @@ def archive(owner: Engine, folder: Path, upto: Position, *, size: int = SIZE, pr
     check_owner(owner)
     done: list[Manifest] = []
     while True:
-        with owner.begin() as connection, _writing(folder):
+        with owner.begin() as connection, _clean_up_on_failure(folder):
             lock(connection)
             made = _next(owner, connection, folder / project_of(owner), upto, size, progress)
             if made is None:
@@ -67,7 +67,7 @@ def archive(owner: Engine, folder: Path, upto: Position, *, size: int = SIZE, pr
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def _clean_up_on_failure(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -84,7 +84,7 @@ def _next(
     first = Position(archived + 1)
     for left in segment_folders(folder):
         if left.name.startswith(f"{first}-"):
-            return _adopted(connection, left, chain, progress)
+            return _adopt_segment(connection, left, chain, progress)
     last = Position(min(upto, archived + size))
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(".*.partial"):
@@ -92,7 +92,7 @@ def _next(
     partial = folder / f".{first}-{last}.partial"
     try:
         partial.mkdir()
-        manifest = _written(owner, partial, first, last, chain, progress)
+        manifest = _write_segment(owner, partial, first, last, chain, progress)
         partial.rename(folder / manifest.folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # there only where it was not renamed
@@ -100,7 +100,7 @@ def _next(
     return manifest
 
 
-def _adopted(connection: Connection, left: Path, previous: bytes, progress: Progress) -> Manifest:
+def _adopt_segment(connection: Connection, left: Path, previous: bytes, progress: Progress) -> Manifest:
     """A whole segment that the table does not name: its archiver was killed, or the database was restored."""
     manifest = read_manifest(left)
     if manifest.previous != previous.hex():
@@ -115,7 +115,7 @@ def _adopted(connection: Connection, left: Path, previous: bytes, progress: Prog
     return manifest
 
 
-def _written(
+def _write_segment(
     owner: Engine, partial: Path, first: Position, last: Position, previous: bytes, progress: Progress
 ) -> Manifest:
     """Write the files and the manifest of a segment into a folder, all of it flushed."""
@@ -123,7 +123,7 @@ def _written(
     ends: list[Stored] = []
     parts: defaultdict[str, list[Part]] = defaultdict(list)
     live = PostgresStore(owner).stored(after=Position(first - 1), upto=last)
-    sound = verified(live, after=Position(first - 1), previous=previous)
+    sound = verify_chain(live, after=Position(first - 1), previous=previous)
     for number, batch in enumerate(_batches(sound)):
         for part in _parts(partial, number, batch):
             parts[part.family].append(part)
@@ -141,7 +141,7 @@ def _written(
         previous=previous.hex(),
         chain=ends[1].chain.hex(),
         root=root(bytes(chains[at : at + 32]) for at in range(0, len(chains), 32)).hex(),
-        files=tuple(_joined(partial, family, parts[family]) for family in sorted(parts)),
+        files=tuple(_join_parts(partial, family, parts[family]) for family in sorted(parts)),
     )
     with (partial / NAME).open("w", encoding="utf-8") as out:
         out.write(manifest.text())
@@ -192,7 +192,7 @@ def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[Part
         )
 
 
-def _joined(partial: Path, family: str, parts: Sequence[Part]) -> SegmentFile:
+def _join_parts(partial: Path, family: str, parts: Sequence[Part]) -> SegmentFile:
     """The file of a family from its parts, flushed."""
     path = partial / f"{family}.parquet"
     pl.scan_parquet([part.path for part in parts], glob=False).sink_parquet(

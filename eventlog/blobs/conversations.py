@@ -27,7 +27,7 @@ def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, su
     """
     if not messages:
         raise NoMessages(actual=0, expected=1)
-    return blobs.put(list(linked(messages, blobs.naming(subject))), subject=subject)[-1]
+    return blobs.put(list(link_messages(messages, blobs.naming(subject))), subject=subject)[-1]
 
 
 def get_messages(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
@@ -40,7 +40,7 @@ def get_messages(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
     return found[::-1]
 
 
-def linked(messages: Sequence[Mapping[str, Json]], name: Callable[[Blob], str]) -> Iterator[Blob]:
+def link_messages(messages: Sequence[Mapping[str, Json]], name: Callable[[Blob], str]) -> Iterator[Blob]:
     """The blobs of a list, each naming the one before it. Pure; `name` is how they will be addressed."""
     parent: str | None = None
     for place, message in enumerate(messages):

@@ -34,7 +34,7 @@ class SubjectKeys:
     mark: bytes
 
 
-def drawn(secret: bytes) -> SubjectKeys:
+def derive_subject_keys(secret: bytes) -> SubjectKeys:
     """The keys of a secret."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand

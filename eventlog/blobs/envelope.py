@@ -69,13 +69,13 @@ def sealer(keys: Keys, subject: str | None) -> Sealer:
     """The sealer of a subject, its key made when it is the first time. Raises SubjectGone."""
     if subject is None:
         return Sealer()
-    return Sealer(subject_tag(subject), encryption.drawn(keys.secret(subject)))
+    return Sealer(subject_tag(subject), encryption.derive_subject_keys(keys.secret(subject)))
 
 
-def opened(envelope: Envelope, keys: Keys) -> Blob:
+def open_envelope(envelope: Envelope, keys: Keys) -> Blob:
     """The blob of a stored form, checked against its address. Raises BlobErased, BlobDamaged."""
-    subject, body = _decrypted(envelope, keys)
-    plain = body if envelope.encoding == "raw" else _decompressed(envelope, body)
+    subject, body = _decrypt(envelope, keys)
+    plain = body if envelope.encoding == "raw" else _decompress(envelope, body)
     blob = Blob(envelope.media_type, plain)
     actual = Sealer(envelope.subject, subject).address(blob)
     if actual != envelope.address or len(plain) != envelope.size:
@@ -83,13 +83,13 @@ def opened(envelope: Envelope, keys: Keys) -> Blob:
     return blob
 
 
-def _decrypted(envelope: Envelope, keys: Keys) -> tuple[SubjectKeys | None, bytes]:
+def _decrypt(envelope: Envelope, keys: Keys) -> tuple[SubjectKeys | None, bytes]:
     if envelope.body is None:
         raise BlobErased(actual=envelope.address)
     if envelope.subject is None:
         return None, envelope.body
     secret = keys.find(envelope.subject)
-    subject = None if secret is None else encryption.drawn(secret)
+    subject = None if secret is None else encryption.derive_subject_keys(secret)
     if subject is None or not encryption.is_under(subject, envelope.body):
         raise BlobErased(actual=envelope.address)
     facts = _facts(envelope.encoding, envelope.size, envelope.media_type)
@@ -99,7 +99,7 @@ def _decrypted(envelope: Envelope, keys: Keys) -> tuple[SubjectKeys | None, byte
     return subject, body
 
 
-def _decompressed(envelope: Envelope, body: bytes) -> bytes:
+def _decompress(envelope: Envelope, body: bytes) -> bytes:
     import zstandard
 
     try:
@@ -160,7 +160,7 @@ def from_plain(entry: dict[str, Any]) -> Envelope:
     if envelope.subject is None:
         if body is None:
             raise ValueError(f"the blob {envelope.address} has neither bytes nor a subject")
-        opened(envelope, NoKeys())
+        open_envelope(envelope, NoKeys())
     return envelope
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from .envelope import opened
+from .envelope import open_envelope
 
 if TYPE_CHECKING:
     from .contract import Blob, Inventory
 
 
-def fetched(blobs: Inventory, addresses: Iterable[str]) -> Iterator[tuple[str, Blob]]:
+def fetch_blobs(blobs: Inventory, addresses: Iterable[str]) -> Iterator[tuple[str, Blob]]:
     """Each address once with its blob, in order of address. Raises BlobMissing, BlobDamaged, BlobErased."""
     for envelope in blobs.kept(addresses):
-        yield envelope.address, opened(envelope, blobs.keys)
+        yield envelope.address, open_envelope(envelope, blobs.keys)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ..errors import BlobDamaged, BlobErased
-from ..references import NAMING, Mention, counted, mentions
+from ..references import NAMING, Mention, count_references, mentions
 from ..store import EventStore
 from .contract import GRACE, Inventory, Listed
 from .conversations import MESSAGE_TYPE, node
-from .envelope import Envelope, opened
+from .envelope import Envelope, open_envelope
 
 Progress = Callable[[], object]
 """Called once for each blob that was looked at."""
@@ -62,10 +62,10 @@ def survey(store: EventStore, blobs: Inventory, progress: Progress = int) -> Sur
     messages = [item.address for item in listed.values() if item.media_type == MESSAGE_TYPE and not item.is_erased]
     for envelope in blobs.kept(messages):
         try:
-            parents[envelope.address] = node(envelope.address, opened(envelope, blobs.keys))[1]
+            parents[envelope.address] = node(envelope.address, open_envelope(envelope, blobs.keys))[1]
         except BlobErased:
             unreadable |= {envelope.subject} if envelope.subject is not None else set()
-    return Survey(listed, counted(named, parents), frozenset(unreadable))
+    return Survey(listed, count_references(named, parents), frozenset(unreadable))
 
 
 def sweep(store: EventStore, blobs: Inventory, older_than: timedelta, progress: Progress = int) -> int:
@@ -98,15 +98,15 @@ def verify(store: EventStore, blobs: Inventory, progress: Progress = int) -> Fou
         except BlobDamaged as error:
             damaged[envelope.address] = str(error)
         progress()
-    return Found(there, erased, damaged, _missing(addresses, named, parents))
+    return Found(there, erased, damaged, _missing_addresses(addresses, named, parents))
 
 
 def _parent(envelope: Envelope, blobs: Inventory) -> dict[str, str | None]:
-    blob = opened(envelope, blobs.keys)
+    blob = open_envelope(envelope, blobs.keys)
     return {envelope.address: node(envelope.address, blob)[1]} if blob.media_type == MESSAGE_TYPE else {}
 
 
-def _missing(
+def _missing_addresses(
     addresses: Iterable[str], named: Mapping[str, Mention], parents: Mapping[str, str | None]
 ) -> dict[str, str]:
     there = set(addresses)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from ..errors import BlobMissing
 from ..keys import Keys, MemoryKeys, subject_tag
 from .contract import FRESH, Blob, Listed
-from .envelope import Envelope, opened, sealer
+from .envelope import Envelope, open_envelope, sealer
 
 _DAWN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -43,7 +43,7 @@ class MemoryBlobs:
         """See BlobStore.get."""
         if address not in self._kept:
             raise BlobMissing(actual=address)
-        return opened(self._kept[address][0], self.keys)
+        return open_envelope(self._kept[address][0], self.keys)
 
     def erase(self, subject: str) -> int:
         """See BlobStore.erase."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..errors import BlobMissing, ObjectStoreUnusable
 from ..keys import Keys, subject_tag
 from .contract import FRESH, Blob, Listed, is_address
-from .envelope import HEADER_MOST, Envelope, opened, pack, sealer, unpack
+from .envelope import HEADER_MOST, Envelope, open_envelope, pack, sealer, unpack
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -50,13 +50,13 @@ def open_store(url: str) -> ObjectStore:
             url=url, actual="obstore is not installed (pip install 'flywheel[objects]')"
         ) from error
     try:
-        with _named(url):
-            return _opened(url, from_url)
+        with _translate_errors(url):
+            return _open_store(url, from_url)
     except OSError as error:
         raise ObjectStoreUnusable(url=url, actual=str(error).partition("\n")[0]) from error
 
 
-def _opened(url: str, from_url: Callable[..., ObjectStore]) -> ObjectStore:
+def _open_store(url: str, from_url: Callable[..., ObjectStore]) -> ObjectStore:
     match url.partition("://")[0]:
         case "file":
             return from_url(url, mkdir=True)
@@ -93,7 +93,7 @@ class ObjectBlobs:
 
     def get(self, address: str) -> Blob:
         """See BlobStore.get."""
-        return opened(self._envelope(address), self.keys)
+        return open_envelope(self._envelope(address), self.keys)
 
     def erase(self, subject: str) -> int:
         """See BlobStore.erase. Each object becomes a tombstone; versions that a bucket keeps of it stay unreadable."""
@@ -139,7 +139,7 @@ class ObjectBlobs:
         if self._write(_path(envelope.address), pack(envelope), mode="create"):
             return
         try:
-            with _named(self.url):
+            with _translate_errors(self.url):
                 if self.store.head(_path(envelope.address))["last_modified"] < self.now() - FRESH:
                     self._write(_path(envelope.address), self._read(envelope.address))
         except (BlobMissing, FileNotFoundError):  # a sweep took it since
@@ -159,13 +159,13 @@ class ObjectBlobs:
         """Delete a blob unless it was erased, put again since `before`, or is gone; how many were deleted."""
         try:
             envelope = self._envelope(address)
-            with _named(self.url):
+            with _translate_errors(self.url):
                 is_young = self.store.head(_path(address))["last_modified"] >= before
         except (BlobMissing, FileNotFoundError):
             return 0
         if envelope.body is None or is_young:
             return 0
-        with _named(self.url):
+        with _translate_errors(self.url):
             self.store.delete(_path(address))
             if envelope.subject is not None:
                 self.store.delete(_mark(envelope.subject, address))
@@ -175,7 +175,7 @@ class ObjectBlobs:
         return unpack(address, self._read(address))[0]
 
     def _header(self, address: str, meta: ObjectMeta) -> Listed:
-        with _named(self.url):
+        with _translate_errors(self.url):
             beginning = bytes(self.store.get_range(_path(address), start=0, end=min(meta["size"], HEADER_MOST)))
         envelope, start = unpack(address, beginning)
         is_erased = envelope.body is None
@@ -193,7 +193,7 @@ class ObjectBlobs:
         if not is_address(address):
             raise BlobMissing(actual=address)
         try:
-            with _named(self.url):
+            with _translate_errors(self.url):
                 return bytes(self.store.get(_path(address)).bytes())
         except FileNotFoundError as error:
             raise BlobMissing(actual=address) from error
@@ -202,7 +202,7 @@ class ObjectBlobs:
         """Whether it was written: with the mode `create` it is not where there is an object already."""
         from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415 an extra, imported on use
 
-        with _named(self.url):
+        with _translate_errors(self.url):
             try:
                 self.store.put(path, body, mode="create" if mode == "create" else "overwrite")
             except AlreadyExistsError:
@@ -214,7 +214,7 @@ class ObjectBlobs:
         return {address: meta for address, meta in found.items() if is_address(address)}
 
     def _listed(self, prefix: str | None) -> Iterator[ObjectMeta]:
-        with _named(self.url):
+        with _translate_errors(self.url):
             for page in self.store.list(prefix):
                 yield from page
 
@@ -233,7 +233,7 @@ def _mark(tag: bytes, address: str) -> str:
 
 
 @contextmanager
-def _named(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     """What the library raises, as an error of ours; a missing object stays a FileNotFoundError."""
     from obstore.exceptions import AlreadyExistsError, BaseError  # noqa: PLC0415 an extra, imported on use
 

@@ -15,7 +15,7 @@ from ..database import single_statements
 from ..errors import BlobMissing, BytesRemain, OwnerNeeded
 from ..keys import Keys, NoKeys, subject_tag
 from .contract import FRESH, Blob, Listed, is_address
-from .envelope import ENCODINGS, Envelope, Sealer, opened, sealer
+from .envelope import ENCODINGS, Envelope, Sealer, open_envelope, sealer
 
 _PAGE = 1000
 _AT_ONCE = 8 * 2**20
@@ -57,7 +57,7 @@ class PostgresBlobs:
         given = [(seal.address(blob), blob) for blob in blobs]
         named = dict(reversed(given))
         known = self._fresh(sorted(named)) if named else frozenset()
-        self.keep(_sealed(seal, {address: blob for address, blob in named.items() if address not in known}))
+        self.keep(_seal_each(seal, {address: blob for address, blob in named.items() if address not in known}))
         return tuple(address for address, _ in given)
 
     def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
@@ -66,7 +66,7 @@ class PostgresBlobs:
 
     def get(self, address: str) -> Blob:
         """See BlobStore.get."""
-        return opened(next(self.kept([address])), self.keys)
+        return open_envelope(next(self.kept([address])), self.keys)
 
     def erase(self, subject: str) -> int:
         """See BlobStore.erase. The key goes first, and with it all reading, whoever asks.
@@ -184,7 +184,7 @@ def insert(connection: Connection, envelopes: Iterable[Envelope]) -> None:
         connection.exec_driver_sql(_INSERT, values)
 
 
-def _sealed(seal: Sealer, named: dict[str, Blob]) -> Iterator[Envelope]:
+def _seal_each(seal: Sealer, named: dict[str, Blob]) -> Iterator[Envelope]:
     return (seal.envelope(blob, address) for address, blob in named.items())
 
 
@@ -212,7 +212,7 @@ def _envelope(row: Row[Any]) -> Envelope:
     )
 
 
-def unhurried(blobs: B) -> B:
+def without_flush(blobs: B) -> B:
     """The same store for one who appends what it puts: on PostgresBlobs without waiting for the disk twice."""
     return replace(blobs, waits=False) if isinstance(blobs, PostgresBlobs) else blobs
 

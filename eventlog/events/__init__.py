@@ -31,7 +31,7 @@ NAMES: dict[str, str] = {
         "SubstrateCredited artifact_name"
     ),
     "models": "CheckName ModelRole Said Sampling",
-    "plans": "Spec Step StepType TaskSpec Template places unrolled",
+    "plans": "Spec Step StepType TaskSpec Template places unroll",
     "policy": "PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked",
     "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
     "rewards": "JudgeOpined RewardGraded RewardTerms",

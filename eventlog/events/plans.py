@@ -59,7 +59,7 @@ def places(plan: Sequence[Step]) -> Iterator[int]:
             place += 1
 
 
-def unrolled(plan: Sequence[Step], at_most: int) -> tuple[Step, ...]:
+def unroll(plan: Sequence[Step], at_most: int) -> tuple[Step, ...]:
     """A plan's steps in the order in which they are taken, `at_most` of them, without loops."""
     return tuple(_straight(plan[place]) for place in islice(places(plan), at_most))
 

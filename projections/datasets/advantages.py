@@ -27,10 +27,10 @@ def advantages(rewards: Sequence[int], ddof: int, eps: str) -> tuple[int, ...]:
     least = int(Decimal(eps) * 1_000_000 * _FINE)
     if std + least == 0:
         raise ValueError("the rewards do not differ and eps is 0; expected a spread or an eps above 0")
-    return tuple(_rounded((n * reward - total) * _FINE * NANO, n * (std + least)) for reward in rewards)
+    return tuple(_round_half_even((n * reward - total) * _FINE * NANO, n * (std + least)) for reward in rewards)
 
 
-def _rounded(numerator: int, denominator: int) -> int:
+def _round_half_even(numerator: int, denominator: int) -> int:
     """A quotient, rounded half to even; the denominator is above 0."""
     whole, rest = divmod(numerator, denominator)
     return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))

@@ -28,7 +28,7 @@ def message_of(address: str, blob: Blob) -> tuple[Message, str | None]:
     return Message(role if isinstance(role, str) else "user", _text(found)), parent
 
 
-def told(nodes: Nodes, address: str) -> tuple[tuple[str, Message], ...]:
+def messages_at(nodes: Nodes, address: str) -> tuple[tuple[str, Message], ...]:
     """The messages that an address stands for, in order, each with its own address."""
     found: list[tuple[str, Message]] = []
     following: str | None = address

@@ -17,7 +17,7 @@ from ..benchmarks import Instance
 from ..engine.rows import Row
 from ..groups import GroupState, Sibling
 from ..runs import DEMONSTRATION
-from .sampled import CallFact, Drawn, Policy, drawn, unfit_for_ratio
+from .sampled import CallFact, Drawn, Policy, read_sampled, unfit_for_ratio
 from .variance import classify_group
 
 ROW_READS: Mapping[str, tuple[str, ...]] = {
@@ -204,7 +204,7 @@ def judged_by_tokens(
     siblings: Sequence[Sibling],
     facts: Mapping[str, RunFacts],
     bodies: Mapping[str, bytes],
-    read: Reading = drawn,
+    read: Reading = read_sampled,
 ) -> tuple[tuple[Taken, ...], dict[str, str]]:
     """The siblings whose tokens are whole, and of the others why they are refused. `bodies` are completions' blobs."""
     taken: list[Taken] = []
@@ -220,14 +220,14 @@ def judged_by_tokens(
         best = min(taken, key=lambda each: _rank(each.sibling))
         refused |= {each.sibling.run: "not_best_of_group" for each in taken if each is not best}
         taken = [best]
-    reason = _mixed(query, group, taken) if taken else None
+    reason = _refuse_mixed(query, group, taken) if taken else None
     if reason is None:
         return tuple(taken), refused
     return (), refused | dict.fromkeys((each.sibling.run for each in taken), reason)
 
 
 def calls_of(
-    query: SftQuery | DpoQuery | GrpoQuery, facts: RunFacts, bodies: Mapping[str, bytes], read: Reading = drawn
+    query: SftQuery | DpoQuery | GrpoQuery, facts: RunFacts, bodies: Mapping[str, bytes], read: Reading = read_sampled
 ) -> tuple[Drawn, ...] | str:
     """The calls of a run with their tokens, or why a query has no use for them: the first reason met."""
     calls: list[Drawn] = []
@@ -250,7 +250,7 @@ def _unfit_tokens(query: SftQuery | DpoQuery | GrpoQuery, call: Drawn) -> str | 
     return "cut_off" if isinstance(query, SftQuery) and call.is_cut else None  # who imitates it learns not to end
 
 
-def _mixed(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken]) -> str | None:
+def _refuse_mixed(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken]) -> str | None:
     if not isinstance(query, GrpoQuery):
         return None
     if len(frozenset[Policy]().union(*(each.policies for each in taken))) > 1:

@@ -26,10 +26,10 @@ _LENGTH = struct.Struct("<q")
 
 def row_digest(row: Content) -> bytes:
     """SHA-256 of a row's canonical bytes."""
-    return hashlib.sha256(packed(row)).digest()
+    return hashlib.sha256(pack_row(row)).digest()
 
 
-def packed(row: Content) -> bytes:
+def pack_row(row: Content) -> bytes:
     """The canonical bytes of a row: its fields in order of their names, whatever order they stand in."""
     return b"".join([part for name in sorted(row) for part in (_name(name), _value(row[name]))])
 

@@ -16,17 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventlog.chain import canonical
 from eventlog.errors import FlywheelError
-from eventlog.events import (
-    BenchmarkFrozen,
-    Refused,
-    RunFinished,
-    SftQuery,
-    Step,
-    StepTaken,
-    SweepPlanned,
-    is_asked_for,
-    unrolled,
-)
+from eventlog.events import BenchmarkFrozen, Refused, RunFinished, SftQuery, Step, StepTaken, SweepPlanned, is_asked_for
+from eventlog.events import unroll
 from eventlog.store import Position, Recorded
 
 from ..benchmarks import Instance
@@ -198,7 +189,7 @@ def _best_of_groups(runs: Iterable[RunState], rewards: Mapping[str, RewardState]
     return frozenset(best.values())
 
 
-def asked(instruction: str, page: str | None, taken: Sequence[str]) -> tuple[Message, ...]:
+def prompt_for_step(instruction: str, page: str | None, taken: Sequence[str]) -> tuple[Message, ...]:
     """The prompt for the next step: the task, the steps taken as `took` writes them, the page (None: none is known)."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(taken, start=1)) or "(none)"
     shown = "(none)" if page is None else compact(page)
@@ -208,7 +199,7 @@ def asked(instruction: str, page: str | None, taken: Sequence[str]) -> tuple[Mes
     )
 
 
-def answered(step: Step) -> Message:
+def answer_of_step(step: Step) -> Message:
     """The answer that stands for a step: canonical JSON of type, label, value and url, without those that are None."""
     fields = step.model_dump(include={"type", "label", "value", "url"}, exclude_none=True)
     return Message("assistant", canonical(fields).decode())
@@ -216,7 +207,7 @@ def answered(step: Step) -> Message:
 
 def took(step: Step, outcome: str) -> str:
     """One line for a step that was taken and how it ended."""
-    return f"{answered(step).content} -> {outcome}"
+    return f"{answer_of_step(step).content} -> {outcome}"
 
 
 def compact(page: str) -> str:
@@ -229,8 +220,8 @@ def sft_rows(
     run: RunState, reward: RewardState, events: Iterable[Recorded], text_of: Callable[[str], str]
 ) -> tuple[SftRow, ...]:
     """A row for each step of a run. `events` are its stream, `text_of` gives the text of a blob. Raises BrokenRun."""
-    finished, steps = _ended(run, events)
-    plan = unrolled(_plan(run, text_of), len(steps))
+    finished, steps = _ended_steps(run, events)
+    plan = unroll(_plan(run, text_of), len(steps))
     page: str | None = None
     taken: list[str] = []
     rows = []
@@ -240,8 +231,8 @@ def sft_rows(
         step = plan[event.index]
         rows.append(
             SftRow(
-                prompt=asked(run.instruction, page, taken),
-                completion=(answered(step),),
+                prompt=prompt_for_step(run.instruction, page, taken),
+                completion=(answer_of_step(step),),
                 run=run.run,
                 group=run.group,
                 template=run.template,
@@ -265,7 +256,7 @@ def _plan(run: RunState, text_of: Callable[[str], str]) -> tuple[Step, ...]:
         raise BrokenRun(run=run.run, actual=f"of its plan {run.plan}: {problem}", expected="a list of steps") from error
 
 
-def _ended(run: RunState, events: Iterable[Recorded]) -> tuple[Position, tuple[StepTaken, ...]]:
+def _ended_steps(run: RunState, events: Iterable[Recorded]) -> tuple[Position, tuple[StepTaken, ...]]:
     known = tuple(events)
     finished = [item.position for item in known if isinstance(item.event, RunFinished)]
     if not finished:

@@ -103,7 +103,7 @@ class Stretch:
     mask: list[int]
 
 
-def drawn(fact: CallFact, body: bytes) -> Drawn | str:
+def read_sampled(fact: CallFact, body: bytes) -> Drawn | str:
     """A call with the tokens of its completion's blob, or why no row of tokens can be made of it."""
     found = _completion(body)
     if found is None or not found.samples:
@@ -132,7 +132,7 @@ Tokenise = Callable[[Sequence[Message], str], tuple[list[int], list[int]]]
 """Messages and the answer to them as token ids: the prompt that asks for it, and the answer to the end of its turn."""
 
 
-def demonstrated(
+def read_demonstrated(
     fact: CallFact, body: bytes, said: Callable[[str], Sequence[Message]], tokenise: Tokenise, tokens: Tokens
 ) -> Drawn | str:
     """A call that has words alone, with the tokens that a policy would have been prompted with, and would have drawn.

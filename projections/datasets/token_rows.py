@@ -39,7 +39,7 @@ def token_rows(
 ) -> Rows:
     """The rows that the siblings taken make, in order of sibling."""
     if isinstance(query, DpoQuery):
-        return _paired(query, group, taken, said)
+        return _pair_rows(query, group, taken, said)
     if isinstance(query, GrpoQuery):
         return Rows(tuple(_grpo(query, group, taken, said)), {})
     reward = "value" if query.floor is None else query.floor.reward
@@ -65,7 +65,7 @@ def _grpo(query: GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Con
             yield drawn | _origin(group, each, stretch.calls)
 
 
-def _paired(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Rows:
+def _pair_rows(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Rows:
     """Pairs of runs, the widest margin first, then in order of their names."""
     whole = {each.sibling.run: stretches(each.calls) for each in taken}
     refused = {run: "split" for run, found in whole.items() if len(found) > 1}
@@ -186,14 +186,14 @@ def _column(name: str, dtype: pl.DataType, values: Sequence[Value]) -> pl.Series
     if dtype == MESSAGES:
         said = [message for each in values if isinstance(each, tuple) for message in each]
         turns = pl.DataFrame({"role": [m.role for m in said], "content": [m.content for m in said]}, MESSAGE)
-        return _listed(name, turns.to_struct(name), values)
+        return _list_series(name, turns.to_struct(name), values)
     if isinstance(dtype, pl.List):
         flat = [item for each in values if isinstance(each, list) for item in each]
-        return _listed(name, pl.Series(name, flat, dtype=dtype.inner), values)
+        return _list_series(name, pl.Series(name, flat, dtype=dtype.inner), values)
     return pl.Series(name, values, dtype=dtype)
 
 
-def _listed(name: str, flat: pl.Series, values: Sequence[Value]) -> pl.Series:
+def _list_series(name: str, flat: pl.Series, values: Sequence[Value]) -> pl.Series:
     """All items of some lists as a list for each row: put together by polars, ten times as fast as list by list."""
     sizes = [len(each) for each in values if isinstance(each, list | tuple)]
     rows = pl.DataFrame({"row": range(len(sizes)), "size": sizes}, {"row": pl.UInt32, "size": pl.UInt32})

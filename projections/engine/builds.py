@@ -53,7 +53,7 @@ class Lag:
     is_parked: bool
 
 
-def _named(folds: Sequence[AnyFold]) -> tuple[list[str], list[int]]:
+def _names_and_versions(folds: Sequence[AnyFold]) -> tuple[list[str], list[int]]:
     return [fold.name for fold in folds], [fold.version for fold in folds]
 
 
@@ -66,14 +66,14 @@ _LIVE_BUILDS = """SELECT w.projection, w.version, b.build, coalesce(b.position, 
 
 def live_builds(connection: Connection, folds: Sequence[AnyFold]) -> tuple[list[Build], Position]:
     """The live build of each fold, opened where there is none, and the head of the log."""
-    rows = connection.exec_driver_sql(_LIVE_BUILDS, _named(folds)).all()
+    rows = connection.exec_driver_sql(_LIVE_BUILDS, _names_and_versions(folds)).all()
     if any(row.build is None for row in rows):
         connection.exec_driver_sql(
             """INSERT INTO builds (projection, version, is_live) SELECT p, v, true
             FROM unnest(%s::text[], %s::integer[]) AS w (p, v) ORDER BY p, v ON CONFLICT DO NOTHING""",
-            _named(folds),
+            _names_and_versions(folds),
         )
-        rows = connection.exec_driver_sql(_LIVE_BUILDS, _named(folds)).all()
+        rows = connection.exec_driver_sql(_LIVE_BUILDS, _names_and_versions(folds)).all()
     builds = [Build(row.build, row.projection, row.version, row.position, row.parked_at is not None) for row in rows]
     return builds, Position(max((row.head for row in rows), default=0))
 
@@ -118,7 +118,7 @@ def begin(connection: Connection, folds: Sequence[AnyFold]) -> list[Build]:
     found = connection.exec_driver_sql(
         """INSERT INTO builds (projection, version) SELECT * FROM unnest(%s::text[], %s::integer[])
         RETURNING build, projection, version""",
-        _named(folds),
+        _names_and_versions(folds),
     )
     return [Build(row.build, row.projection, row.version, 0, is_parked=False) for row in found]
 
@@ -143,7 +143,7 @@ def clear(connection: Connection, folds: Sequence[AnyFold]) -> None:
     connection.exec_driver_sql(
         """DELETE FROM builds b USING unnest(%s::text[], %s::integer[]) AS w (p, v)
         WHERE b.projection = w.p AND b.version = w.v AND NOT b.is_live""",
-        _named(folds),
+        _names_and_versions(folds),
     )
     _sweep(connection.engine)
 
@@ -175,7 +175,7 @@ def unknown(connection: Connection, folds: Sequence[AnyFold]) -> list[Bookmark]:
         """SELECT projection, version, position, parked_at, coalesce(parked_error, '') FROM builds b
         WHERE is_live AND NOT EXISTS (SELECT FROM unnest(%s::text[], %s::integer[]) AS w (p, v)
             WHERE b.projection = w.p AND b.version = w.v) ORDER BY projection, version""",
-        _named(folds),
+        _names_and_versions(folds),
     )
     return [Bookmark(*row) for row in found]
 
@@ -208,7 +208,7 @@ def _claims(connection: Connection, folds: Sequence[AnyFold]) -> list[str]:
 def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookmark]:
     """The bookmark of each fold; one that has not begun stands at 0."""
     with engine.connect() as connection:
-        rows = connection.exec_driver_sql(_LIVE_BUILDS, _named(folds)).all()
+        rows = connection.exec_driver_sql(_LIVE_BUILDS, _names_and_versions(folds)).all()
     for row in rows:
         yield Bookmark(row.projection, row.version, Position(row.position), row.parked_at, row.parked_error)
 
@@ -220,7 +220,7 @@ def lags(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Lag]:
             f"""SELECT b.*, greatest(0, date_part('epoch', clock_timestamp() - e.at)) AS seconds
             FROM ({_LIVE_BUILDS}) b LEFT JOIN LATERAL
             (SELECT at FROM events WHERE position > b.position ORDER BY position LIMIT 1) e ON true""",  # noqa: S608
-            _named(folds),
+            _names_and_versions(folds),
         ).all()
     for row in rows:
         behind, is_parked = max(0, row.head - row.position), row.parked_at is not None

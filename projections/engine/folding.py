@@ -17,9 +17,9 @@ from eventlog.errors import FlywheelError
 from eventlog.store import EventStore
 
 from .builds import Build, move, park
-from .projection import WITHDRAWAL, AnyFold, Change, advance, keyed, standing, withdraw
+from .projection import WITHDRAWAL, AnyFold, Change, advance, rows_not_withdrawn, rows_with_keys, withdraw
 from .rows import Row
-from .table import Kept, Memory, Recalled, kept, recall, write
+from .table import Kept, Memory, Recalled, recall, rows_to_keep, write
 from .withdrawal import fresh_states
 
 Keyed = list[tuple[str, Row]]
@@ -103,9 +103,9 @@ def _where(rows: Sequence[Any], taken: Iterator[Any]) -> str:
 
 def _take_keys(part: Part, withdrawn: Set[str]) -> None:
     def work(rows: Iterator[Row]) -> None:
-        found = keyed(part.fold, rows)
+        found = rows_with_keys(part.fold, rows)
         is_reached = withdrawn and part.fold.rests_on is not None
-        part.keyed = standing(part.fold, found, withdrawn) if is_reached else found
+        part.keyed = rows_not_withdrawn(part.fold, found, withdrawn) if is_reached else found
 
     _attempt(part, part.rows, work)
 
@@ -129,7 +129,7 @@ def _fold(log: Log, part: Part, withdrawn: Set[str]) -> None:
         _attempt(part, before, fold)
         _attempt(part, markers, take_out)
         gone.update(*(marker.records("runs") for marker in markers))
-        rest = standing(part.fold, rest[len(before) :], gone)
+        rest = rows_not_withdrawn(part.fold, rest[len(before) :], gone)
     _attempt(part, rest, fold)
     _attempt(part, (), lambda _: _keep(part, changes))
 
@@ -167,7 +167,7 @@ def _taken_out(
 
 
 def _keep(part: Part, changes: Sequence[Change[Any]]) -> None:
-    part.kept, part.replaced = kept(part.build.build, part.fold, part.memory, changes)
+    part.kept, part.replaced = rows_to_keep(part.build.build, part.fold, part.memory, changes)
 
 
 def put(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool = False) -> None:

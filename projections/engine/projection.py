@@ -93,7 +93,7 @@ class Change(msgspec.Struct, Generic[S], frozen=True, array_like=True, gc=False)
     state: S | None
 
 
-def keyed(fold: AnyFold, rows: Iterable[Row]) -> list[tuple[str, Row]]:
+def rows_with_keys(fold: AnyFold, rows: Iterable[Row]) -> list[tuple[str, Row]]:
     """The rows that the fold reads and that belong to a key, with it.
 
     Where a key is one stream, an event that names it in another stream does not belong to it.
@@ -128,7 +128,7 @@ def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, Row]]
 
 def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[Row]) -> Iterator[Change[S]]:
     """Fold the rows that the fold reads in order into `states` (which it updates), no run being withdrawn."""
-    return advance(fold, states, keyed(fold, rows))
+    return advance(fold, states, rows_with_keys(fold, rows))
 
 
 def runs_of(fold: AnyFold, row: Row) -> tuple[str, ...]:
@@ -145,12 +145,12 @@ def rests(fold: AnyFold, row: Row, withdrawn: Set[str]) -> bool:
     return any(run in withdrawn for run in runs_of(fold, row))
 
 
-def standing(fold: AnyFold, rows: Iterable[tuple[str, Row]], withdrawn: Set[str]) -> list[tuple[str, Row]]:
+def rows_not_withdrawn(fold: AnyFold, rows: Iterable[tuple[str, Row]], withdrawn: Set[str]) -> list[tuple[str, Row]]:
     """The rows that rest on none of these runs."""
     return [(key, row) for key, row in rows if not rests(fold, row, withdrawn)]
 
 
-def refolded(fold: Fold[S], rows: Iterable[tuple[str, Row]]) -> dict[str, S]:
+def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, Row]]) -> dict[str, S]:
     """The states that rows with their keys come to, from nothing."""
     states: dict[str, S] = {}
     for _ in advance(fold, states, rows):
@@ -175,7 +175,7 @@ def withdraw(
 
 def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:
     """All changes of a fold over a log prefix: what its table holds, rebuilt without a database."""
-    changes = tuple(replayed(fold, _rows(fold, events)))
+    changes = tuple(replay_changes(fold, _rows(fold, events)))
     return changes if fold.stream_of is None else tuple(latest(changes).values())
 
 
@@ -184,7 +184,7 @@ def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[Row]:
     return (row_of(event, reads[event.event.type]) for event in events if event.event.type in reads)
 
 
-def replayed(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
+def replay_changes(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
     """All changes over rows in order, withdrawals among them, where they reach the fold.
 
     What rests on a withdrawn run is taken out, and the keys that it belonged to are folded again.
@@ -198,13 +198,13 @@ def replayed(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
     for row in rows:
         if row.type == WITHDRAWAL:
             withdrawn.update(row.records("runs"))
-            kept = {key: standing(fold, own, withdrawn) for key, own in past.items()}
+            kept = {key: rows_not_withdrawn(fold, own, withdrawn) for key, own in past.items()}
             touched = [key for key, own in past.items() if len(kept[key]) < len(own)]
             past = kept
-            fresh = refolded(fold, (item for key in touched for item in kept[key]))
+            fresh = fold_rows(fold, (item for key in touched for item in kept[key]))
             yield from withdraw(states, touched, fresh, row.position)
             continue
-        for item in standing(fold, keyed(fold, (row,)), withdrawn):
+        for item in rows_not_withdrawn(fold, rows_with_keys(fold, (row,)), withdrawn):
             past.setdefault(item[0], []).append(item)
             yield from advance(fold, states, (item,))
 
@@ -214,7 +214,7 @@ def latest(changes: Iterable[Change[S]]) -> dict[str, Change[S]]:
     return {change.key: change for change in changes}
 
 
-def living(changes: Iterable[Change[S]]) -> dict[str, S]:
+def newest_states(changes: Iterable[Change[S]]) -> dict[str, S]:
     """The newest state of each key that has one, in order of key bytes."""
     newest = latest(changes)
     found = {key: newest[key].state for key in sorted(newest, key=str.encode)}

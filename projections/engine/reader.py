@@ -17,7 +17,7 @@ from eventlog import events
 from eventlog.store import START, EventStore, Position, Recorded
 
 from .projection import WITHDRAWAL, AnyFold
-from .rows import Row, Whole, carried, row_class, row_of, row_of_stored
+from .rows import Row, Whole, row_class, row_of, row_of_stored, upcast_row
 
 PAGE = 20_000
 """Positions to a page."""
@@ -91,22 +91,22 @@ def page(
         SELECT {wanted.line} AS line FROM events e WHERE e.position > %s AND e.position <= %s
         AND e.type = ANY({wanted.types}) AND {where} ORDER BY e.position) lines)"""  # noqa: S608 of the folds' own code
     first, lines = connection.exec_driver_sql(statement, (start, finish)).one()
-    rows = _decoded(wanted, lines)
+    rows = _decode_rows(wanted, lines)
     if first is not None and first <= start + 1:
         return rows
     upto = finish if first is None else min(finish, first - 1)
-    return [*_archived(store, wanted, start, upto), *rows]
+    return [*_read_archived(store, wanted, start, upto), *rows]
 
 
-def _decoded(wanted: Columns, lines: str | None) -> list[Row]:
+def _decode_rows(wanted: Columns, lines: str | None) -> list[Row]:
     rows: list[Row] = wanted.decoder.decode_lines(lines or "")
     for index, row in enumerate(rows):
         if type(row) is Whole:
-            rows[index] = carried(row, wanted.paths[row.kind])
+            rows[index] = upcast_row(row, wanted.paths[row.kind])
     return rows
 
 
-def _archived(store: EventStore, wanted: Columns, start: int, finish: int) -> Iterator[Row]:
+def _read_archived(store: EventStore, wanted: Columns, start: int, finish: int) -> Iterator[Row]:
     if finish > start:
         for found in store.stored(after=Position(start), upto=Position(finish), types=tuple(wanted.paths)):
             yield row_of_stored(found, wanted.paths[found.type])
@@ -136,7 +136,7 @@ def rows_in_streams(
                 LEFT JOIN LATERAL (SELECT * FROM events e WHERE e.position = p.position OFFSET 0) e ON true
             WHERE s.stream = ANY(%s) ORDER BY p.position) found"""  # noqa: S608 as above
     lines, archived = connection.exec_driver_sql(statement, (upto, list(streams))).one()
-    rows = _decoded(wanted, lines)
+    rows = _decode_rows(wanted, lines)
     if archived is None:
         return rows
     elsewhere = (store.read(stream=stream, upto=Position(upto)) for stream in archived)
@@ -148,9 +148,9 @@ def _row(wanted: Columns, event: Recorded) -> Row:
     return row_of(event, wanted.paths[event.event.type])
 
 
-def resting(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int) -> list[Row]:
+def rows_resting_on(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int) -> list[Row]:
     """The rows up to a position that may rest on one of these runs; those of older schema versions all do."""
-    wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quoted(run)}'" for run in sorted(runs)) + "]"
+    wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quote(run)}'" for run in sorted(runs)) + "]"
     tests = [
         f"e.schema_version <> {events.EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths
     ]
@@ -159,7 +159,7 @@ def resting(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[
     return page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text.replace("'", "''").replace("%", "%%")
 
 

@@ -37,10 +37,10 @@ def make(
 
     One that parks is not made live. `most` states are remembered of each. Raises RebuildLost.
     """
-    with _claimed(engine, folds) as guard:
+    with _claim_folds(engine, folds) as guard:
         clear(guard, folds)
         line = _Line(engine, store, begin(guard, folds), {fold.name: fold for fold in folds}, most)
-        with _uncollected():
+        with _pause_collector():
             line.run(progress, lambda: guard.exec_driver_sql("SELECT 1"))
         parts = line.finish()
         with suppress(OperationalError, InterfaceError):  # they are live: what stays behind, the next rebuild removes
@@ -54,7 +54,7 @@ def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
 
     Gives the live ones that were removed. Code that still reads them builds them again, from the start.
     """
-    with _claimed(engine, folds) as guard:
+    with _claim_folds(engine, folds) as guard:
         clear(guard, folds)
         found = unknown(guard, folds)
         drop_unknown(guard, found)
@@ -62,7 +62,7 @@ def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
 
 
 @contextmanager
-def _claimed(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connection]:
+def _claim_folds(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connection]:
     """The session that alone makes builds of these folds. Raises RebuildLost where it turns out to be gone."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
         try:
@@ -93,7 +93,7 @@ def _bookmark(part: Part) -> Bookmark:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_collector() -> Iterator[None]:
     """Without the cyclic collector: rows and states hold no cycles, and looking through them takes half of the time."""
     was_enabled = gc.isenabled()
     gc.disable()

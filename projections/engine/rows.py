@@ -190,10 +190,10 @@ def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> Row:
         stored.schema_version,
         msgspec.Raw(stored.payload.encode()),
     )
-    return carried(whole, paths)
+    return upcast_row(whole, paths)
 
 
-def carried(whole: Whole, paths: tuple[str, ...]) -> Row:
+def upcast_row(whole: Whole, paths: tuple[str, ...]) -> Row:
     """A whole event as a row of the present schema version; one that cannot be read says so when it is asked."""
     expected = events.EVENT_TYPES[whole.kind].schema_version
     envelope = (whole.position, whole.version, whole.stream, whole.moment, whole.actor)

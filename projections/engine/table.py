@@ -101,7 +101,9 @@ _RECALL = """SELECT w.build, w.key, r.began, r.state::text
         SELECT began, state FROM fold_rows r WHERE r.build = w.build AND r.key = w.key ORDER BY since DESC LIMIT 1) r"""
 
 
-def kept(build: int, fold: AnyFold, memory: Memory, changes: Iterable[Change[Any]]) -> tuple[list[Kept], list[str]]:
+def rows_to_keep(
+    build: int, fold: AnyFold, memory: Memory, changes: Iterable[Change[Any]]
+) -> tuple[list[Kept], list[str]]:
     """Rows for changes, and the keys whose rows they replace (of a fold keyed by stream); `memory` learns of them."""
     encode = msgspec.json.encode
     if fold.stream_of is None:

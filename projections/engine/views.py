@@ -17,7 +17,7 @@ from eventlog.store import EventStore, Position
 
 from ..errors import NotThereYet, ProjectionParked
 from .builds import LIVE, Bookmark, bookmarks
-from .projection import Change, Fold, living, replay
+from .projection import Change, Fold, newest_states, replay
 from .projector import Projector
 from .withdrawal import states_of_streams
 
@@ -61,7 +61,7 @@ class Views(Protocol):
         ...
 
 
-def paged(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
+def page_states(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
     """All states in order of key bytes, at most `size` at a time; of PostgresViews no more are held at once."""
     if isinstance(views, PostgresViews):
         yield from views.pages(fold, size)
@@ -84,7 +84,7 @@ class ReplayedViews:
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
-        return {key: state for key, state in living(self.changes(fold)).items() if key.startswith(prefix)}
+        return {key: state for key, state in newest_states(self.changes(fold)).items() if key.startswith(prefix)}
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
@@ -125,11 +125,11 @@ class PostgresViews:
         """See Views.find."""
         where, values = (" AND starts_with(key, %s)", (prefix,)) if prefix else ("", ())
         if fold.stream_of is not None:
-            return living(self._of_streams(fold, where, values))
+            return newest_states(self._of_streams(fold, where, values))
         named = (fold.name, fold.version)
         asked = (*named, self.upto, *values, *named)
         with self._connected(fold) as connection:
-            return living(_many(connection, fold, _NEWEST.format(where=where), asked))
+            return newest_states(_many(connection, fold, _NEWEST.format(where=where), asked))
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
@@ -150,7 +150,7 @@ class PostgresViews:
             for start in range(0, len(keys), size):
                 own = keys[start : start + size]
                 with self._connected(fold) as connection:
-                    found = living(_many(connection, fold, statement, (*named, self.upto, own, *named)))
+                    found = newest_states(_many(connection, fold, statement, (*named, self.upto, own, *named)))
                 if found:
                     yield found
             if len(keys) < _MOST_KEYS:

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from eventlog.store import EventStore, Position
 
-from .projection import WITHDRAWAL, AnyFold, Change, Fold, advance, keyed, latest, replayed, rests
-from .reader import PAGE, columns, page, resting, rows_of_streams, withdrawals
+from .projection import WITHDRAWAL, AnyFold, Change, Fold, advance, latest, replay_changes, rests, rows_with_keys
+from .reader import PAGE, columns, page, rows_of_streams, rows_resting_on, withdrawals
 from .rows import Row, row_class
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -40,7 +40,7 @@ def fresh_states(
     """
     upto = markers[-1][0].position
     named = [frozenset(marker.records("runs")) for marker, _ in markers]
-    found = list(keyed(fold, resting(connection, store, fold, frozenset().union(*named), upto)))
+    found = list(rows_with_keys(fold, rows_resting_on(connection, store, fold, frozenset().union(*named), upto)))
     touched = [
         {key for key, row in found if row.position <= marker.position and rests(fold, row, newly)}
         for (marker, _), newly in zip(markers, named, strict=True)
@@ -66,12 +66,12 @@ def _rows_of_keys(
     """Every row of these keys up to a position, in order of position, and some of others."""
     if fold.stream_of is not None:
         streams = [fold.stream_of(key) for key in sorted(keys)]
-        yield from keyed(fold, rows_of_streams(connection, store, fold, streams, upto))
+        yield from rows_with_keys(fold, rows_of_streams(connection, store, fold, streams, upto))
         return
     wanted = columns((fold,))
     for after, end in _ranges(connection, build, keys, upto, pending):
         for start in range(after, end, PAGE):
-            yield from keyed(fold, page(connection, store, wanted, start, min(start + PAGE, end)))
+            yield from rows_with_keys(fold, page(connection, store, wanted, start, min(start + PAGE, end)))
 
 
 def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pending: Mapping[str, int]) -> list[Range]:
@@ -90,10 +90,10 @@ def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pendi
     ).all()
     ranges = [(row.first - 1, upto if row.last is None or row.key in pending else row.last) for row in found]
     ranges += [(pending[key] - 1, upto) for key in keys & pending.keys() - {row.key for row in found}]
-    return _merged(ranges)
+    return _merge_ranges(ranges)
 
 
-def _merged(ranges: Iterable[Range]) -> list[Range]:
+def _merge_ranges(ranges: Iterable[Range]) -> list[Range]:
     merged: list[Range] = []
     for after, upto in sorted(ranges):
         if merged and after <= merged[-1][1]:
@@ -114,7 +114,7 @@ def states_of_streams(
     if fold.rests_on is not None:
         found = withdrawals(connection, store, 0, upto)
         rows = sorted([*rows, *(_marker(at, runs) for at, runs in found)], key=lambda row: row.position)
-    yield from latest(replayed(fold, rows)).values()
+    yield from latest(replay_changes(fold, rows)).values()
 
 
 def _marker(position: Position, runs: Iterable[str]) -> Row:

@@ -48,7 +48,7 @@ def on_processes(workers: int) -> MapOver:
             return
         # Spawned: a fork of a process with threads, as polars has them, can stand still.
         with ProcessPoolExecutor(min(workers, len(items)), mp_context=get_context("spawn")) as pool:
-            waiting = {pool.submit(_placed, function, item): index for index, item in enumerate(items)}
+            waiting = {pool.submit(_call_with_place, function, item): index for index, item in enumerate(items)}
             try:
                 for future in as_completed(waiting):
                     place, answer = future.result()
@@ -63,7 +63,7 @@ def on_processes(workers: int) -> MapOver:
     return over
 
 
-def _placed(function: Callable[[T], R], item: T) -> tuple[str, R]:
+def _call_with_place(function: Callable[[T], R], item: T) -> tuple[str, R]:
     return f"process {os.getpid()}", function(item)
 
 
@@ -76,14 +76,14 @@ def on_ray(address: str | None = None) -> MapOver:
     def over(function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, str, R]]:
         if not items:
             return
-        with _connected(address) as ray:
+        with _connect_to_cluster(address) as ray:
             yield from _over_nodes(ray, function, items)
 
     return over
 
 
 @contextmanager
-def _connected(address: str | None) -> Iterator[Any]:
+def _connect_to_cluster(address: str | None) -> Iterator[Any]:
     try:
         import ray  # noqa: PLC0415 an extra
     except ImportError as error:

@@ -52,26 +52,26 @@ class Frame:
 
 def part_of(frame: Frame, events: Events) -> pl.DataFrame:
     """The part that these events make."""
-    return _shaped(frame, frame.merge(_shaped(frame, frame.frame(events)))).collect()
+    return _with_schema(frame, frame.merge(_with_schema(frame, frame.frame(events)))).collect()
 
 
-def merged(frame: Frame, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def merge_parts(frame: Frame, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """One part of several, in any order; an empty one of none."""
     empty = pl.LazyFrame(schema=dict(frame.part))
-    return _shaped(frame, frame.merge(pl.concat([empty, *(part.lazy() for part in parts)]))).collect()
+    return _with_schema(frame, frame.merge(pl.concat([empty, *(part.lazy() for part in parts)]))).collect()
 
 
-def added(frame: Frame, tiers: Tiers, part: pl.DataFrame) -> Tiers:
+def add_part(frame: Frame, tiers: Tiers, part: pl.DataFrame) -> Tiers:
     """One more part. A full tier becomes one part of the next: no row is merged more often than there are tiers."""
     first, rest = (*tiers[0], part) if tiers else (part,), tiers[1:]
     if len(first) < _MERGED_AT_ONCE:
         return (first, *rest)
-    return ((), *added(frame, rest, merged(frame, first)))
+    return ((), *add_part(frame, rest, merge_parts(frame, first)))
 
 
-def settled(frame: Frame, tiers: Tiers) -> pl.DataFrame:
+def merge_tiers(frame: Frame, tiers: Tiers) -> pl.DataFrame:
     """The one part that all tiers make."""
-    return merged(frame, (part for tier in tiers for part in tier))
+    return merge_parts(frame, (part for tier in tiers for part in tier))
 
 
 def column_of(path: str) -> str:
@@ -79,7 +79,7 @@ def column_of(path: str) -> str:
     return column_name(tuple(path.split(".")))
 
 
-def _shaped(frame: Frame, part: pl.LazyFrame) -> pl.LazyFrame:
+def _with_schema(frame: Frame, part: pl.LazyFrame) -> pl.LazyFrame:
     return part.select(pl.col(name).cast(kind) for name, kind in frame.part.items())
 
 

@@ -18,7 +18,7 @@ from ..engine.compare import Compared
 from ..engine.reader import columns_of
 from ..engine.rebuild import read_ahead
 from .engines import MapOver, here
-from .frame import Frame, Tiers, added, digest_part, events_of, merged, part_of, settled
+from .frame import Frame, Tiers, add_part, digest_part, events_of, merge_parts, merge_tiers, part_of
 from .outcomes import FRAMES
 from .partitions import Partition, Span, cut, parts_of
 
@@ -36,10 +36,10 @@ class FrameViews:
 
     def read(self, frame: Frame, upto: Position) -> pl.DataFrame:
         """The rows of a frame as of a position, in their order."""
-        after, before = self.remembered.get(frame.name, (0, merged(frame, ())))
+        after, before = self.remembered.get(frame.name, (0, merge_parts(frame, ())))
         if after > upto:
             return self._rows(frame, self._part(frame, 0, upto))
-        found = merged(frame, (before, self._part(frame, after, upto)))
+        found = merge_parts(frame, (before, self._part(frame, after, upto)))
         self.remembered[frame.name] = (upto, found)
         return self._rows(frame, found)
 
@@ -72,7 +72,7 @@ def make_parts(
 
     Raises ArchiveMissing, SegmentDamaged, NewerSchemaVersion, EngineUnusable, FrameDiffers.
     """
-    partitions, spans = planned(engine, store, frames, after, upto)
+    partitions, spans = plan_reads(engine, store, frames, after, upto)
     tiers: list[Tiers] = [() for _ in frames]
     places: Counter[str] = Counter()
     done = 0
@@ -86,10 +86,10 @@ def make_parts(
             tiers = _with(frames, tiers, parts)
             progress(done + reached - start)
         done += finish - start
-    return Made(tuple(settled(frame, own) for frame, own in zip(frames, tiers, strict=True)), places)
+    return Made(tuple(merge_tiers(frame, own) for frame, own in zip(frames, tiers, strict=True)), places)
 
 
-def planned(
+def plan_reads(
     engine: Engine, store: PostgresStore, frames: Sequence[Frame], after: int, upto: int
 ) -> tuple[tuple[Partition, ...], tuple[Span, ...]]:
     """Where (after, upto] is read: segments whose folder is there or that left the table, and spans of rows."""
@@ -108,7 +108,7 @@ def parts_by_row(
     tiers: list[Tiers] = [() for _ in frames]
     for _, parts in _pages(engine, store, frames, after, upto):
         tiers = _with(frames, tiers, parts)
-    return tuple(settled(frame, own) for frame, own in zip(frames, tiers, strict=True))
+    return tuple(merge_tiers(frame, own) for frame, own in zip(frames, tiers, strict=True))
 
 
 def _pages(
@@ -120,7 +120,7 @@ def _pages(
 
 
 def _with(frames: Sequence[Frame], tiers: Sequence[Tiers], parts: Sequence[pl.DataFrame]) -> list[Tiers]:
-    return [added(frame, own, part) for frame, own, part in zip(frames, tiers, parts, strict=True)]
+    return [add_part(frame, own, part) for frame, own, part in zip(frames, tiers, parts, strict=True)]
 
 
 def compare_frames(
@@ -139,6 +139,6 @@ def compare_frames(
     middle = upto // 2
     halves = [parts_by_row(engine, store, frames, *span) for span in ((middle, upto), (0, middle))]
     for frame, whole, later, earlier in zip(frames, wholes, *halves, strict=True):
-        ours, theirs = digest_part(whole), digest_part(merged(frame, (later, earlier)))
+        ours, theirs = digest_part(whole), digest_part(merge_parts(frame, (later, earlier)))
         differs = None if ours == theirs else f"the parts before and behind position {middle}"
         yield Compared(frame.name, frame.version, upto, whole.height, ours, theirs, differs)

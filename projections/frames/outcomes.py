@@ -102,7 +102,7 @@ Cell = tuple[str | None, str | None, bool | None]
 """Where a row of outcomes stands: sweep, template, whether runs carried a candidate; None: not known of them."""
 
 
-def selected(
+def select_outcomes(
     rows: pl.DataFrame, *, sweep: str | None = None, template: str | None = None, after: Cell | None = None
 ) -> pl.DataFrame:
     """Some of the rows of outcomes, in their order."""

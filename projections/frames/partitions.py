@@ -13,7 +13,7 @@ import polars as pl
 
 from eventlog.archive.columns import family_of
 from eventlog.archive.manifest import Manifest
-from eventlog.archive.read import collected
+from eventlog.archive.read import collect_frame
 from eventlog.archive.scan import scan_segment
 from eventlog.errors import NewerSchemaVersion
 from eventlog.events import EVENT_TYPES
@@ -65,7 +65,7 @@ def parts_of(partition: Partition) -> tuple[pl.DataFrame, ...]:
 
     Raises FrameDiffers, NewerSchemaVersion, ArchiveMissing, SegmentDamaged.
     """
-    frames = [_known(name, version) for name, version in partition.frames]
+    frames = [_frame_by_name(name, version) for name, version in partition.frames]
     union: dict[str, dict[str, pl.DataType]] = {}
     for frame in frames:
         for kind, fields in frame.reads.items():
@@ -74,7 +74,7 @@ def parts_of(partition: Partition) -> tuple[pl.DataFrame, ...]:
     return tuple(part_of(frame, found) for frame in frames)
 
 
-def _known(name: str, version: int) -> Frame:
+def _frame_by_name(name: str, version: int) -> Frame:
     found = next((frame for frame in FRAMES if frame.name == name), None)
     if found is None or found.version != version:
         raise FrameDiffers(frame=name, actual="none" if found is None else found.version, expected=version)
@@ -101,7 +101,7 @@ def _rows(partition: Partition, family: str, reads: Reads) -> pl.DataFrame:
     after, upto = Position(partition.after), Position(partition.upto)
     scanned = scan_segment(partition.folder, partition.manifest, family, after=after, upto=upto)
     wanted = scanned.filter(pl.col("type").is_in(list(reads))).select(*ENVELOPE, "type", "schema_version", *paths)
-    rows = collected(partition.manifest, wanted)
+    rows = collect_frame(partition.manifest, wanted)
     newest = rows.group_by("type").agg(pl.col("schema_version").max()).sort("type")
     for kind, version in newest.iter_rows():
         if version > EVENT_TYPES[kind].schema_version:

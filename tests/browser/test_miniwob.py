@@ -25,20 +25,20 @@ from agents.envs.miniwob.errors import UnknownPage
 from agents.envs.miniwob.served import pages_folder
 from agents.envs.miniwob.tabs import HEIGHT, WIDTH, Tabs, open_tabs
 from agents.envs.miniwob.tasks import TASKS
-from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
+from agents.executors.executor import Assignment, Execution, Executor, Watch, no_verification
 from agents.executors.miniwob.executor import MiniWobScript, MiniWobSurface, on_miniwob
 from agents.executors.miniwob.inspection import around_miniwob
 from agents.executors.miniwob.plan import MiniWobPlan
 from agents.executors.miniwob.scripts import SCRIPTS
 from agents.executors.policy import PolicyExecutor
-from agents.learning.recovery.failing import failing
+from agents.learning.recovery.failing import failed_run
 from agents.learning.recovery.recover import recover
 from agents.models.scripted import Scripted
 from agents.plans import apply_overlay
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, play
 from agents.rollouts.record import rollout, stopwatch
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.settings import read_settings
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import RewardGraded, RunMissing, SeedsRule, Step
@@ -71,7 +71,7 @@ class Idle:
     name: str = "idle"
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         return Execution((), "completed")
 
 
@@ -84,7 +84,7 @@ class Killing:
     name: str = "killing"
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         os.kill(self.browser, signal.SIGKILL)
         return MiniWobScript(self.tabs).execute(assignment, instance, watch)
 
@@ -296,7 +296,7 @@ def test_a_page_is_never_left_and_its_first_result_stays(tmp_path: Path) -> None
 def job(task: str, seed: int, siblings: int = 1) -> list[Job]:
     """A sweep's jobs for one task."""
     template = TASKS[task].template()
-    event = planned(SeedSweep("s1", [template], [seed], siblings), template.template_id, EMPTY, rng_seed=7)
+    event = plan_sweep(SeedSweep("s1", [template], [seed], siblings), template.template_id, EMPTY, rng_seed=7)
     return [
         Job(spec, template, template.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
         for spec in event.specs
@@ -474,7 +474,7 @@ def test_what_recovery_finds_in_one_instance_holds_in_others(task: str, tabs: Ta
     with MiniWob(task, tabs) as env:
         plan, instance = env.task.template().plan_steps, env.reset(3)
         assert MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance).status == "halted"
-        run = failing(env.name, plan, lambda piece: apply_overlay(plan, (), forced=piece), 0, 9)
+        run = failed_run(env.name, plan, lambda piece: apply_overlay(plan, (), forced=piece), 0, 9)
         (found,) = recover("run", run, around_miniwob(tabs)(env, instance, 0)).proposals
         cured = apply_overlay(plan, (), forced=found.piece).plan
         for seed in (4, 5):

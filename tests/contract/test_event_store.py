@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.errors import UnstorableNumber, UnstorableText
 from eventlog.events import EVENT_TYPES, AnyEvent, MemoryQuarantined
 from eventlog.events.event import EXACT
@@ -59,7 +59,7 @@ def positions(recorded: Iterator[Recorded]) -> list[int]:
 
 def assert_whole(store: EventStore) -> None:
     """The log is gapless and linked, its streams count from 1, its clock never goes back."""
-    rows = list(verified(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
     assert len(rows) == store.head()
     versions: dict[str, int] = {}
     for row in rows:

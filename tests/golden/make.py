@@ -15,7 +15,7 @@ from pathlib import Path
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from api import embedded
-from api.cli.db import migrated
+from api.cli.db import migrate_project
 from api.controllers.fast import Controller
 from api.course import Course
 from api.datasets import freeze
@@ -48,7 +48,7 @@ def make(file: Path) -> int:
         settings = Settings(home=Path(folder))
         embedded.up(settings.home)
         try:
-            migrated(settings)
+            migrate_project(settings)
             house = open_house(settings)
             course = Course(
                 seeds_per_round=6,

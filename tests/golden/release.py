@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from api import embedded
-from api.cli.db import migrated
+from api.cli.db import migrate_project
 from api.house import House, open_house
 from api.settings import Settings
 from eventlog.codec import decode_event
@@ -45,7 +45,7 @@ def main(name: str, folder: Path = RELEASES) -> str:
         settings = Settings(home=Path(home))
         embedded.up(settings.home)
         try:
-            migrated(settings)
+            migrate_project(settings)
             house = open_house(settings)
             fill(house, embedded.endpoints(settings.home).owner_url)
             export_log(house.engine, file)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.codec import decode, decode_event, encode
 from eventlog.events import EVENT_TYPES
 from eventlog.store import START, Append, Stored
@@ -88,7 +88,7 @@ def test_the_log_of_a_release_holds_every_event_that_it_had(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_log_of_a_release_verifies_and_every_event_of_it_is_read_as_its_present_class(name: str) -> None:
-    rows = list(verified(released_rows(name), after=START, previous=GENESIS))
+    rows = list(verify_chain(released_rows(name), after=START, previous=GENESIS))
     assert (len(rows), rows[-1].chain.hex()) == (facts(name)["head"], facts(name)["chain"])
     assert all(type(decode(row).event) is EVENT_TYPES[row.type] for row in rows)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eventlog.chain import GENESIS, canonical, verified
+from eventlog.chain import GENESIS, canonical, verify_chain
 from eventlog.codec import decode, decode_event, encode
 from eventlog.events import EVENT_TYPES, AnyEvent
 from eventlog.store import START, Append, Position, Recorded, Stored
@@ -85,7 +85,7 @@ def test_a_sample_of_the_present_version_comes_back_byte_for_byte(kind: str) -> 
 
 def test_the_golden_log_is_whole_and_every_event_of_it_comes_back_byte_for_byte() -> None:
     """An event of an older version comes back as one of today's; what is stored stays."""
-    rows = list(verified(golden_rows(), after=START, previous=GENESIS))
+    rows = list(verify_chain(golden_rows(), after=START, previous=GENESIS))
     for row, recorded in zip(rows, golden_log(), strict=True):
         if row.schema_version < recorded.event.schema_version:
             continue

@@ -13,7 +13,7 @@ from gate.arms import arm
 from gate.judge import judge
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
-from projections.engine.projection import living, replay
+from projections.engine.projection import newest_states, replay
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
@@ -36,9 +36,9 @@ def test_every_recorded_verdict_is_recomputed_byte_for_byte(name: str) -> None:
         assert isinstance(item.event, VerdictReached)
         evaluation = item.event.evaluation
         before = log[: item.position - 1]
-        state = living(replay(VERDICTS, before))[evaluation]
-        benchmark = living(replay(BENCHMARKS, before))[state.benchmark].frozen()
-        runs, rewards = living(replay(RUNS, before)), living(replay(REWARDS, before))
+        state = newest_states(replay(VERDICTS, before))[evaluation]
+        benchmark = newest_states(replay(BENCHMARKS, before))[state.benchmark].frozen()
+        runs, rewards = newest_states(replay(RUNS, before)), newest_states(replay(REWARDS, before))
         champion, challenger = state.artifacts()
         rules = state.ruled()
         verdict = judge(
@@ -46,7 +46,7 @@ def test_every_recorded_verdict_is_recomputed_byte_for_byte(name: str) -> None:
             arm(benchmark, evaluation, "challenger", challenger, runs, rewards, rules),
             benchmark,
             rules,
-            alpha_of(living(replay(ALPHA, before))[state.benchmark], evaluation),
+            alpha_of(newest_states(replay(ALPHA, before))[state.benchmark], evaluation),
         )
         recorded = item.event.verdict
         assert canonical(verdict.model_dump(mode="json")) == canonical(recorded.model_dump(mode="json"))

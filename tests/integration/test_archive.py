@@ -14,7 +14,7 @@ from eventlog.archive.drop import drop
 from eventlog.archive.errors import ArchiveMissing
 from eventlog.archive.segments import live_from, segments
 from eventlog.archive.write import Archived, archive
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
 from eventlog.postgres import PostgresStore
@@ -87,7 +87,7 @@ def test_what_was_dropped_is_out_of_the_table_and_in_every_read(store: PostgresS
     assert store.head() == END
     assert [plain(row) for row in store.stored()] == GOLDEN_ROWS
     assert list(store.read()) == list(golden_log())
-    assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == END
+    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == END
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_keys_and_versions_of_dropped_positions_still_hold(
     assert list(store.append([Append("s", (LOST,), "test", expect=0)])) == [Conflict("s", 0, 2)]
     assert list(store.append([Append("s", (LOST,), "test", expect=2)])) == [Committed(Position(4), Position(4), 3)]
     assert [(event.position, event.version) for event in store.read(stream="s")] == [(1, 1), (2, 2), (4, 3)]
-    assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == 4
+    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == 4
 
 
 def test_projections_replay_to_the_same_digests_after_a_drop(

@@ -28,7 +28,7 @@ from eventlog.archive.manifest import Manifest
 from eventlog.archive.read import file_digest, rows
 from eventlog.archive.segments import live_from, segments
 from eventlog.archive.write import archive
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.errors import BrokenChain
 from eventlog.postgres import PostgresStore
@@ -166,7 +166,7 @@ def test_a_payload_that_was_changed_in_a_file_of_the_right_length_breaks_the_cha
     with_another_payload(segment(folder) / "rewards.parquet")
     found = rows(folder / "default", told_anew(folder, manifest))
     with pytest.raises(BrokenChain, match="content digest"):
-        list(verified(found, after=Position(100), previous=bytes.fromhex(manifest.previous)))
+        list(verify_chain(found, after=Position(100), previous=bytes.fromhex(manifest.previous)))
 
 
 ROWS = {
@@ -334,7 +334,7 @@ def test_appends_go_on_while_positions_are_archived_and_dropped(
         stop.set()
         written = [writer.result() for writer in writers]
     assert min(written) > 0
-    rows = list(verified(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
     assert len(rows) == store.head() == END + sum(written)
 
 

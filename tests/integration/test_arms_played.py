@@ -14,7 +14,7 @@ import pytest
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
-from agents.executors.executor import Assignment, Execution, Watch, unwatched
+from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import remember
 from agents.models.scripted import Scripted
@@ -124,7 +124,7 @@ class SlowAtFirst:
     name: str = PLAN.name
     offers_logprobs: bool = PLAN.offers_logprobs
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         with self.lock:
             self.tries[str(assignment.seed)] += 1
             is_first = self.tries[str(assignment.seed)] == 1
@@ -212,7 +212,7 @@ class Forgetful:
     name: str = PLAN.name
     offers_logprobs: bool = PLAN.offers_logprobs
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         is_lost = instance.seed == self.seed and assignment.plan != PLANS[TASK]
         return PLAN.execute(replace(assignment, plan=assignment.plan[:1]) if is_lost else assignment, instance, watch)
 

@@ -17,12 +17,12 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.decompose import decomposed
+from agents.rollouts.decompose import decompose
 from agents.rollouts.play import Job
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from agents.rollouts.tasks import PLANS
 from api.course import Course
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.jobs import play_jobs
 from eventlog.events import SweepPlanned, Template
@@ -90,7 +90,7 @@ def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(
     free = Template(template_id=TASK, cluster="c", oracle_task_id=TASK, instruction=instruction, plan_text=TEXT)
     with model_server(lambda _: ANSWER) as server:
         with closing(OpenAI(OpenAISettings(model="m1", base_url=server.url))) as model:
-            made = decomposed(free, model, empty_house.store, empty_house.blobs)
+            made = decompose(free, model, empty_house.store, empty_house.blobs)
         assert len(server.asked) == 1
         assert server.asked[0].body["temperature"] == 0
         assert server.asked[0].body["messages"][1]["content"] == TEXT
@@ -99,7 +99,7 @@ def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(
     assert json.loads(again.stdout) == [0, [step.model_dump() for step in PLANS[TASK]]]
 
     empty_house.blobs.put([forget_everything("base")[1]])
-    sweep = planned(SeedSweep("s1", [made], [SEED]), "marketplace", EMPTY, rng_seed=7)
+    sweep = plan_sweep(SeedSweep("s1", [made], [SEED]), "marketplace", EMPTY, rng_seed=7)
     empty_house.store.append(
         [Append("prices", (DEFAULT_PRICES,), "test"), Append(f"sweep/{sweep.sweep}", (sweep,), "test")]
     )
@@ -109,6 +109,6 @@ def test_a_free_text_is_decomposed_once_for_all_processes_and_then_swept(
     (event,) = (recorded.event for recorded in empty_house.store.read(types=["SweepPlanned"]))
     assert isinstance(event, SweepPlanned)
     assert (event.templates[0].plan_text, event.templates[0].plan_steps) == (TEXT, PLANS[TASK])
-    found = replayed(empty_house.store, empty_house.blobs, empty_house.views, job.run)
+    found = replay_run(empty_house.store, empty_house.blobs, empty_house.views, job.run)
     assert (found.outcome, found.divergence) == ("identical", None)
     assert "plan" in found.compared

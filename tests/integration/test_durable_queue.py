@@ -18,7 +18,7 @@ from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.dispatching.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tickets
 from agents.rollouts.dispatching.state_keys import State
 from agents.rollouts.errors import WorkerLost
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.house import House
 from api.locks import is_controlled, only_controller
 from api.sweeps.backlog import Backlog
@@ -35,7 +35,9 @@ QUICK = Terms(max_parallel=2, rescue_after_s=0.6, heartbeat_s=0.1, until_empty=T
 
 def a_sweep(name: str = "s1", seeds: int = 2) -> SweepPlanned:
     """Two specs for each seed, one of them in the session `k`."""
-    event = planned(SeedSweep(name, MADE[:1], range(seeds), 2), "marketplace", forget_everything("base")[0], rng_seed=7)
+    event = plan_sweep(
+        SeedSweep(name, MADE[:1], range(seeds), 2), "marketplace", forget_everything("base")[0], rng_seed=7
+    )
     specs = [spec.model_copy(update={"state_key": "k"} if spec.sibling_index else {}) for spec in event.specs]
     return event.model_copy(update={"specs": tuple(specs)})
 

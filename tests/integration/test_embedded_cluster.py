@@ -23,7 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from api.embedded import down, endpoints, status, up
 from api.embedded.account import unshare_works
-from api.embedded.binaries import installed
+from api.embedded.binaries import binaries_folder
 from api.embedded.errors import (
     DatabaseBusy,
     ForeignHome,
@@ -401,7 +401,7 @@ def test_a_home_that_cannot_be_written(scratch: Path) -> None:
 def test_root_in_a_namespace(homes: Homes) -> None:
     home = homes("namespace")
     home.mkdir(mode=0o700)
-    if not unshare_works(installed() / "bin" / "postgres", home):
+    if not unshare_works(binaries_folder() / "bin" / "postgres", home):
         pytest.skip("user namespaces are refused on this machine")
     urls = up(home, way="namespace")
     assert answer(urls.app_url, "SELECT 1") == 1

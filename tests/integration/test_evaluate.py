@@ -18,7 +18,7 @@ from api.course import Course
 from api.errors import OtherExecutor
 from api.evaluations.benchmarks import freeze_on, site_tasks, without_plans
 from api.evaluations.evaluate import challenge, play_and_settle
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from api.history.whatif.compose import if_reward, if_rule
 from api.history.whatif.definitions import reward_in_force, rule_in_force
 from api.house import House
@@ -257,7 +257,7 @@ def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_
     runs = views.find(RUNS)
     assert {run.status for run in runs.values()} == {"completed", "halted"}
     assert recorded_pages.ROOT.startswith("http://recorded.invalid/")
-    found = [replayed(house.store, house.blobs, house.views, run) for run in runs]
+    found = [replay_run(house.store, house.blobs, house.views, run) for run in runs]
     assert {(each.outcome, each.not_compared) for each in found} == {("identical", ())}
     assert house.store.head() == head
 

@@ -16,7 +16,7 @@ from agents.envs.errors import EnvironmentDown, InstanceClosed, NotSeedable, See
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
-from agents.envs.leases import ThreadLeases, leased
+from agents.envs.leases import ThreadLeases, with_lease
 from agents.envs.provider import Site
 from tests.foreign_site import BOOT_SEED, TASK, TOKEN, Speech
 
@@ -125,7 +125,7 @@ def test_a_site_that_is_gone_is_down() -> None:
 
 def test_siblings_under_a_lease_are_graded_by_what_they_did_themselves() -> None:
     with speaking(Speech(seeding="seed", own_row=True)) as (_, client):
-        environment = leased(client, ThreadLeases())
+        environment = with_lease(client, ThreadLeases())
 
         def run(sibling: int) -> bool:
             instance = environment.reset(5)

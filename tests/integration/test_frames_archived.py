@@ -24,7 +24,7 @@ from eventlog.upcast import UPCASTERS
 from projections.errors import EngineUnusable, FrameDiffers
 from projections.frames.engines import here, on_processes
 from projections.frames.frame import ENVELOPE, Frame, digest_part, events_of, part_of
-from projections.frames.framing import FrameViews, Made, compare_frames, make_parts, parts_by_row, planned
+from projections.frames.framing import FrameViews, Made, compare_frames, make_parts, parts_by_row, plan_reads
 from projections.frames.outcomes import FRAMES, OUTCOMES
 from projections.frames.partitions import archived_events, cut, parts_of
 from tests.golden.test_golden_samples import golden_rows
@@ -95,7 +95,7 @@ def test_a_log_is_cut_at_its_segments_and_the_rest_is_rows(
 ) -> None:
     archive(owner_engine, folder, Position(BORDER), size=150)
     manifests = list(segments(engine))
-    whole, spans = planned(engine, store, FRAMES, 0, END)
+    whole, spans = plan_reads(engine, store, FRAMES, 0, END)
     assert [(one.after, one.upto) for one in whole] == [(0, 150), (150, 300), (300, 400)]
     assert spans == ((400, END),)
     assert cut(folder, manifests, FRAMES, 200, 350)[0][0].events == 100
@@ -155,7 +155,7 @@ def test_a_field_with_a_name_of_the_envelope_is_told_from_it(
     assert live["verifier"].unique().to_list() == ["oracle-1"]
     assert live["version"].min() > 1  # type: ignore[operator]
     archive(owner_engine, folder, Position(END - 1), size=1000)
-    (partition,), _ = planned(engine, store, (VERSIONS,), 0, END - 1)
+    (partition,), _ = plan_reads(engine, store, (VERSIONS,), 0, END - 1)
     found = part_of(VERSIONS, archived_events(partition, VERSIONS.reads))
     assert digest_part(found) == digest_part(live)
 
@@ -212,10 +212,10 @@ def test_a_part_of_another_version_of_a_frame_is_refused(
     engine: Engine, owner_engine: Engine, store: PostgresStore, folder: Path
 ) -> None:
     archive(owner_engine, folder, Position(BORDER), size=400)
-    (partition,), _ = planned(engine, store, [replace(OUTCOMES, version=2)], 0, BORDER)
+    (partition,), _ = plan_reads(engine, store, [replace(OUTCOMES, version=2)], 0, BORDER)
     with pytest.raises(FrameDiffers, match="outcomes is of version 1"):
         parts_of(partition)
-    (partition,), _ = planned(engine, store, [VERSIONS], 0, BORDER)
+    (partition,), _ = plan_reads(engine, store, [VERSIONS], 0, BORDER)
     with pytest.raises(FrameDiffers, match="of version none"):
         parts_of(partition)
 
@@ -235,7 +235,7 @@ def test_the_archive_gives_the_rows_as_columns_and_nothing_else(
     engine: Engine, owner_engine: Engine, store: PostgresStore, folder: Path
 ) -> None:
     archive(owner_engine, folder, Position(BORDER), size=400)
-    (partition,), _ = planned(engine, store, FRAMES, 0, BORDER)
+    (partition,), _ = plan_reads(engine, store, FRAMES, 0, BORDER)
     found = archived_events(partition, OUTCOMES.reads)
     schemas = {kind: events.collect_schema() for kind, events in found.items()}
     assert schemas == {kind: events.collect_schema() for kind, events in events_of(OUTCOMES.reads, ()).items()}

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DataError, OperationalError
 
 from eventlog.appending import Cursor, by_call, by_copy
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.codec import EncodedAppend, encode_append
 from eventlog.errors import AppendInterrupted, LogBusy
 from eventlog.grouping import Counts, GroupCommit
@@ -176,7 +176,7 @@ def test_every_thread_gets_its_own_outcome_and_the_counts_add_up(empty_engine: E
         outcomes = list(pool.map(append, range(200)))
     kinds = [Committed, Repeated, Conflict, KeyReused]
     assert all(isinstance(outcome, kinds[n % 4]) for n, outcome in enumerate(outcomes))
-    rows = list(verified(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
     counts = store.group.counts
     assert (counts.received, counts.committed, counts.repeated, counts.rejected) == (201, 51, 50, 100)
     assert counts.events == len(rows)
@@ -240,6 +240,6 @@ def test_a_batch_is_judged_in_sql_as_it_is_in_memory(
         assert outcomes == list(memory.append(requests))
 
     agree()
-    rows = list(verified(table.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(table.stored(), after=START, previous=GENESIS))
     ours, theirs = ([(r.position, r.stream, r.version, r.digest) for r in found] for found in (rows, memory.stored()))
     assert ours == theirs

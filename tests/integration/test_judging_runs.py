@@ -26,7 +26,7 @@ from api.cli.main import run_command
 from api.course import Course
 from api.errors import NoJudge, Unknown
 from api.history.grade import Graded, grade_runs, judge_from
-from api.history.regrade import ended as ended_runs
+from api.history.regrade import ended_runs_of as ended_runs
 from api.house import House
 from api.settings import Settings
 from api.sweeps.jobs import play_jobs

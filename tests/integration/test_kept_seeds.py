@@ -7,7 +7,7 @@ import pytest
 from agents.rollouts.biased import FailureBiased
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.errors import BenchmarkInstance
-from agents.rollouts.sweep import Generator, SeedSweep, extended, planned
+from agents.rollouts.sweep import Generator, SeedSweep, extend_group, plan_sweep
 from api.course import Course
 from api.house import House
 from api.sweeps.plan import extend, first_facts, plan
@@ -36,8 +36,8 @@ def test_seeds_beside_them_are_planned(empty_house: House) -> None:
 
 def test_no_sibling_is_added_on_a_kept_seed(empty_house: House) -> None:
     seed = Course().sealed_seeds[-1]
-    event = planned(SeedSweep("s1", MADE[:1], [seed]), "anywhere", EMPTY, rng_seed=7)
-    more = extended("s1", MADE[:1], event.specs, 2)
+    event = plan_sweep(SeedSweep("s1", MADE[:1], [seed]), "anywhere", EMPTY, rng_seed=7)
+    more = extend_group("s1", MADE[:1], event.specs, 2)
     with pytest.raises(BenchmarkInstance, match=f"seed {seed}"):
         extend(empty_house, empty_house.views(), event, more, "test")
     assert empty_house.store.counts() == {}

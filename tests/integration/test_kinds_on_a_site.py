@@ -11,7 +11,7 @@ from agents.learning.memory import remember
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.history.memory_file import export_memory, import_memory
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.jobs import jobs_of
 from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates, sweeps_of
@@ -77,7 +77,7 @@ def test_hints_and_snippets_are_found_promoted_applied_and_the_same_as_of_then(
     _check_that_memory_is_the_same_as_of_then(house)
     _check_that_doing_it_again_adds_nothing(house, client, sweeps[-1])
     for spec in (_carrying(house, sweeps[-1], "hint"), _carrying(house, sweeps[-1], "snippet")):
-        assert replayed(house.store, house.blobs, house.views, spec.spec_id).outcome == "identical"
+        assert replay_run(house.store, house.blobs, house.views, spec.spec_id).outcome == "identical"
     _check_the_file(house)
 
 

@@ -11,7 +11,7 @@ from agents.learning.occasions import text_and_change
 from agents.plans import Plan
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
 from eventlog.events import (
@@ -102,4 +102,4 @@ def test_the_steps_that_another_task_takes_before_a_shared_one_are_captured_trie
     assert applied(house, last, LACKS) == {(Applied(piece=name, kind=kind, step=1),)}
     assert applied(house, last, KNOWS) == {()}
     carrying = next(spec.spec_id for spec in last.specs if spec.template == LACKS)
-    assert replayed(house.store, house.blobs, house.views, carrying).outcome == "identical"
+    assert replay_run(house.store, house.blobs, house.views, carrying).outcome == "identical"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.plans import Plan, plan_bytes
-from agents.rewards import graded
+from agents.rewards import grade_run
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.errors import SweepExists
@@ -77,7 +77,7 @@ def play(house: House, spec: Spec, *, passed: bool) -> None:
     plan = Blob("application/json", plan_bytes(PLANS[spec.template]))
     house.blobs.put([plan])
     usage = Usage(actions=1, wall_microseconds=1, input_tokens=0, output_tokens=0)
-    reward = graded(spec.spec_id, spec.group_id, 1_000_000 * passed, (), usage, BOOK, passed=passed, conduct=None)
+    reward = grade_run(spec.spec_id, spec.group_id, 1_000_000 * passed, (), usage, BOOK, passed=passed, conduct=None)
     start = started(spec).model_copy(update={"plan": plan.digest})
     append(house, f"run/{spec.spec_id}", start, finished(spec), reward)
 

@@ -19,13 +19,13 @@ from agents.models.errors import AdapterUnfit, BaseUnfit, DrawingFailed, ModelCl
 from agents.models.local.dialogue import Dialogue
 from agents.models.local.host import Host
 from agents.models.model import Completion, Message, Model, Request
-from agents.rollouts.facts import called
+from agents.rollouts.facts import call_facts
 from eventlog.errors import BaseMissing, CheckpointAltered, CheckpointMissing
 from eventlog.events import ModelCalled, Sampling
 from eventlog.weights_folder import DESCRIPTION, MANIFEST, TENSORS, Base, read_base
-from projections.datasets.sampled import CallFact, Drawn, drawn, stretches, unfit_for_ratio
+from projections.datasets.sampled import CallFact, Drawn, read_sampled, stretches, unfit_for_ratio
 from tests.tiny import make_base, planted_checkpoint
-from trainer.adapters import restored
+from trainer.adapters import restore_adapter
 from trainer.bases import load_model, load_tokenizer
 from trainer.checkpoint import Checkpoint, load_tensors, write_adapter, write_manifest
 
@@ -141,7 +141,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
         found = ask(model)
         assert found.model == f"{host.name}+{saved.digest[:12]}"
         assert distance(logprobs(found), plain) > 0.01
-        trained = restored(load_model(base, torch.float32), saved.manifest.lora, load_tensors(saved), saved.path)
+        trained = restore_adapter(load_model(base, torch.float32), saved.manifest.lora, load_tensors(saved), saved.path)
         assert distance(logprobs(found), recomputed(trained, found)) < 1e-4
         assert distance(logprobs(found), recomputed(load_model(base, torch.float32), found)) > 0.01
     assert distance(logprobs(ask(host.base())), plain) < 1e-6
@@ -181,11 +181,11 @@ def conversation(model: Model, turns: int, seed: int = 3) -> list[tuple[Request,
 
 def logged(request: Request, completion: Completion, number: int) -> Drawn | str:
     """A call as rows are made of it, by way of its event and its blob."""
-    facts = called("r1", number, Called("policy", number, request, completion))
+    facts = call_facts("r1", number, Called("policy", number, request, completion))
     (event,) = facts.events
     assert isinstance(event, ModelCalled)
     fact = CallFact(number, event.model, event.sampling.model_dump(mode="json"), event.messages, event.completion)
-    return drawn(fact, next(blob.body for blob in facts.blobs if blob.digest == event.completion))
+    return read_sampled(fact, next(blob.body for blob in facts.blobs if blob.digest == event.completion))
 
 
 def test_a_run_of_many_turns_is_one_row_whose_mask_marks_what_the_model_said(host: Host, base: Base) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from eventlog import appending, postgres, transfer, verification
 from eventlog.archive import read, segments, write
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.store import START
 from projections import ALL
@@ -40,7 +40,7 @@ class LogMachine(Appending, Keeping, Reading):
 
     def everything_agrees(self) -> None:
         """The log is whole, the same in both, and so is what is folded from it."""
-        rows = list(verified(self.table.stored(), after=START, previous=GENESIS))
+        rows = list(verify_chain(self.table.stored(), after=START, previous=GENESIS))
         assert [(row.position, row.chain) for row in rows] == [(row.position, row.chain) for row in self.list.stored()]
         self.verify(START)
         head = self.projector.catch_up()

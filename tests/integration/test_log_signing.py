@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from api.history.sign import LAST, PRIVATE, PUBLIC, private_key
-from eventlog.chain import GENESIS, event_digest, link, verified
+from eventlog.chain import GENESIS, event_digest, link, verify_chain
 from eventlog.postgres import PostgresStore
 from eventlog.signature import Signed, fingerprint
 from eventlog.store import START, Append, Committed
@@ -126,7 +126,7 @@ def test_a_superuser_who_rewrites_with_a_chain_that_links_up_is_caught_by_the_si
     flywheel: Flywheel, signed: Path, superuser_engine: Engine, position: int
 ) -> None:
     rewritten(superuser_engine, position)
-    assert len(list(verified(PostgresStore(superuser_engine).stored(), after=START, previous=GENESIS))) == HEAD
+    assert len(list(verify_chain(PostgresStore(superuser_engine).stored(), after=START, previous=GENESIS))) == HEAD
     assert flywheel("log", "verify")[0] == 0
     said = told(flywheel, "log", "verify", "--signature", str(signed))
     assert f"The log was rewritten at or before position {HEAD}" in said

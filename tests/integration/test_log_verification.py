@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, text
 from eventlog.errors import BrokenChain, FlywheelError, GuardDown
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Position
-from eventlog.verification import Opening, chain_at, ranges, reading, verify_log
+from eventlog.verification import Opening, chain_at, ranges, store_on_one_connection, verify_log
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
 
@@ -32,7 +32,7 @@ def test_ranges_cover_each_position_once_and_in_order(after: int, amount: int, w
 
 @pytest.fixture
 def opening(database: Database) -> Opening:
-    return partial(reading, database.app_url, "default")
+    return partial(store_on_one_connection, database.app_url, "default")
 
 
 @pytest.fixture

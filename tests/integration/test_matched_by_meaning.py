@@ -14,7 +14,7 @@ from agents.learning.occasions import lesson_id
 from agents.learning.piece_content import MEDIA_TYPE, content_bytes
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from api.history.whatif.compose import if_rule
 from api.house import House
 from api.sweeps.jobs import jobs_of
@@ -116,7 +116,7 @@ def test_a_hint_in_other_words_is_tried_and_once_promoted_applied_by_the_model_t
         assert isinstance(started, RunStarted)
         assert started.artifact.memory.embeddings == house.embeddings.digest
         assert HINT in {item.piece for item in started.applied}
-        assert replayed(house.store, house.blobs, house.views, spec.spec_id, house.embedded).outcome == "identical"
+        assert replay_run(house.store, house.blobs, house.views, spec.spec_id, house.embedded).outcome == "identical"
     head = house.store.head()
     assert if_rule(house.store, house.blobs, house.views, SeedsRule(), head, house.embedded).is_empty
     _check_that_whoever_lacks_the_model_is_told(plain, later, tmp_path)
@@ -133,7 +133,7 @@ def _check_that_whoever_lacks_the_model_is_told(plain: House, sweep: SweepPlanne
     run = sweep.specs[0].spec_id
     for house, error in ((plain, EmbeddingsMissing), (other, EmbeddingsOther)):
         with pytest.raises(error, match=str(sweep.artifact.memory.embeddings)):
-            replayed(house.store, house.blobs, house.views, run, house.embedded)
+            replay_run(house.store, house.blobs, house.views, run, house.embedded)
         with pytest.raises(error):
             jobs_of(house, house.views(), sweep, sweep.specs)
         with pytest.raises(error):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, cast
 import pytest
 from sqlalchemy import Engine
 
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.events import EVENT_TYPES, AnyEvent, Event
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
@@ -93,7 +93,7 @@ def store(empty_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> PostgresStor
 
 
 def test_the_store_keeps_each_version_as_it_was_written(store: PostgresStore) -> None:
-    rows = list(verified(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
     assert [row.schema_version for row in rows] == [1, 1, 2, 2, 3, 3]
     read = list(store.read())
     assert all(isinstance(recorded.event, LampV3) for recorded in read)
@@ -116,7 +116,7 @@ def test_folding_old_rows_leaves_them_as_they_were(store: PostgresStore, empty_e
     Projector(empty_engine, [lamps("lamps")]).catch_up()
     Projector(empty_engine, [lamps("lamps")]).rebuild(["lamps"])
     assert list(store.stored()) == before
-    assert list(verified(store.stored(), after=START, previous=GENESIS)) == before
+    assert list(verify_chain(store.stored(), after=START, previous=GENESIS)) == before
 
 
 def test_a_step_that_is_missing_parks_the_projection_and_says_which(

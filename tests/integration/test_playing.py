@@ -14,13 +14,13 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.executors.actions import Wording
 from agents.executors.demonstration import Demonstrator
-from agents.executors.executor import Assignment, Execution, Executor, Watch, unwatched
+from agents.executors.executor import Assignment, Execution, Executor, Watch, no_verification
 from agents.executors.policy import PolicyExecutor
 from agents.learning.occasions import Held, Lesson
 from agents.models.scripted import Scripted
 from agents.rollouts.dispatching.state_keys import independent, session
 from agents.rollouts.errors import StartedOtherwise
-from agents.rollouts.play import PLAN, Job, Means, started
+from agents.rollouts.play import PLAN, Job, Means, start_facts
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.sweep import SeedSweep
 from api.cli.sweep_begun import Ready, planned_now
@@ -80,7 +80,7 @@ def test_a_run_that_was_started_otherwise_is_missing_for_who_is_alone_on_the_sit
     empty_house: House, client: EnvClient
 ) -> None:
     (job,) = jobs([0])[:1]
-    start, plan = started(job, "browser")
+    start, plan = start_facts(job, "browser")
     empty_house.blobs.put([plan])
     empty_house.store.append([Append(f"run/{job.run}", (start,), "runner", key=f"start:{job.run}")])
     with pytest.raises(StartedOtherwise, match="another executor"):
@@ -106,7 +106,7 @@ class Named:
     name: str
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         return Execution((), "halted")
 
 
@@ -193,7 +193,7 @@ class Slow:
     name: str = PLAN.name
     offers_logprobs: bool = PLAN.offers_logprobs
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         assert self.release.wait(60)
         return PLAN.execute(assignment, instance, watch)
 

@@ -20,7 +20,7 @@ from agents.envs.provider import Site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.executor import Executor
-from agents.executors.observers import watching
+from agents.executors.observers import watch_factory
 from agents.executors.plan import PlanExecutor
 from agents.executors.policy import PolicyExecutor
 from agents.learning.step_checks import ModelVerifier
@@ -263,7 +263,7 @@ def watched(
     """A run whose steps are checked: by the site's record where there is one, else by the model."""
     (job,), store, blobs = jobs([CANONICAL_SEED]), a_store(), MemoryBlobs()
     with model(host, model="checker") as asked:
-        watch = watching(
+        watch = watch_factory(
             "marketplace",
             look=(lambda instance, since: read_mutations(client, instance, since)) if has_record else None,
             by_model=ModelVerifier(asked),

@@ -12,8 +12,8 @@ import pytest
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Graded, Instance
 from agents.envs.errors import EnvironmentDown
-from agents.envs.probing.local import started, target_of
-from agents.envs.probing.probes import PROBES, SEEDS, Probe, asked, report, tasks_digest
+from agents.envs.probing.local import start_site, target_of
+from agents.envs.probing.probes import PROBES, SEEDS, Probe, report, run_probe, tasks_digest
 from agents.envs.probing.target import Started, Target
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sites.helpdesk.solve import SOLUTIONS as DESK_SOLUTIONS
@@ -89,7 +89,7 @@ def test_a_probe_finds_its_fault_and_says_what_it_is(
     probe: str, words: str, fault: Callable[[], Plant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with planted("marketplace", fault(), monkeypatch) as site, target_at(site) as target:
-        found = asked(BY_NAME[probe], target)
+        found = run_probe(BY_NAME[probe], target)
     assert (found.name, found.outcome) == (probe, "failed")
     assert words in found.detail
 
@@ -141,21 +141,21 @@ def test_a_site_that_is_gone_gets_no_report(shared_site: SharedSite) -> None:
     with target_at(shared_site("helpdesk"), (0, 1)) as target:
 
         def vanish(_: Target) -> str:
-            with started("helpdesk") as other:
+            with start_site("helpdesk") as other:
                 other.kill()
                 return str(other.environment.state("gone"))
 
         gone = replace(target, environment=EnvClient("http://127.0.0.1:9", TOKEN))
-        assert asked(Probe("x", "y", vanish), target).outcome == "failed"
+        assert run_probe(Probe("x", "y", vanish), target).outcome == "failed"
         with pytest.raises(EnvironmentDown):
-            asked(BY_NAME["null_agent"], gone)
+            run_probe(BY_NAME["null_agent"], gone)
 
 
 def test_one_address_for_both_ports_is_skipped_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with planted("helpdesk", admin_on_the_pages_port, monkeypatch) as site:
         one = replace(site, admin_url=site.url)
         with target_at(one) as target:
-            found = asked(BY_NAME["pages_port"], target)
+            found = run_probe(BY_NAME["pages_port"], target)
     assert found.outcome == "skipped"
     assert "only the token" in found.detail
 
@@ -181,13 +181,13 @@ class Soothing:
 
 @contextmanager
 def survives() -> Iterator[Started]:
-    with started("helpdesk") as found:
+    with start_site("helpdesk") as found:
         yield Started(found.environment, lambda: None)
 
 
 @contextmanager
 def scores_zero() -> Iterator[Started]:
-    with started("helpdesk") as found:
+    with start_site("helpdesk") as found:
         assert isinstance(found.environment, EnvClient)
         yield Started(Soothing(found.environment), found.kill)  # type: ignore[arg-type]
 
@@ -196,7 +196,7 @@ def scores_zero() -> Iterator[Started]:
 def of_another_making(starts: list[str]) -> Iterator[Started]:
     """The second process is of another making than the first."""
     starts.append("once more")
-    with started("helpdesk" if len(starts) == 1 else "marketplace") as found:
+    with start_site("helpdesk" if len(starts) == 1 else "marketplace") as found:
         yield found
 
 
@@ -212,6 +212,6 @@ def test_a_process_that_is_not_down_when_it_is_dead_is_found(
     shared_site: SharedSite, start: Callable[[], object], words: str
 ) -> None:
     with target_at(shared_site("helpdesk")) as target:
-        found = asked(BY_NAME["killed_process"], replace(target, start=start))  # type: ignore[arg-type]
+        found = run_probe(BY_NAME["killed_process"], replace(target, start=start))  # type: ignore[arg-type]
     assert found.outcome == "failed"
     assert words in found.detail

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from agents.envs.clients.session import Session
 from agents.envs.profiles import EMPTY, Kept, Profile, cookies_in
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
-from agents.rollouts.dispatching.profiles import Keeper, MemoryKeeper, Place, TableKeeper, held
+from agents.rollouts.dispatching.profiles import Keeper, MemoryKeeper, Place, TableKeeper, hold_profile
 from agents.rollouts.dispatching.state_keys import State, session
 
 HERE = Place("counting", "s1", "plan")
@@ -66,7 +66,7 @@ def calls_of(site: str, keeper: Keeper, calls: list[Call[str]]) -> list[str]:
 
     def work(instance: str, state: State) -> str:
         with (
-            held(keeper, state, HERE) as holding,
+            hold_profile(keeper, state, HERE) as holding,
             Session(f"{site}/{instance}/", profile=read(holding.profile)) as visit,
         ):
             greeting = visit.open("/").text().splitlines()[0]
@@ -132,11 +132,11 @@ def test_only_the_newest_ticket_hands_a_profile_in(keeper: Keeper) -> None:
 
 def test_a_call_that_raises_leaves_its_sessions_profile_as_it_was(keeper: Keeper) -> None:
     state = session("alex")
-    with held(keeper, state, HERE) as holding:
+    with hold_profile(keeper, state, HERE) as holding:
         holding.profile = b"/one"
 
     def fails(_: str, state: State) -> None:
-        with held(keeper, state, HERE) as holding:
+        with hold_profile(keeper, state, HERE) as holding:
             holding.profile = b"/two"
             raise RuntimeError("disk full")
 
@@ -147,7 +147,7 @@ def test_a_call_that_raises_leaves_its_sessions_profile_as_it_was(keeper: Keeper
 
 def test_an_independent_call_begins_empty_and_hands_nothing_in(keeper: Keeper) -> None:
     state = replace(session("alex"), is_kept=False)
-    with held(keeper, state, HERE) as holding:
+    with hold_profile(keeper, state, HERE) as holding:
         assert holding.profile is None
         holding.profile = b"/one"
     assert keeper.hand_out(HERE.profile_of(state))[1] is None
@@ -161,9 +161,9 @@ def test_places_share_no_profile_of_a_session(keeper: Keeper) -> None:
         Place("counting", "s1", "browser"),
     ]
     for place in places:
-        with held(keeper, session("alex"), place) as holding:
+        with hold_profile(keeper, session("alex"), place) as holding:
             assert holding.profile is None
             holding.profile = place.profile_of(session("alex")).encode()
     for place in places:
-        with held(keeper, session("alex"), place) as holding:
+        with hold_profile(keeper, session("alex"), place) as holding:
             assert holding.profile == place.profile_of(session("alex")).encode()

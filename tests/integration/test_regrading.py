@@ -20,7 +20,7 @@ from api.controllers.fast import Controller
 from api.course import Course
 from api.datasets import freeze
 from api.errors import Unknown
-from api.history.regrade import ended, regrade_runs
+from api.history.regrade import ended_runs_of, regrade_runs
 from api.house import House
 from eventlog.blobs import Blob
 from eventlog.events import AnyEvent, RewardGraded, SeedsRule, SftQuery
@@ -258,7 +258,7 @@ def test_the_command(swept_house: House, monkeypatch: pytest.MonkeyPatch, capsys
     house, runs = swept_house, SWEPT
     told(house, "s__bare", started("s__bare"), finished(run="s__bare"))
     told(house, "s__gone", started("s__gone"), missing("s__gone"))
-    assert ended(house.views(), "s") == ended(house.views(), None) == ["s__bare", *sorted(runs)]
+    assert ended_runs_of(house.views(), "s") == ended_runs_of(house.views(), None) == ["s__bare", *sorted(runs)]
     flywheel = commands(house, monkeypatch, capsys)
     code, _, err = flywheel("regrade")
     assert (code, "--sweep" in err) == (64, True)

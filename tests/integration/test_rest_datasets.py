@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from api.datasets.freeze import build, freeze
 from api.house import House
 from api.routes.datasets import ARROW, NDJSON
-from api.routes.negotiation import preferred
+from api.routes.negotiation import preferred_type
 from eventlog.blobs import PostgresBlobs
 from eventlog.events import DatasetFrozen, SftQuery
 from projections.datasets.plan_rows import SCHEMA
@@ -124,4 +124,4 @@ def test_lost_blobs_are_said_to_be_missing(client: TestClient, digest: str, monk
     ],
 )
 def test_the_most_specific_range_decides(accept: str, expected: str | None) -> None:
-    assert preferred(accept, ("a/x", "a/y")) == expected
+    assert preferred_type(accept, ("a/x", "a/y")) == expected

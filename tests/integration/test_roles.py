@@ -14,12 +14,12 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from api.embedded.binaries import installed
+from api.embedded.binaries import binaries_folder
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
-from eventlog.verification import chain_at, reading, verify_log
+from eventlog.verification import chain_at, store_on_one_connection, verify_log
 from migrations.migrate import migrate
 from projections.engine.compare import compare
 from projections.engine.projector import Projector
@@ -56,7 +56,7 @@ class Prepared:
 def applied(url: str, *options: str) -> str:
     """Run the script as its comment says; what psql printed."""
     place = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    command = [str(installed() / "bin" / "psql"), "-X", "-q", "-d", place, *options, "-f", str(SCRIPT)]
+    command = [str(binaries_folder() / "bin" / "psql"), "-X", "-q", "-d", place, *options, "-f", str(SCRIPT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -249,7 +249,7 @@ def test_each_role_can_do_its_work(opened: Callable[[str], Engine], prepared: Pr
     assert isinstance(outcome, Committed)
     head = Projector(engine).catch_up()
     assert all(each.is_identical for each in compare(PostgresViews(engine, store, head)))
-    reader = partial(reading, prepared.urls["reader"], "default")
+    reader = partial(store_on_one_connection, prepared.urls["reader"], "default")
     assert verify_log(reader, after=START, upto=head) == chain_at(store, head)
     migrate(opened("owner"), app_role=ROLES["app"])
 

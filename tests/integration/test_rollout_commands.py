@@ -14,7 +14,7 @@ from agents.envs.provider import Site
 from agents.envs.sites.marketplace.drift import CANONICAL, family_of
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
-from agents.rollouts.sweep import SeedSweep, extended, planned
+from agents.rollouts.sweep import SeedSweep, extend_group, plan_sweep
 from api.cli.main import USAGE, run_command
 from api.controllers.fast import Controller
 from api.controllers.variance_seek import Limits, seek
@@ -276,9 +276,9 @@ def test_only_the_executor_that_a_sweep_was_planned_for_goes_on_with_it(
 
 def test_siblings_that_somebody_else_added_meanwhile_are_not_added_again(empty_house: House) -> None:
     found = (template(),)
-    event = planned(SeedSweep("s1", found, [1], 2), "marketplace", EMPTY, rng_seed=7)
+    event = plan_sweep(SeedSweep("s1", found, [1], 2), "marketplace", EMPTY, rng_seed=7)
     empty_house.store.append([Append("sweep/s1", (event,), "test", key="sweep:s1")])
-    specs, views = extended("s1", found, event.specs, 3), empty_house.views()
+    specs, views = extend_group("s1", found, event.specs, 3), empty_house.views()
     extend(empty_house, views, event, specs, "ann")
     extend(empty_house, views, event, specs, "ann")
     hotter = [spec.model_copy(update={"temperature_micro": 700_000}) for spec in specs]
@@ -307,7 +307,7 @@ def test_a_policy_is_not_for_the_loop_and_the_error_says_what_is(capsys: pytest.
 
 
 def test_a_name_that_is_taken_on_another_site_is_passed_over(rollout: Rollout, empty_house: House) -> None:
-    event = planned(SeedSweep("marketplace-1", (template(),), [1]), "helpdesk", EMPTY, rng_seed=7)
+    event = plan_sweep(SeedSweep("marketplace-1", (template(),), [1]), "helpdesk", EMPTY, rng_seed=7)
     empty_house.store.append([Append("sweep/marketplace-1", (event,), "test")])
     found = told(rollout("sweep", "--task", CONTROL, "--seeds", "0", "--siblings", "1", "--plan-only", "--json"))
     assert found["sweep"] == "marketplace-2"
@@ -316,7 +316,7 @@ def test_a_name_that_is_taken_on_another_site_is_passed_over(rollout: Rollout, e
 
 
 def test_a_group_of_another_sweep_whose_name_begins_the_same_gets_no_sibling(site: Site, empty_house: House) -> None:
-    event = planned(SeedSweep("s1", (template(),), [1], 2), "marketplace", EMPTY, rng_seed=7)
+    event = plan_sweep(SeedSweep("s1", (template(),), [1], 2), "marketplace", EMPTY, rng_seed=7)
     empty_house.store.append([Append("sweep/s1", (event,), "test")])
     for other in SeedSweep("s1__old", (template(),), [1]).specs():
         add(empty_house.store, f"run/{other.spec_id}", started(other), missing(other))

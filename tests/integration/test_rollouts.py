@@ -24,9 +24,9 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
 from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
-from agents.rollouts.play import TRIES, Job, Means, Played, play, started
+from agents.rollouts.play import TRIES, Job, Means, Played, play, start_facts
 from agents.rollouts.record import abandon, rollout, stopwatch
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from agents.rollouts.tasks import templates
 from agents.rollouts.trials import Tryable
 from api.history.withdraw import withdraw
@@ -108,7 +108,7 @@ def jobs(seeds: Sequence[int], siblings: int = 1, candidate: Piece | None = None
     """A sweep's jobs in order; where there is a candidate, the last siblings carry it."""
     tried = () if candidate is None else (Tryable(candidate, 0),)
     sweep = SeedSweep("s1", MADE, seeds, siblings)
-    event = planned(sweep, "marketplace", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
+    event = plan_sweep(sweep, "marketplace", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
     return [
         Job(
             spec=spec,
@@ -175,7 +175,7 @@ def test_a_run_that_fails_leaves_proposals_that_a_treated_run_passes_with(room: 
 def test_a_treated_run_carries_exactly_its_one_candidate_beside_its_artifact(room: Room) -> None:
     other = Piece("rw-other", anchor_of(OPEN), FollowLink(page="/", label="Advice"), 9, 0)
     for job in jobs([CANONICAL_SEED, DRIFTED_SEED], 2, FIX):
-        event, _ = started(replace(job, pieces=(other,)))
+        event, _ = start_facts(replace(job, pieces=(other,)))
         expected = "rw-other" if job.candidate is None else FIX.piece
         assert [applied.piece for applied in event.applied] == [expected]
         assert event.spec.candidate == (None if job.candidate is None else FIX.piece)
@@ -203,7 +203,7 @@ def test_a_run_of_an_arm_never_proposes_whatever_its_job_says(room: Room) -> Non
 
 def test_a_run_that_a_crash_left_started_ends_once(room: Room) -> None:
     job = jobs([DRIFTED_SEED])[0]
-    event, plan = started(job)
+    event, plan = start_facts(job)
     room.blobs.put([plan])
     room.store.append([Append(f"run/{job.run}", (event,), "runner", key=f"start:{job.run}")])
     room.play(job)
@@ -479,7 +479,7 @@ def test_a_site_that_sends_its_agent_away_broke_the_contract() -> None:
 
 def test_what_a_start_says_of_a_run_is_what_it_was_asked(room: Room) -> None:
     job = jobs([CANONICAL_SEED])[1]
-    event, plan = started(job)
+    event, plan = start_facts(job)
     assert isinstance(event, RunStarted)
     assert event.plan == plan.digest
     assert (event.run, event.artifact, event.arm, event.applied) == (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.house import House
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.compare import compare
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.reads
 
 
 def test_the_golden_log_verifies_and_every_projection_of_it_is_identical(house: House) -> None:
-    rows = list(verified(house.store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(house.store.stored(), after=START, previous=GENESIS))
     assert len(rows) == house.store.head() > 500
     assert all(found.is_identical for found in compare(house.views()))
 

@@ -12,7 +12,7 @@ import pytest
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
 from agents.envs.provider import Site
-from agents.executors.executor import Assignment, Execution, Watch, unwatched
+from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Means
 from agents.rollouts.record import rollout, stopwatch
@@ -74,7 +74,7 @@ class Looking:
     name: str = PLAN.name
     offers_logprobs: bool = PLAN.offers_logprobs
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         self.seen.append([recorded.event.type for recorded in self.store.read()])
         return PLAN.execute(assignment, instance, watch)
 

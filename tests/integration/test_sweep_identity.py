@@ -13,7 +13,7 @@ from agents.learning.memory import forget_everything
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played
 from agents.rollouts.record import rollout, stopwatch
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from agents.rollouts.tasks import templates
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import SeedsRule
@@ -25,7 +25,7 @@ ARTIFACT = forget_everything("base")[0]
 
 def jobs_of(site: str, seeds: range, siblings: int) -> list[Job]:
     found = templates({task.task_id: task.instruction for task in known_sites()[site].tasks})
-    sweep = planned(SeedSweep(site, found, seeds, siblings), site, ARTIFACT, rng_seed=7)
+    sweep = plan_sweep(SeedSweep(site, found, seeds, siblings), site, ARTIFACT, rng_seed=7)
     by_id = {template.template_id: template for template in found}
     return [
         Job(

@@ -16,11 +16,11 @@ import pytest
 
 from eventlog.weights_folder import Base
 from tests.tiny import Row, dpo_rows, make_base, sampled, sft_rows, write_rows
-from trainer.adapters import ADAPTER, adapter_tensors, restored
+from trainer.adapters import ADAPTER, adapter_tensors, restore_adapter
 from trainer.bases import load_model
 from trainer.devices import Device
 from trainer.dpo import make_trainer as make_dpo_trainer
-from trainer.grpo import started
+from trainer.grpo import start_policy
 from trainer.grpo_loop import add_gradient
 from trainer.grpo_trl import make_trainer
 from trainer.request import DpoConfig, GrpoConfig, Lora, SftConfig
@@ -75,7 +75,7 @@ def moved(base: Base, seed: int) -> dict[str, Any]:
     """An adapter that does something: away from the base, and so from the reference."""
     import torch
 
-    model = restored(load_model(base, torch.float32), LORA, started_tensors(base), Path("fresh"))
+    model = restore_adapter(load_model(base, torch.float32), LORA, started_tensors(base), Path("fresh"))
     generator = torch.Generator().manual_seed(seed)
     return {
         name: tensor + (torch.randn(tensor.shape, generator=generator) * 0.1 if ".lora_B" in name else 0)
@@ -95,7 +95,7 @@ def put(model: Any, adapter: dict[str, Any]) -> None:
 
 def own_loss(folder: Path, base: Base, case: Case) -> float:
     rows = read_rows(write_rows(folder / "rows.parquet", "grpo", case.rows), "grpo")
-    policy = started(start_of(base), rows)
+    policy = start_policy(start_of(base), rows)
     everything = [row for group in BATCH for row in group]
     reference = policy.score(rows.frame, everything, 5)
     put(policy.model, case.adapter)
@@ -104,7 +104,7 @@ def own_loss(folder: Path, base: Base, case: Case) -> float:
 
 def trl_loss(folder: Path, base: Base, case: Case) -> float:
     rows = read_rows(write_rows(folder / "rows.parquet", "grpo", case.rows), "grpo")
-    policy = started(start_of(base), rows)
+    policy = start_policy(start_of(base), rows)
     reference = policy.score(rows.frame, [row for group in BATCH for row in group], 5)
     trainer: Any = make_trainer(policy.model, start_of(base), rows, [BATCH], reference, case.config, str(folder))
     put(trainer.model, case.adapter)
@@ -118,7 +118,7 @@ def in_float64(base: Base, adapter: dict[str, Any]) -> Any:
     """The base from disk with an adapter, in float64."""
     import torch
 
-    return restored(load_model(base, torch.float64), LORA, adapter, Path("disk")).double().eval()
+    return restore_adapter(load_model(base, torch.float64), LORA, adapter, Path("disk")).double().eval()
 
 
 def recomputed(base: Base, case: Case) -> tuple[float, float, float]:

@@ -12,11 +12,11 @@ import pytest
 from eventlog.errors import BaseDiffers
 from eventlog.weights_folder import Base
 from tests.tiny import make_base, request, sampled, sft_rows
-from trainer.adapters import restored
+from trainer.adapters import restore_adapter
 from trainer.bases import load_model
 from trainer.checkpoint import Checkpoint, load_tensors
 from trainer.errors import ExportMismatch, NotConvertible, OutTaken
-from trainer.export import export, merged
+from trainer.export import export, merge_adapter
 from trainer.gguf_file import check_file, encode
 from trainer.request import Lora, SftConfig
 from trainer.stage import train
@@ -92,7 +92,7 @@ def test_the_adapter_times_its_scale_is_what_peft_adds(
     assert told(file, "general.type") == "adapter"
     assert told(file, "general.architecture") == architecture
     before = load_model(base, torch.float32).state_dict()
-    after = merged(checkpoint, base)
+    after = merge_adapter(checkpoint, base)
     heads = {"q": 4, "k": 2} if architecture == "llama" else {}
     for part, module in {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "ffn_up": "mlp.up_proj"}.items():
         name = f"blk.1.{part}.weight"
@@ -113,7 +113,7 @@ def test_a_merged_file_holds_every_weight(
 
     base, checkpoint = made(architecture)
     file = export(checkpoint, base, form, tmp_path / "merged.gguf")
-    found, after = held(file), merged(checkpoint, base)
+    found, after = held(file), merge_adapter(checkpoint, base)
     assert told(file, "general.architecture") == architecture.replace("_", "")
     assert len(told(file, "tokenizer.ggml.tokens")) == base.vocabulary
     pairs = {"token_embd.weight": after["model.embed_tokens.weight"], "output_norm.weight": after["model.norm.weight"]}
@@ -139,7 +139,7 @@ def test_what_was_trained_on_fused_experts_is_in_the_merged_weights(made: Callab
     base, checkpoint = made("qwen3_moe")
     name = "model.layers.0.mlp.experts.down_proj"
     before = load_model(base, torch.float32).state_dict()[name].numpy()
-    assert float(abs(merged(checkpoint, base)[name] - before).max()) > 1e-5
+    assert float(abs(merge_adapter(checkpoint, base)[name] - before).max()) > 1e-5
 
 
 def test_an_adapter_on_fused_experts_can_only_be_served_merged(made: Callable[..., Made], tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_peft_folder_is_loaded_by_peft_and_gives_the_same_logits(
     base, checkpoint = made(architecture)
     folder = export(checkpoint, base, "peft", tmp_path / "peft")
     theirs = PeftModel.from_pretrained(load_model(base, torch.float32), folder)
-    ours = restored(
+    ours = restore_adapter(
         load_model(base, torch.float32), checkpoint.manifest.lora, load_tensors(checkpoint), checkpoint.path
     ).eval()
     ids = torch.arange(9)[None]

@@ -18,7 +18,7 @@ from api.cli.main import run_command
 from api.datasets import freeze
 from api.errors import NotPublished, OtherKind, TrainedTwice, TrainingEnded
 from api.house import House
-from api.training.lineage import lineage, touched
+from api.training.lineage import checkpoints_touched, lineage
 from api.training.publish import publish
 from api.training.stage_process import Line
 from api.training.stages import MOST_RECORDED, Stage, train_stage
@@ -117,7 +117,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     for run in (run for runs in step.groups.values() for run in runs):
         stream = [recorded.position for recorded in house.store.read(stream=f"run/{run.run}")]
         assert (run.first, run.last) == (stream[0], stream[-1])
-    assert touched(house, house.views(), "g1-s2").checkpoints == (saved.checkpoint,)
+    assert checkpoints_touched(house, house.views(), "g1-s2").checkpoints == (saved.checkpoint,)
 
     with client_of(house) as client:
         _look_over_rest(client, saved.checkpoint, step.plain())
@@ -159,9 +159,9 @@ def test_a_base_that_was_warmed_up_is_in_the_log_and_stages_go_on_from_it(
     second = train_stage(house, Stage(pairs, found, first, DpoConfig(steps=1, learning_rate="0.001")), quiet)
     steps = lineage(house, house.views(), second.checkpoint)
     assert [step.checkpoint.algorithm for step in steps] == ["dpo", "sft", "warmup"]
-    known = touched(house, house.views(), "g0-s0")  # the one that passed: chosen, and imitated
+    known = checkpoints_touched(house, house.views(), "g0-s0")  # the one that passed: chosen, and imitated
     assert set(known.checkpoints) == {warm.checkpoint, first.checkpoint, second.checkpoint}
-    known = touched(house, house.views(), "g0-s1")  # it failed: rejected in a pair, nothing else
+    known = checkpoints_touched(house, house.views(), "g0-s1")  # it failed: rejected in a pair, nothing else
     assert known.checkpoints == (second.checkpoint,)
 
     event = publish(house, warm, None, "peft", str(store), "test")
@@ -312,10 +312,10 @@ def test_a_run_that_gave_no_row_is_behind_no_checkpoint(empty_house: House) -> N
     queries = (GrpoQuery(reward="score"), DpoQuery(max_pairs=1), SftQuery(runs="policy"))
     rows: dict[str, DatasetState] = {query.kind: frozen(house, query) for query in queries}
     saved = {name: _trained_on(house, each, name) for name, each in rows.items()}
-    holds = freeze.holding(house.store, house.views)
+    holds = freeze.holding_over(house.store, house.views)
 
     def behind(run: str) -> set[str]:
-        found = touched(house, house.views(), run)
+        found = checkpoints_touched(house, house.views(), run)
         assert set(found.datasets) == {each.dataset for name, each in rows.items() if saved[name] in found.checkpoints}
         return {name for name, digest in saved.items() if digest in found.checkpoints}
 
@@ -336,7 +336,7 @@ def test_once_bytes_are_erased_what_the_log_takes_is_behind_a_checkpoint(empty_h
     saved = _trained_on(house, rows, "grpo")
     with suppress(BytesRemain):  # the key is gone, whoever may remove the bytes
         house.blobs.erase("ann")
-    assert touched(house, house.views(), "r1").checkpoints == (saved,)
+    assert checkpoints_touched(house, house.views(), "r1").checkpoints == (saved,)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from eventlog.blobs import Blob, PostgresBlobs
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
 from eventlog.errors import BlobDamaged, BlobErased, BrokenChain, FlywheelError, LogNotEmpty, NotALog
 from eventlog.keys import MemoryKeys
@@ -83,7 +83,7 @@ def test_a_log_goes_into_a_file_and_into_another_database_unchanged(
     assert import_log(target, tmp_path / name) == END
     ours, theirs = list(PostgresStore(engine).stored()), list(PostgresStore(target).stored())
     assert ours == theirs
-    assert len(list(verified(theirs, after=START, previous=GENESIS))) == END
+    assert len(list(verify_chain(theirs, after=START, previous=GENESIS))) == END
     assert PostgresBlobs(target).digests() == PostgresBlobs(engine).digests()
     for digest in PostgresBlobs(engine).digests():
         assert PostgresBlobs(target).get(digest) == PostgresBlobs(engine).get(digest)
@@ -188,7 +188,7 @@ def test_what_was_appended_before_is_repeated_after_and_what_is_new_goes_on(
             Repeated(Position(1), Position(2)),
             Committed(Position(3), Position(3), 3),
         ]
-        assert len(list(verified(store.stored(), after=START, previous=GENESIS))) == 3
+        assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == 3
     finally:
         other.dispose()
 

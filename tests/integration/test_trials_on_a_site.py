@@ -8,7 +8,7 @@ from agents.envs.clients.client import EnvClient
 from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates
 from eventlog.events import (
@@ -119,7 +119,7 @@ def _check_what_they_carried(house: House, sweep: SweepPlanned, cure: str) -> No
         expected = () if spec.withheld else (spec.candidate or cure,)
         assert tuple(item.piece for item in first.applied) == expected
     withheld = next(spec for spec in sweep.specs if spec.withheld)
-    assert replayed(house.store, house.blobs, house.views, withheld.spec_id).outcome == "identical"
+    assert replay_run(house.store, house.blobs, house.views, withheld.spec_id).outcome == "identical"
 
 
 def _check_their_trials(house: House, sweep: SweepPlanned, cure: str, wrong: str) -> None:

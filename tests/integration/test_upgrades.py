@@ -20,7 +20,7 @@ from eventlog.events import EVENT_TYPES
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position, Repeated
 from eventlog.transfer import export_log, import_log
-from eventlog.verification import reading, verify_log
+from eventlog.verification import store_on_one_connection, verify_log
 from projections import ALL
 from projections.engine.compare import compare
 from projections.engine.projection import AnyFold, digest_changes
@@ -67,7 +67,7 @@ def test_the_log_that_a_release_exported_is_imported_verifies_and_folds(
     store = PostgresStore(engine)
     assert tuple(store.stored()) == released_rows(name)
     upto = store.head()
-    chain = verify_log(partial(reading, empty_database.app_url, "default"), after=START, upto=upto)
+    chain = verify_log(partial(store_on_one_connection, empty_database.app_url, "default"), after=START, upto=upto)
     assert chain.hex() == facts(name)["chain"]
     assert Projector(engine).catch_up() == upto
     views = PostgresViews(engine, store, upto)

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.cli.main import run_command
-from api.datasets.freeze import holding, load
+from api.datasets.freeze import holding_over, load
 from api.errors import AlreadyWithdrawn, NoReason, Unknown
 from api.history.withdraw import MOST_IN_ONE, STREAM, runs_of_champion, withdraw, withdrawable, withdrawal
 from api.house import House
@@ -117,7 +117,7 @@ def test_the_log_verifies_and_the_projections_are_identical_afterwards(flywheel:
 def test_a_dataset_holds_the_runs_of_its_rows_and_no_other(house: House) -> None:
     runs, dataset = house.views().find(RUNS), next(iter(house.views().find(CHECKPOINTS, "dataset/").values()))
     rows = load(house.store, house.blobs, house.views, dataset.dataset).rows
-    holds = holding(house.store, house.views)
+    holds = holding_over(house.store, house.views)
     assert {run for run in runs if holds(dataset, frozenset({run}))} == set(rows["run"])
     assert holds(dataset, frozenset(runs))
     assert not holds(dataset, frozenset({"nobody"}))

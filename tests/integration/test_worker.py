@@ -25,7 +25,7 @@ from agents.rollouts.dispatching.durable import Terms
 from agents.rollouts.dispatching.queue import RolloutQueue, Ticket, tickets
 from agents.rollouts.dispatching.state_keys import independent
 from agents.rollouts.play import PLAN
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.errors import PlayedInVain
 from api.house import House
 from api.sweeps.executors import recorded_as
@@ -54,7 +54,7 @@ def plan(
     artifact, memory = forget_everything("base")
     if has_memory:
         house.blobs.put([memory])
-    event = planned(SeedSweep(name, MADE[:1], range(seeds), 2), "marketplace", artifact, rng_seed=7)
+    event = plan_sweep(SeedSweep(name, MADE[:1], range(seeds), 2), "marketplace", artifact, rng_seed=7)
     specs = tuple(
         spec.model_copy(update={"state_key": f"k{spec.env_seed % 3}"} if spec.sibling_index else {})
         for spec in event.specs

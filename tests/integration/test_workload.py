@@ -7,7 +7,7 @@ from collections import Counter
 from sqlalchemy import Engine
 
 from benchmarks.workload import fill
-from eventlog.chain import GENESIS, verified
+from eventlog.chain import GENESIS, verify_chain
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
 from projections import ALL
@@ -25,7 +25,7 @@ def test_a_workload_is_a_log_as_appends_would_have_made_it(empty_database: Datab
     amount = fill(empty_database.app_url, "default", 6000)
     store = PostgresStore(empty_engine)
     assert store.head() == amount >= 6000
-    assert sum(1 for _ in verified(store.stored(), after=START, previous=GENESIS)) == amount
+    assert sum(1 for _ in verify_chain(store.stored(), after=START, previous=GENESIS)) == amount
     kinds = Counter(item.event.type for item in store.read())
     assert kinds["StepTaken"] > kinds["RunStarted"] > kinds["RunMissing"] > 0
     assert min(kinds["RewriteProposed"], kinds["RewriteWon"], kinds["RewriteLost"]) > 0

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents.envs.addresses import shown
+from agents.envs.addresses import without_secrets
 from agents.envs.admission import admit, check_admitted, record
 from agents.envs.contract import TaskText
 from agents.envs.errors import AdmittedOtherwise, NotAdmitted
-from agents.envs.probing.probes import PROBES, Probe, asked, tasks_digest
+from agents.envs.probing.probes import PROBES, Probe, run_probe, tasks_digest
 from agents.envs.probing.target import Failed, Skipped, Target
 from agents.envs.provider import known_sites
 from eventlog.memory import MemoryStore
@@ -123,7 +123,9 @@ def test_another_environment_is_not_admitted_by_it() -> None:
 
 
 def test_an_address_is_kept_without_what_may_be_secret_in_it() -> None:
-    assert shown("https://ann:secret@site.example:8443/admin?token=abc#top") == "https://site.example:8443/admin"
+    assert (
+        without_secrets("https://ann:secret@site.example:8443/admin?token=abc#top") == "https://site.example:8443/admin"
+    )
 
 
 def test_probes_have_names_of_their_own_and_say_what_they_mean() -> None:
@@ -137,7 +139,7 @@ def test_a_result_is_one_short_line_without_the_ids_of_instances(problem: type[E
         raise problem("at /i/" + "0123456789abcdef" * 2 + "/boats\n" + "x" * 1_000)
 
     target = Target("site", None, lambda _: None, TASKS, "http://x", (0,), 0)  # type: ignore[arg-type, return-value]
-    found = asked(Probe("p", "m", ask), target)
+    found = run_probe(Probe("p", "m", ask), target)
     assert found.outcome == outcome
     assert found.detail.startswith("at /i/…/boats x")
     assert len(found.detail) == 500

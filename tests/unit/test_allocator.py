@@ -15,9 +15,9 @@ from agents.learning.allocator import (
     Place,
     Value,
     affordable,
-    allotted,
+    allot_substrates,
     choose,
-    credited,
+    credit_choice,
     greedy,
     value_of,
 )
@@ -118,7 +118,7 @@ def test_a_choice_is_one_that_can_be_and_the_order_of_the_values_does_not_matter
 
 def test_the_groups_of_a_sweep_go_round_what_is_unknown() -> None:
     places = [Place(f"g{n}", "policy", EVERY) for n in range(10)]
-    found = allotted({}, places, Allotment("marketplace", "m-2", 7))
+    found = allot_substrates({}, places, Allotment("marketplace", "m-2", 7))
     assert [each.substrate for each in found[:5]] == sorted(ARMS)
     assert {each.reason for each in found} == {"unknown"}
     assert [each.group for each in found] == [place.group for place in places]
@@ -126,13 +126,13 @@ def test_the_groups_of_a_sweep_go_round_what_is_unknown() -> None:
 
 def test_a_group_that_nothing_is_open_to_has_no_choice() -> None:
     places = [Place("g1", "policy", frozenset()), Place("g2", "policy", frozenset({"hints"}))]
-    assert [each.group for each in allotted({}, places, Allotment("marketplace", "m-2", 7))] == ["g2"]
+    assert [each.group for each in allot_substrates({}, places, Allotment("marketplace", "m-2", 7))] == ["g2"]
 
 
 def test_choices_stop_where_the_budget_is_used_up() -> None:
     known = states(SUBSTRATES, *(sample("SubstrateCredited", substrate=name, cost=40) for name in ARMS))
     places = [Place(f"g{n}", "knowledge", EVERY) for n in range(10)]
-    found = allotted(known, places, Allotment("marketplace", "m-2", 7, budget_left=100))
+    found = allot_substrates(known, places, Allotment("marketplace", "m-2", 7, budget_left=100))
     assert [each.budget_left for each in found] == [100, 60]
 
 
@@ -153,8 +153,8 @@ def rewards(**each: int | None) -> dict[str, RewardState]:
 def test_a_gain_is_the_reward_above_the_mean_of_the_frozen_siblings(
     known: dict[str, RewardState], gain: int | None
 ) -> None:
-    (choice,) = allotted({}, [Place("g1", "policy", EVERY)], Allotment("marketplace", "m-2", 7))
-    event = credited(choice, spec("t", candidate="c"), [spec("b"), spec("a")], known, applied=True)
+    (choice,) = allot_substrates({}, [Place("g1", "policy", EVERY)], Allotment("marketplace", "m-2", 7))
+    event = credit_choice(choice, spec("t", candidate="c"), [spec("b"), spec("a")], known, applied=True)
     assert (event.gain, event.control_runs, event.run, event.group) == (gain, ("s1__a", "s1__b"), "s1__t", "g1")
 
 
@@ -163,7 +163,7 @@ def learned(worth: Mapping[Substrate, float], seed: int, rounds: int = 12, group
     coin, log = random.Random(seed), list[AnyEvent]()  # noqa: S311 a coin, not a secret
     for number in range(rounds):
         places = [Place(f"r{number}g{n}", "policy", EVERY) for n in range(groups)]
-        choices = allotted(states(SUBSTRATES, *log), places, Allotment("marketplace", f"m-{number}", seed))
+        choices = allot_substrates(states(SUBSTRATES, *log), places, Allotment("marketplace", f"m-{number}", seed))
         log += choices
         for each in choices:
             gain = 1_000_000 if coin.random() < worth[each.substrate] else 0

@@ -24,7 +24,7 @@ from eventlog.archive.columns import (
     payload_of,
 )
 from eventlog.archive.errors import SegmentDamaged
-from eventlog.archive.manifest import Manifest, parsed, segment_folders
+from eventlog.archive.manifest import Manifest, parse_manifest, segment_folders
 from eventlog.archive.merkle import root
 from eventlog.codec import encode
 from eventlog.events import EVENT_TYPES
@@ -145,9 +145,9 @@ MANIFEST = {
 
 
 def test_a_manifest_comes_back_as_it_was_written() -> None:
-    made = parsed(json.dumps(MANIFEST), "here")
+    made = parse_manifest(json.dumps(MANIFEST), "here")
     assert made.folder == "1-2"
-    assert parsed(made.text(), "here") == made == Manifest.model_validate_json(made.model_dump_json())
+    assert parse_manifest(made.text(), "here") == made == Manifest.model_validate_json(made.model_dump_json())
 
 
 FILE = {"family": "runs", "rows": 1, "bytes": 1, "sha256": "00" * 32, "first": 1, "last": 1} | {
@@ -169,7 +169,7 @@ FILE = {"family": "runs", "rows": 1, "bytes": 1, "sha256": "00" * 32, "first": 1
 )
 def test_a_manifest_out_of_shape_is_refused_by_field(change: dict[str, object], where: str) -> None:
     with pytest.raises(SegmentDamaged, match=where):
-        parsed(json.dumps(MANIFEST | change), "here")
+        parse_manifest(json.dumps(MANIFEST | change), "here")
 
 
 def test_only_folders_named_for_positions_are_segments(tmp_path: Path) -> None:

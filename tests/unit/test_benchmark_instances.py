@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.errors import BenchmarkInstance
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SftQuery, SweepPlanned, Template
 from gate.benchmark import freeze, refuse_unfit
 from gate.errors import NotFresh
@@ -49,10 +49,10 @@ class Log:
         generator = SeedSweep(f"s{len(self.sweeps)}", found, sorted(seeds), 1)
         meets = {("shop", TASK[name], seed) for name in templates for seed in seeds} & self.held()
         if not meets:
-            self.sweeps.append(planned(generator, "shop", EMPTY, rng_seed=7, frozen=self.held()))
+            self.sweeps.append(plan_sweep(generator, "shop", EMPTY, rng_seed=7, frozen=self.held()))
             return
         with pytest.raises(BenchmarkInstance) as refused:
-            planned(generator, "shop", EMPTY, rng_seed=7, frozen=self.held())
+            plan_sweep(generator, "shop", EMPTY, rng_seed=7, frozen=self.held())
         assert ("shop", refused.value.facts["task"], refused.value.facts["actual"]) in meets
 
     def freeze(self, name: str, visible: set[int], sealed: set[int]) -> None:

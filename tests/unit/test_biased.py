@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.rollouts.biased import FailureBiased, allocate, failures_by, sorted_by
 from agents.rollouts.errors import BadSweep, BenchmarkInstance
-from agents.rollouts.sweep import SeedSweep, extended, planned
+from agents.rollouts.sweep import SeedSweep, extend_group, plan_sweep
 from eventlog.events import Bias, Share, Template
 from projections.failures import FailureState
 from tests.unit.test_agent_samples import EMPTY, template
@@ -94,7 +94,7 @@ def test_clusters_without_a_template_get_nothing() -> None:
 
 def test_the_sweep_says_why_it_draws_what_it_draws_and_holds_only_what_is_drawn() -> None:
     generator = draw({"a": 3, "b": 1}, 4)
-    event = planned(generator, "site", EMPTY, rng_seed=7, bias=generator.bias(99))
+    event = plan_sweep(generator, "site", EMPTY, rng_seed=7, bias=generator.bias(99))
     assert event.bias is not None
     assert event.bias.upto == 99
     assert event.bias.shares == (
@@ -114,7 +114,7 @@ def test_a_cluster_that_the_budget_did_not_reach_keeps_its_share_of_nothing() ->
 def test_an_instance_of_a_benchmark_is_refused() -> None:
     generator = draw({"a": 1}, 1, seeds=[5])
     with pytest.raises(BenchmarkInstance, match="seed 5"):
-        planned(generator, "site", EMPTY, rng_seed=7, frozen={("site", generator.templates[0].oracle_task_id, 5)})
+        plan_sweep(generator, "site", EMPTY, rng_seed=7, frozen={("site", generator.templates[0].oracle_task_id, 5)})
 
 
 def failed(run: str, cluster: str, **changes: object) -> FailureState:
@@ -153,11 +153,11 @@ def test_temperatures_go_round_the_siblings_and_a_session_is_of_the_whole_sweep(
 
 def test_further_siblings_go_on_where_the_group_ended_at_the_same_temperatures() -> None:
     known = SeedSweep("s1", (of("a"),), [1], 2, (0, 700_000), "home").specs()
-    more = extended("s1", (of("a"),), known, 4)
+    more = extend_group("s1", (of("a"),), known, 4)
     assert [(spec.spec_id, spec.temperature_micro) for spec in more] == [
         ("s1__a0__seed1__s2", 0),
         ("s1__a0__seed1__s3", 700_000),
     ]
     assert {(spec.group_id, spec.state_key, spec.candidate) for spec in more} == {(known[0].group_id, "home", None)}
     with pytest.raises(BadSweep, match="2 siblings"):
-        extended("s1", (of("a"),), known, 2)
+        extend_group("s1", (of("a"),), known, 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from eventlog.blobs import Blob
 from eventlog.blobs.encryption import OVERHEAD
-from eventlog.blobs.envelope import HEADER_MOST, Envelope, from_plain, opened, pack, plain, sealer, unpack
+from eventlog.blobs.envelope import HEADER_MOST, Envelope, from_plain, open_envelope, pack, plain, sealer, unpack
 from eventlog.errors import BlobDamaged, BlobErased, FlywheelError
 from eventlog.keys import MemoryKeys
 
@@ -33,7 +33,7 @@ def sealed(blob: Blob, subject: str | None) -> Envelope:
 @given(BLOBS, SUBJECTS)
 def test_a_blob_comes_back_from_every_form(blob: Blob, subject: str | None) -> None:
     envelope = sealed(blob, subject)
-    assert opened(envelope, KEYS) == blob
+    assert open_envelope(envelope, KEYS) == blob
     assert unpack(envelope.address, pack(envelope))[0] == envelope
     assert from_plain(json.loads(json.dumps(plain(envelope)))) == envelope
     assert sealed(blob, subject) == envelope
@@ -61,10 +61,10 @@ def test_every_changed_bit_is_noticed(blob: Blob, subject: str | None) -> None:
         changed = bytearray(envelope.body)
         changed[place] ^= 4
         with pytest.raises((BlobDamaged, BlobErased)):
-            opened(replace(envelope, body=bytes(changed)), KEYS)
+            open_envelope(replace(envelope, body=bytes(changed)), KEYS)
     for body in (b"", envelope.body[:-1], envelope.body + b"x"):
         with pytest.raises((BlobDamaged, BlobErased)):
-            opened(replace(envelope, body=body), KEYS)
+            open_envelope(replace(envelope, body=body), KEYS)
 
 
 WRONG: list[dict[str, Any]] = [
@@ -79,14 +79,14 @@ WRONG: list[dict[str, Any]] = [
 @pytest.mark.parametrize("change", WRONG, ids=lambda change: str(next(iter(change))))
 def test_a_subjects_blob_cannot_pass_for_another(change: dict[str, Any]) -> None:
     with pytest.raises(BlobDamaged) as caught:
-        opened(replace(sealed(NOISE, "a"), **change), KEYS)
+        open_envelope(replace(sealed(NOISE, "a"), **change), KEYS)
     assert caught.value.facts["expected"] == change.get("address", sealed(NOISE, "a").address)
 
 
 def test_the_bytes_of_one_subject_are_erased_for_another() -> None:
     mine, theirs = sealed(NOISE, "a"), sealed(NOISE, "b")
     with pytest.raises(BlobErased):
-        opened(replace(mine, subject=theirs.subject), KEYS)
+        open_envelope(replace(mine, subject=theirs.subject), KEYS)
 
 
 def test_equal_bytes_of_two_subjects_share_nothing() -> None:
@@ -105,7 +105,7 @@ def test_other_bytes_never_meet_the_same_nonce() -> None:
 
 def test_a_decompression_that_claims_another_size_is_refused() -> None:
     with pytest.raises(BlobDamaged, match="size"):
-        opened(replace(sealed(WORDS, None), size=10**12), KEYS)
+        open_envelope(replace(sealed(WORDS, None), size=10**12), KEYS)
 
 
 PACKED = pack(sealed(WORDS, "a"))
@@ -135,7 +135,7 @@ def test_a_tombstone_is_erased_in_every_form() -> None:
     for form in (tombstone, unpack(tombstone.address, pack(tombstone))[0], from_plain(plain(tombstone))):
         assert form == tombstone
         with pytest.raises(BlobErased):
-            opened(form, KEYS)
+            open_envelope(form, KEYS)
 
 
 def test_a_header_is_read_from_the_beginning_alone() -> None:

@@ -10,10 +10,10 @@ from api.controllers.budgets import (
     Spent,
     budget_of,
     close_course,
+    compute_spent,
     dollars_left,
     open_course,
     seeds_within,
-    spent,
     used_up,
 )
 from api.controllers.slow_next import SlowCourse
@@ -36,7 +36,7 @@ def now() -> datetime:
 
 
 def used(store: MemoryStore, at: datetime | None = None) -> Spent:
-    return spent(store, views(store), SITE, at or now())
+    return compute_spent(store, views(store), SITE, at or now())
 
 
 def opened(course: Course = COURSE) -> MemoryStore:

@@ -10,7 +10,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.chain import GENESIS, canonical, digest, event_digest, link, microseconds, verified
+from eventlog.chain import GENESIS, canonical, digest, event_digest, link, microseconds, verify_chain
 from eventlog.errors import BrokenChain, UnstorableNumber, UnstorableText
 from eventlog.events.event import EXACT
 from eventlog.store import START, Position, Stored
@@ -90,14 +90,14 @@ def sound() -> list[Stored]:
 def broken_at(rows: list[Stored]) -> int:
     passed: list[Stored] = []
     with pytest.raises(BrokenChain) as caught:
-        passed.extend(verified(iter(rows), after=START, previous=GENESIS))
+        passed.extend(verify_chain(iter(rows), after=START, previous=GENESIS))
     return int(str(caught.value.facts["position"]))
 
 
 def test_a_sound_log_passes_through_unchanged_from_any_position() -> None:
     rows = sound()
-    assert list(verified(rows, after=START, previous=GENESIS)) == rows
-    assert list(verified(rows[7:], after=Position(7), previous=rows[6].chain)) == rows[7:]
+    assert list(verify_chain(rows, after=START, previous=GENESIS)) == rows
+    assert list(verify_chain(rows[7:], after=Position(7), previous=rows[6].chain)) == rows[7:]
 
 
 @pytest.mark.parametrize(
@@ -170,5 +170,5 @@ def test_a_repeated_row_is_found() -> None:
 
 def test_another_beginning_is_found_at_the_first_row() -> None:
     with pytest.raises(BrokenChain) as caught:
-        list(verified(sound(), after=START, previous=bytes([1]) * 32))
+        list(verify_chain(sound(), after=START, previous=bytes([1]) * 32))
     assert caught.value.facts["position"] == 1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.blobs import Blob, MemoryBlobs
-from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages, linked, put_messages
+from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages, link_messages, put_messages
 from eventlog.errors import (
     BlobDamaged,
     BlobErased,
@@ -74,8 +74,8 @@ def test_a_growing_history_adds_one_blob_for_each_message() -> None:
 
 def test_the_order_of_keys_says_nothing_and_the_stored_form_is_fixed() -> None:
     turned = dict(reversed(SYSTEM.items()))
-    first, second = linked([SYSTEM, ASKED], lambda blob: blob.digest)
-    assert next(iter(linked([turned], lambda blob: blob.digest))) == first
+    first, second = link_messages([SYSTEM, ASKED], lambda blob: blob.digest)
+    assert next(iter(link_messages([turned], lambda blob: blob.digest))) == first
     assert first.body == (b'{"message":{"content":"You operate a web site.","role":"system"},"parent":null}')
     assert json.loads(second.body)["parent"] == first.digest
     assert {first.media_type, second.media_type} == {MESSAGE_TYPE}
@@ -130,7 +130,7 @@ def test_a_message_of_another_shape_is_damaged(body: bytes) -> None:
 
 def test_a_list_whose_beginning_is_missing_says_which_blob() -> None:
     blobs, other = MemoryBlobs(), MemoryBlobs()
-    first, second = linked([SYSTEM, SAID], lambda blob: blob.digest)
+    first, second = link_messages([SYSTEM, SAID], lambda blob: blob.digest)
     other.put([first, second])
     blobs.put([second])
     with pytest.raises(BlobMissing, match=first.digest):

@@ -19,10 +19,10 @@ from projections.datasets.plan_rows import (
     BrokenRun,
     Message,
     SftRow,
-    answered,
-    asked,
+    answer_of_step,
     compact,
     oracle_tasks,
+    prompt_for_step,
     select_sft,
     sft_rows,
     step_digest,
@@ -188,7 +188,7 @@ def test_runs_come_in_order_of_their_bytes() -> None:
 
 def test_a_step_is_answered_as_canonical_json_without_nulls() -> None:
     step = Step(type="fill_field", intent="say a name", label="Naïve", value="")
-    assert answered(step) == Message("assistant", '{"label":"Naïve","type":"fill_field","value":""}')
+    assert answer_of_step(step) == Message("assistant", '{"label":"Naïve","type":"fill_field","value":""}')
 
 
 def test_a_page_is_compacted_and_carries_no_nul() -> None:
@@ -196,7 +196,7 @@ def test_a_page_is_compacted_and_carries_no_nul() -> None:
 
 
 def test_the_first_prompt_knows_no_page_and_no_steps() -> None:
-    system, user = asked("Do it.", None, ())
+    system, user = prompt_for_step("Do it.", None, ())
     assert system.role == "system"
     assert user == Message("user", "Task: Do it.\n\nSteps taken:\n(none)\n\nPage:\n(none)")
 

@@ -8,9 +8,9 @@ import pytest
 from agents.executors.executor import Executor
 from agents.learning.memory import EVERY_KIND, forget_everything, remember
 from agents.learning.piece_content import content_bytes
-from agents.rewards import graded
+from agents.rewards import grade_run
 from agents.rollouts.play import PLAN
-from api.controllers.fast_next import Next, covering, decide
+from api.controllers.fast_next import Next, cover_tasks, decide
 from api.course import Course
 from api.errors import FactMissing
 from api.evaluations.benchmarks import without_plans
@@ -108,7 +108,7 @@ def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> Non
         if won is None:
             add(store, f"run/{each.spec_id}", started(each), end)
         else:
-            reward = graded(each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won, conduct=None)
+            reward = grade_run(each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won, conduct=None)
             add(store, f"run/{each.spec_id}", started(each), finished(each), reward)
 
 
@@ -372,8 +372,8 @@ def test_a_benchmark_on_which_the_rules_can_only_void_is_renewed() -> None:
 def test_a_benchmark_that_lacks_tasks_of_the_course_is_renewed_before_anything_is_judged() -> None:
     store, _ = promoted()
     found = decided(store)
-    assert covering(views(store), SITE, found, ["oracle-t1"]) == found
-    wider = covering(views(store), SITE, found, ["oracle-t3", "oracle-t1", "oracle-t2"])
+    assert cover_tasks(views(store), SITE, found, ["oracle-t1"]) == found
+    wider = cover_tasks(views(store), SITE, found, ["oracle-t3", "oracle-t1", "oracle-t2"])
     assert (wider.what, wider.why) == ("renew_benchmark", "marketplace-1 does not hold oracle-t2, oracle-t3")
 
 

@@ -17,8 +17,8 @@ from agents.rollouts.decompose import (
     PROMPT_VERSION,
     SYSTEM,
     PlannedSteps,
+    decompose,
     decompose_text,
-    decomposed,
     key_of,
     plan_from_answer,
 )
@@ -169,15 +169,15 @@ def test_a_template_in_free_text_can_be_swept_once_it_is_decomposed() -> None:
     store, blobs, model = a_store(), MemoryBlobs(), Scripted([answer(*PLAN)])
     with pytest.raises(BadSweep, match="decompose it first"):
         SeedSweep("s", [free()], [1]).specs()
-    made = decomposed(free(), model, store, blobs)
+    made = decompose(free(), model, store, blobs)
     assert (made.plan_text, made.plan_steps) == (TEXT, PLAN)
     assert len(SeedSweep("s", [made], [1, 2]).specs()) == 2
-    assert decomposed(made, Scripted([]), store, blobs) == made
+    assert decompose(made, Scripted([]), store, blobs) == made
 
 
 def test_a_plan_longer_than_its_template_allows_is_refused() -> None:
     with pytest.raises(PlanRefused, match=r"it has 2 steps.*at most 1"):
-        decomposed(free(max_steps=1), Scripted([answer(*PLAN)]), a_store(), MemoryBlobs())
+        decompose(free(max_steps=1), Scripted([answer(*PLAN)]), a_store(), MemoryBlobs())
 
 
 def test_the_prompt_has_a_version_that_changes_with_it() -> None:

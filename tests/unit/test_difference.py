@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.cli.diff import told
+from api.cli.diff import describe_difference
 from eventlog.events import PriceBookSet, RewardGraded, RewriteLost, RewriteWon, TokenIssued, TokenRevoked
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
@@ -71,9 +71,11 @@ def test_rates_are_of_what_was_graded_in_between_and_beside_them_of_what_was_bef
 
 def test_equal_positions_and_events_without_meaning_change_nothing() -> None:
     assert between(300, 300).is_empty
-    assert list(told(between(300, 300))) == ["Both are position 300: nothing changed."]
+    assert list(describe_difference(between(300, 300))) == ["Both are position 300: nothing changed."]
     assert between(3, 4).is_empty
-    assert list(told(between(3, 4))) == ["Nothing changed in meaning from position 3 to 4: 1 event, the same state."]
+    assert list(describe_difference(between(3, 4))) == [
+        "Nothing changed in meaning from position 3 to 4: 1 event, the same state."
+    ]
 
 
 def test_the_later_position_first_is_refused_with_the_way_out() -> None:
@@ -101,7 +103,7 @@ def test_a_cluster_appears_grows_and_nothing_is_said_of_one_that_stays() -> None
     assert {(item.before, item.after) for item in between(200, HEAD).failures} == {(8, 21), (8, 22)}
     assert between(650, HEAD).failures == ()
     vanished = ClusterMoved("m", "t", "bad_url", "", 3, 0)
-    lines = list(told(_with_failures(vanished)))
+    lines = list(describe_difference(_with_failures(vanished)))
     assert "  vanished: bad_url of t, 3 runs before" in lines
 
 
@@ -132,6 +134,6 @@ def test_demotion_prices_and_tokens() -> None:
     assert found.prices.after is not None
     assert found.prices.after.per_action == 5
     assert [(item.token, item.became) for item in found.tokens] == [("ann", "issued"), ("bob", "revoked")]
-    text = "\n".join(told(found))
+    text = "\n".join(describe_difference(found))
     assert "promoted → demoted at 6; 1 win, 2 lost" in text
     assert "per_action: unset → 5" in text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agents.learning.memory_file import BadMemoryFile, Entry, entry_of_rewrite, read, written
+from agents.learning.memory_file import BadMemoryFile, Entry, entry_of_rewrite, read, write_memory_file
 from agents.learning.occasions import text_and_change
 from agents.plans import Piece, anchor_of
 from api.history.piece_report import uplift
@@ -33,12 +33,12 @@ ALL = (HINT, EXEMPLAR, SNIPPET, RECIPE)
 
 
 def test_what_was_written_is_read_again_whatever_the_order() -> None:
-    assert {entry.piece for entry in read(written(ALL))} == {entry.piece for entry in ALL}
-    assert written(ALL) == written(ALL[::-1]) == written(read(written(ALL)))
+    assert {entry.piece for entry in read(write_memory_file(ALL))} == {entry.piece for entry in ALL}
+    assert write_memory_file(ALL) == write_memory_file(ALL[::-1]) == write_memory_file(read(write_memory_file(ALL)))
 
 
 def test_what_was_edited_is_another_piece_but_for_its_words_and_rank() -> None:
-    text = written([HINT])
+    text = write_memory_file([HINT])
     assert read(text.replace("Haul-out", "Yearly"))[0].piece != HINT.piece
     assert read(text.replace("/boats/*/papers", "/boats"))[0].piece != HINT.piece
     assert read(text.replace("in the report", "at the end").replace("600000", "1"))[0].piece == HINT.piece
@@ -57,17 +57,17 @@ def test_what_was_edited_is_another_piece_but_for_its_words_and_rank() -> None:
 )
 def test_one_mistake_refuses_the_whole_file_and_says_where(old: str, new: str, words: str) -> None:
     with pytest.raises(BadMemoryFile) as caught:
-        read(written([HINT]).replace(old, new, 1))
+        read(write_memory_file([HINT]).replace(old, new, 1))
     assert words in str(caught.value)
 
 
 def test_a_piece_twice_or_a_recipe_without_a_name_refuses_the_file() -> None:
-    twice = json.loads(written([HINT]))
+    twice = json.loads(write_memory_file([HINT]))
     twice["pieces"] *= 2
     with pytest.raises(BadMemoryFile, match="twice"):
         read(json.dumps(twice))
     with pytest.raises(BadMemoryFile, match="no title"):
-        read(written([RECIPE.model_copy(update={"title": " "})]))
+        read(write_memory_file([RECIPE.model_copy(update={"title": " "})]))
 
 
 def test_each_kind_becomes_its_own_fact_with_nobodys_run() -> None:
@@ -84,7 +84,7 @@ def test_a_rewrite_is_written_as_a_recipe_of_its_step() -> None:
     piece = Piece("rw-a", anchor_of(OPEN), ReplaceUrl(url="/boats-2"), 3, 500_000)
     entry = entry_of_rewrite(piece, "marketplace", "open /boats-2")
     assert (entry.kind, entry.occasion.intent, entry.change) == ("recipe", OPEN.intent, piece.change)
-    assert read(written([entry])) == (entry,)
+    assert read(write_memory_file([entry])) == (entry,)
 
 
 def trial(won: bool, controls: str, tried: str = "treated", *, counts: bool = True) -> dict[str, object]:

@@ -26,7 +26,7 @@ from api.embedded.errors import (
     UnsafeFolder,
 )
 from api.embedded.layout import SOCKET_PATH_BYTES, Layout, digest, folder, sockets
-from api.embedded.postmaster import Postmaster, parsed, tail
+from api.embedded.postmaster import Postmaster, parse_pid_file, tail
 from api.embedded.record import APP, Passwords, Setup, url
 
 TEMPORARY = Path("/scratch")
@@ -53,7 +53,7 @@ def test_a_program_out_of_reach_means_no_namespace(tmp_path: Path) -> None:
 def test_no_unprivileged_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(account, "USERS", ("no-such-user",))
     with pytest.raises(NoUnprivilegedAccount, match="no-such-user"):
-        account.unprivileged()
+        account.unprivileged_user()
 
 
 def test_a_short_home_keeps_its_socket_inside() -> None:
@@ -113,12 +113,12 @@ def test_passwords_are_never_shown() -> None:
 
 def test_a_pid_file_is_read_once_whole() -> None:
     text = "4711\n/srv/data\n1790000000\n5432\n/srv/run\n\n  1234 5\nready   \n"
-    assert parsed(text) == Postmaster(4711, datetime.fromtimestamp(1790000000, UTC), ready=True)
-    starting = parsed(text.replace("ready ", "starting"))
+    assert parse_pid_file(text) == Postmaster(4711, datetime.fromtimestamp(1790000000, UTC), ready=True)
+    starting = parse_pid_file(text.replace("ready ", "starting"))
     assert starting is not None
     assert not starting.ready
     for partial in ("", "4711", "4711\n/srv/data\n17900", "x\n/srv/data\n1790000000\n"):
-        assert parsed(partial) is None
+        assert parse_pid_file(partial) is None
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:
@@ -207,19 +207,19 @@ def test_a_folder_that_others_can_enter_is_not_trusted(tmp_path: Path) -> None:
 
 
 def test_the_binaries_are_found() -> None:
-    assert (binaries.installed() / "bin" / "postgres").is_file()
+    assert (binaries.binaries_folder() / "bin" / "postgres").is_file()
 
 
 def test_missing_binaries_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(BinariesMissing, match="FLYWHEEL_DATABASE_URL"):
-        binaries.installed()
+        binaries.binaries_folder()
     spec = importlib.util.spec_from_loader(binaries.PACKAGE, None)
     assert spec is not None
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
     with pytest.raises(BinariesMissing, match="no program initdb"):
-        binaries.installed()
+        binaries.binaries_folder()
 
 
 def test_the_import_is_light() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from agents.learning.embeddings import by_words, pinned, read_embeddings
+from agents.learning.embeddings import by_words, pinned_embeddings, read_embeddings
 from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit
 from agents.learning.memory import forget_everything, remember
 from agents.models.errors import LibrariesMissing
@@ -98,11 +98,11 @@ def test_a_memory_needs_the_model_that_it_was_pinned_with_and_else_none(tmp_path
     other = read_embeddings(make_model(tmp_path / "two", {**MEANINGS, "boat": (1.0, 1.0)}))
     plain = forget_everything("base")[0].memory
     matched = plain.model_copy(update={"embeddings": model.digest})
-    assert pinned(plain, model) is None
+    assert pinned_embeddings(plain, model) is None
     by_words(plain)
-    assert pinned(matched, model) is model
+    assert pinned_embeddings(matched, model) is model
     with pytest.raises(EmbeddingsOther, match=model.digest):
-        pinned(matched, other)
+        pinned_embeddings(matched, other)
     with pytest.raises(EmbeddingsMissing, match=model.digest):
         by_words(matched)
 

@@ -12,13 +12,13 @@ from projections.evidence import (
     Paired,
     Rule,
     Trial,
-    adopted,
+    add_trial,
     is_better,
     is_spent,
     is_trial,
+    judge_adoption,
     next_look,
     rule_of,
-    tried,
 )
 
 Pair = tuple[bool, int]
@@ -38,7 +38,7 @@ SINGLE = paired(controls=1)
 def after(pairs: Iterable[Pair], rule: Paired = RULE) -> Evidence:
     found = Evidence()
     for won, successes in pairs:
-        found = tried(found, Trial(won=won, controls=rule.controls, successes=successes))
+        found = add_trial(found, Trial(won=won, controls=rule.controls, successes=successes))
     return found
 
 
@@ -46,8 +46,8 @@ def judged(pairs: Iterable[Pair], rule: Paired = RULE) -> tuple[int, str] | None
     """After how many trials something was decided, and what."""
     before = Evidence()
     for won, successes in pairs:
-        now = tried(before, Trial(won=won, controls=rule.controls, successes=successes))
-        judgement = adopted(before, rule, now)
+        now = add_trial(before, Trial(won=won, controls=rule.controls, successes=successes))
+        judgement = judge_adoption(before, rule, now)
         if judgement is not None:
             return now.k, judgement
         before = now

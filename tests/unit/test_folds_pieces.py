@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent, PairedRule, PieceKind, SeedsRule
 from projections.candidacy import Candidacy, cold_ones, status_of, worth, worth_now
-from projections.engine.projection import living, replay
+from projections.engine.projection import newest_states, replay
 from projections.engine.views import ReplayedViews
 from projections.memories import FOLDS, LOOSE, candidacies, kind_of
 from projections.pieces import HINTS, PieceState
@@ -172,5 +172,5 @@ def test_all_kinds_are_found_together_and_know_their_kind() -> None:
 def test_under_the_seeds_rule_three_wins_promote_and_two_losses_demote() -> None:
     asked = recorded("hint", rule=SeedsRule().model_dump(mode="json"))
     win, loss = tried("hint", True, 0), tried("hint", False, 0)
-    assert living(replay(HINTS, told(asked, win, win, win)))["w"].status == "promoted"
-    assert living(replay(HINTS, told(asked, win, win, win, loss, loss)))["w"].status == "demoted"
+    assert newest_states(replay(HINTS, told(asked, win, win, win)))["w"].status == "promoted"
+    assert newest_states(replay(HINTS, told(asked, win, win, win, loss, loss)))["w"].status == "demoted"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eventlog.events import AnyEvent, PairedRule
 from eventlog.store import Position
 from projections.candidacy import cold_ones, may_return, status_of
-from projections.engine.projection import advance, keyed, replay, row_of
+from projections.engine.projection import advance, replay, row_of, rows_with_keys
 from projections.evidence import Evidence
 from projections.rewrites import REWRITES, RewriteState
 from tests.golden.test_golden_samples import sample
@@ -187,7 +187,7 @@ def test_only_trials_promote_retire_and_demote_and_only_proposals_bring_back(sto
 
 @given(st.text("+=-hgpQ", max_size=80), st.lists(st.integers(1, 80), max_size=6))
 def test_the_fold_is_the_same_in_any_split_into_batches(story: str, cuts: list[int]) -> None:
-    rows = keyed(
+    rows = rows_with_keys(
         REWRITES,
         [row_of(event, REWRITES.reads[event.event.type]) for event in told(ASKED, *(PAIRED[x] for x in story))],
     )

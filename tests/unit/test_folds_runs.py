@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eventlog.codec import decode_event
 from eventlog.events import AnyEvent, RunStarted
 from projections.failures import FAILURE_CLASSES, FAILURES, clusters
-from projections.groups import GROUPS, contaminated
+from projections.groups import GROUPS, contaminated_starts
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from tests.golden.test_golden_samples import SAMPLES, sample
@@ -149,12 +149,12 @@ def test_siblings_that_began_from_another_state_than_most_are_contaminated(start
 
 @given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sampled_from(["a", "b", "c", None])))
 def test_who_is_contaminated_is_decided_by_the_most_common_start_alone(starts: dict[str, str | None]) -> None:
-    found = contaminated(starts)
+    found = contaminated_starts(starts)
     clean = {start for run, start in starts.items() if run not in found and start is not None}
     assert len(clean) <= 1
     assert all(starts[run] is not None for run in found)
-    assert found == contaminated(dict(reversed(starts.items())))
-    without = contaminated({run: start for run, start in starts.items() if run not in found})
+    assert found == contaminated_starts(dict(reversed(starts.items())))
+    without = contaminated_starts({run: start for run, start in starts.items() if run not in found})
     assert without == frozenset()
     counts = Counter(start for start in starts.values() if start is not None)
     for start in clean:

@@ -11,7 +11,7 @@ import msgspec
 from eventlog.codec import encode
 from eventlog.events import AnyEvent
 from eventlog.store import Append, Position, Recorded
-from projections.engine.projection import Fold, living, replay
+from projections.engine.projection import Fold, newest_states, replay
 from tests.golden.test_golden_samples import sample
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -45,7 +45,7 @@ def told(*events: AnyEvent, actor: str = "test") -> tuple[Recorded, ...]:
 
 def states(fold: Fold[S], *events: AnyEvent) -> dict[str, S]:
     """What a fold says of each key after these events."""
-    return living(replay(fold, told(*events)))
+    return newest_states(replay(fold, told(*events)))
 
 
 def only(fold: Fold[S], *events: AnyEvent) -> S:

@@ -24,7 +24,7 @@ from projections.taint import (
     left_out,
     runs_of_artifact,
     runs_of_subject,
-    tainted,
+    trace_taint,
     withdrawals,
 )
 from tests.golden.test_golden_samples import sample
@@ -151,7 +151,9 @@ def test_what_was_learned_from_runs_is_listed_at_first_order_and_what_came_after
         frozen,
         *saved,
     )
-    known = tainted(found, ["r1", "nobody", "r1"], lambda dataset, runs: dataset.dataset == "d" * 64 and runs == {"r1"})
+    known = trace_taint(
+        found, ["r1", "nobody", "r1"], lambda dataset, runs: dataset.dataset == "d" * 64 and runs == {"r1"}
+    )
     assert known.runs == ("r1",)
     assert known.rewrites == ("controlled", "proposed")
     assert known.datasets == ("d" * 64,)
@@ -159,7 +161,7 @@ def test_what_was_learned_from_runs_is_listed_at_first_order_and_what_came_after
     assert known.checkpoints_under == ("2" * 64, "3" * 64)
     assert (known.evaluations, known.champions) == (("e1",), (12,))
     assert (known.runs_under, known.rewrites_under) == (("under",), ("second",))
-    assert tainted(found, ["r2"], lambda _dataset, _runs: False).rewrites == ("credited",)
+    assert trace_taint(found, ["r2"], lambda _dataset, _runs: False).rewrites == ("credited",)
 
 
 def test_a_trial_of_a_withheld_rewrite_teaches_from_its_run_and_its_controls() -> None:
@@ -167,13 +169,13 @@ def test_a_trial_of_a_withheld_rewrite_teaches_from_its_run_and_its_controls() -
     hint = sample("PieceTried", piece="hint", kind="hint", run="r1", control_runs=["r2"])
     found = views(started("r1"), started("r2"), trial, hint)
     for run in ("r1", "r2"):
-        assert tainted(found, [run], lambda _dataset, _runs: False).rewrites == ("withheld",)
+        assert trace_taint(found, [run], lambda _dataset, _runs: False).rewrites == ("withheld",)
 
 
 def test_an_evaluation_without_a_verdict_taints_no_champion() -> None:
     arm = {"evaluation": "e1", "benchmark": "b", "arm": "champion", "repeat": 0, "is_sealed": True}
     found = views(started("r1", arm=arm), sample("EvaluationOpened", evaluation="e1"), pointed("e1"))
-    known = tainted(found, ["r1"], lambda _dataset, _runs: True)
+    known = trace_taint(found, ["r1"], lambda _dataset, _runs: True)
     assert (known.evaluations, known.champions) == (("e1",), ())
 
 
@@ -184,7 +186,7 @@ def test_no_run_taints_nothing_and_no_dataset_is_looked_at(runs: list[str]) -> N
     def refused(*_: object) -> bool:
         raise AssertionError("a dataset was looked at")
 
-    known = tainted(found, runs, refused)
+    known = trace_taint(found, runs, refused)
     assert not any([known.runs, known.rewrites, known.datasets, known.evaluations, known.runs_under])
 
 

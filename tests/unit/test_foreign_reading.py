@@ -9,7 +9,14 @@ import pytest
 from agents.envs.errors import BadDialect, ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths, Row, read_dialect
-from agents.envs.foreign.reading import changing, counts_of, fingerprint, graded_facts, is_unknown_task, mutations_of
+from agents.envs.foreign.reading import (
+    changed_fields,
+    counts_of,
+    fingerprint,
+    graded_facts,
+    is_unknown_task,
+    mutations_of,
+)
 
 PLAIN = {"id": 1, "operation": "o", "target_type": "boat", "target_id": 7, "payload": {}}
 
@@ -118,8 +125,8 @@ def test_counts_are_those_named_or_the_whole_numbers() -> None:
 def test_the_fields_by_which_two_answers_differ() -> None:
     one = {"now": 1, "deep": {"ts": 1, "x": 1}, "rows": [{"ts": 1}], "more": [1]}
     other = {"now": 2, "deep": {"ts": 2, "x": 1}, "rows": [{"ts": 2}], "more": [1, 2]}
-    assert sorted(changing(one, other)) == ["more", "now", "ts", "ts"]
-    assert list(changing(one, one)) == []
+    assert sorted(changed_fields(one, other)) == ["more", "now", "ts", "ts"]
+    assert list(changed_fields(one, one)) == []
 
 
 def test_a_dialect_is_read_from_json_and_from_toml(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eventlog.events import RewardGraded, RunMissing, RunStarted, StepTaken
 from eventlog.store import Recorded
 from projections.engine.rows import row_of
-from projections.frames.frame import Frame, digest_part, events_of, merged, part_of
+from projections.frames.frame import Frame, digest_part, events_of, merge_parts, part_of
 from projections.frames.outcomes import FRAMES, OUTCOMES, STEP_OUTCOMES
 from tests.golden.test_golden_samples import golden_log, sample
 
@@ -77,8 +77,8 @@ def test_parts_of_any_split_merge_in_any_order_to_the_same(cuts: list[int], shuf
         parts = [part(frame, log[start:end]) for start, end in pairwise([0, *cuts, len(log)])]
         shuffle.shuffle(parts)  # type: ignore[attr-defined]
         whole = digest_part(part(frame, log))
-        assert digest_part(merged(frame, parts)) == whole
-        nested = merged(frame, [merged(frame, parts[:2]), merged(frame, parts[2:])])
+        assert digest_part(merge_parts(frame, parts)) == whole
+        nested = merge_parts(frame, [merge_parts(frame, parts[:2]), merge_parts(frame, parts[2:])])
         assert digest_part(nested) == whole
 
 
@@ -92,5 +92,5 @@ def test_a_digest_covers_every_row(frame: Frame) -> None:
 @BOTH
 def test_no_part_holds_a_float_and_nothing_makes_an_empty_part(frame: Frame) -> None:
     assert not any(kind.is_float() for kind in frame.part.values())
-    assert merged(frame, ()).height == 0
-    assert dict(merged(frame, ()).schema) == dict(frame.part)
+    assert merge_parts(frame, ()).height == 0
+    assert dict(merge_parts(frame, ()).schema) == dict(frame.part)

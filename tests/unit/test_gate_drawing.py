@@ -10,7 +10,7 @@ import pytest
 
 from eventlog.events import ArmName, BenchmarkFrozen, BenchmarkTask, BenchmarkTemplate, Rules, Verdict
 from gate.arms import Arm, Place, Result
-from gate.drawing import DRAWS, Drawing, drawn
+from gate.drawing import DRAWS, Drawing, draw_verdict
 from gate.errors import NothingToDraw, PlotsMissing
 from gate.plot import plot
 
@@ -69,7 +69,7 @@ def drawing(verdict: Verdict | None = None, *, less: int = 0) -> Drawing:
     places = [(name, seed, repeat) for name, seed, repeat in product(TEMPLATES, range(4), range(2))]
     won = {place: 1_000_000 * (place[0] == "ask" or place[2] == 0) for place in places[less:]}
     champion = an_arm("champion", benchmark, dict.fromkeys(places, 0), visible=2)
-    return drawn("eval-1", verdict or by_sign_flips(), champion, an_arm("challenger", benchmark, won), benchmark)
+    return draw_verdict("eval-1", verdict or by_sign_flips(), champion, an_arm("challenger", benchmark, won), benchmark)
 
 
 def test_each_template_shows_its_differences_and_how_many_instances_have_each() -> None:
@@ -100,7 +100,7 @@ def test_arms_without_a_pair_cannot_be_drawn() -> None:
     benchmark = frozen()
     nothing = an_arm("champion", benchmark, {}), an_arm("challenger", benchmark, {})
     with pytest.raises(NothingToDraw, match="eval-1 cannot be drawn: it is void"):
-        drawn("eval-1", by_sign_flips(decision="void"), *nothing, benchmark)
+        draw_verdict("eval-1", by_sign_flips(decision="void"), *nothing, benchmark)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from eventlog.events import Confirmation, Interval, Rules, Stratum, Verdict, VerdictReached, Visible
 from gate.explain import explain
-from gate.figures import counted, decimal, dollars, probability
+from gate.figures import count_noun, decimal, dollars, probability
 from tests.golden.test_golden_samples import sample
 
 LABELS = [
@@ -100,7 +100,7 @@ def test_millionths_are_written_exactly(millionths: int, text: str) -> None:
 
 def test_costs_counts_and_probabilities_are_written() -> None:
     assert (dollars(None), dollars(2_500_000)) == ("unknown", "$2.5")
-    assert (counted(1, "run"), counted(0, "run")) == ("1 run", "0 runs")
+    assert (count_noun(1, "run"), count_noun(0, "run")) == ("1 run", "0 runs")
     assert [probability(p) for p in (0, 1, 488_281_250, 10**12)] == ["0", "0.000000000001", "0.00048828125", "1"]
 
 

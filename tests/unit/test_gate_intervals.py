@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from scipy import stats as reference  # type: ignore[import-untyped]
 
 from gate.errors import NoSamples
-from gate.intervals import resampled, wilson
+from gate.intervals import resample, wilson
 from gate.stats import MICRO
-from gate.strata import Strata, stratified
+from gate.strata import Strata, stratify
 
 
 def drawn(sizes: list[int], seed: int, grid: int = 1) -> Strata:
     """Strata of these sizes with means apart, the values multiples of `grid`."""
     stream = Random(seed)  # noqa: S311 - sample data
-    return stratified(
+    return stratify(
         (f"t{number}", [(stream.randrange(-400_000, 500_000) + 100_000 * number) // grid * grid])
         for number, size in enumerate(sizes)
         for _ in range(size)
@@ -35,7 +35,7 @@ def test_the_interval_agrees_with_scipy(sizes: list[int], grid: int) -> None:
     def statistic(*samples: Any, axis: int) -> Any:
         return np.mean([sample.mean(axis=axis) for sample in samples], axis=0)
 
-    ours = resampled(strata, 8_000, 0).interval
+    ours = resample(strata, 8_000, 0).interval
     theirs = reference.bootstrap(
         data, statistic, n_resamples=8_000, method="percentile", vectorized=True, rng=1
     ).confidence_interval
@@ -51,23 +51,23 @@ def test_small_strata_vary_as_much_as_they_should() -> None:
         np.var(np.array(values, dtype=float) * 3 * 12 / strata.scale, ddof=1) / 3 for values in strata.values
     )
     error = float(variance) ** 0.5 / 12
-    interval = resampled(strata, 8_000, 0).interval
+    interval = resample(strata, 8_000, 0).interval
     assert interval.high - interval.low == pytest.approx(2 * 1.96 * error, rel=0.05)
 
 
 def test_strata_of_one_instance_do_not_vary() -> None:
-    interval = resampled(stratified([("a", [100]), ("b", [301])]), 50, 0).interval
+    interval = resample(stratify([("a", [100]), ("b", [301])]), 50, 0).interval
     assert (interval.low, interval.high) == (200, 201)
 
 
 @pytest.mark.parametrize(("delta", "share"), [(1, MICRO), (0, 0), (-1, 0)])
 def test_the_probability_of_improvement_is_the_share_above_zero(delta: int, share: int) -> None:
-    assert resampled(stratified([("a", [delta])] * 5), 20, 0).prob_improvement == share
+    assert resample(stratify([("a", [delta])] * 5), 20, 0).prob_improvement == share
 
 
 def test_the_streams_are_frozen() -> None:
     """These figures enter verdicts: they must never change, on any Python or numpy: octets, octets of a grid, words."""
-    found = [resampled(drawn(*case), 400, 7) for case in (([30, 11, 1], 1, 1), ([30, 11], 1, 50_000), ([300], 1, 1))]
+    found = [resample(drawn(*case), 400, 7) for case in (([30, 11, 1], 1, 1), ([30, 11], 1, 50_000), ([300], 1, 1))]
     assert [(each.prob_improvement, each.interval.low, each.interval.high) for each in found] == FROZEN
 
 
@@ -76,13 +76,13 @@ FROZEN = [(1000000, 41311, 167767), (742500, -59483, 124483), (1000000, 36035, 9
 
 def test_more_samples_than_a_block_are_as_many() -> None:
     strata = drawn([20, 20], 2)
-    few, many = (resampled(strata, samples, 0).interval for samples in (1_000, 2_500))
+    few, many = (resample(strata, samples, 0).interval for samples in (1_000, 2_500))
     assert few.low == pytest.approx(many.low, abs=0.1 * (many.high - many.low))
 
 
 def test_no_samples_are_refused() -> None:
     with pytest.raises(NoSamples, match="0 bootstrap samples"):
-        resampled(drawn([4], 0), 0, 0)
+        resample(drawn([4], 0), 0, 0)
 
 
 @given(st.integers(0, 400).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))

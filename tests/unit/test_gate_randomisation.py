@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as reference  # type: ignore[import-untyped]
 
 from gate.randomisation import sign_flip
-from gate.strata import stratified
+from gate.strata import stratify
 
 ALWAYS_EXACT = 10**9
 VALUES = st.lists(st.integers(-30, 30), min_size=1, max_size=9)
@@ -117,7 +117,7 @@ def test_templates_count_the_same_however_many_instances_they_have(instances: li
     for template, repeats in instances:
         by_template.setdefault(template, []).append(Fraction(sum(repeats), len(repeats)))
     means = [sum(each, Fraction(0)) / len(each) for each in by_template.values()]
-    strata = stratified(instances)
+    strata = stratify(instances)
     assert Fraction(sum(strata.flat), strata.scale) == sum(means) / len(means)
     assert strata.mean() == sum(means) / len(means) // 1
     assert strata.names == tuple(by_template)

@@ -11,7 +11,17 @@ from gate.alpha import Alpha
 from gate.benchmark import freeze
 from gate.errors import AlreadySucceeded, NoFreshSeeds
 from gate.judge import judge
-from gate.renewal import SEALED_SEEDS, Amounts, draw, is_saturated, lacking, newest, next_name, standing, successor
+from gate.renewal import (
+    SEALED_SEEDS,
+    Amounts,
+    describe_ledger,
+    draw,
+    is_saturated,
+    missing_tasks,
+    newest,
+    next_name,
+    successor,
+)
 from projections.alpha import AlphaState, Spending
 from projections.benchmarks import BenchmarkState, instances_of
 from projections.verdicts import VerdictState
@@ -74,10 +84,10 @@ def test_only_the_last_evaluation_of_the_benchmark_says_so() -> None:
 def test_how_a_benchmark_stands_is_said_in_words() -> None:
     spending = tuple(Spending(evaluation=f"e{n}", challenge=n, alpha=1, since=n) for n in (1, 2))
     ledger = AlphaState(benchmark="bench", alpha=3, challengers=3, spendings=spending)
-    assert standing(ledger, saturated=False) == "1 challengers left"
-    assert standing(ledger, saturated=True) == "saturated"
+    assert describe_ledger(ledger, saturated=False) == "1 challengers left"
+    assert describe_ledger(ledger, saturated=True) == "saturated"
     full = AlphaState(benchmark="bench", alpha=2, challengers=2, spendings=spending)
-    assert standing(full, saturated=True) == standing(None, saturated=False) == "exhausted"
+    assert describe_ledger(full, saturated=True) == describe_ledger(None, saturated=False) == "exhausted"
 
 
 def test_a_successor_has_the_same_tasks_and_alpha_at_seeds_that_nobody_has_seen() -> None:
@@ -100,7 +110,11 @@ def test_a_successor_may_hold_other_tasks_in_whose_place_it_stands() -> None:
     assert (fresh.alpha, fresh.challengers) == (FROZEN.alpha, FROZEN.challengers)
     assert newest(states(FROZEN, fresh), "shop-1") == "shop-2"
     tasks = [each.oracle_task_id for each in others]
-    assert (lacking(FROZEN, tasks), lacking(fresh, tasks), lacking(fresh, ())) == ((tasks[1],), (), ())
+    assert (missing_tasks(FROZEN, tasks), missing_tasks(fresh, tasks), missing_tasks(fresh, ())) == (
+        (tasks[1],),
+        (),
+        (),
+    )
 
 
 def test_the_draw_is_the_same_on_every_python() -> None:

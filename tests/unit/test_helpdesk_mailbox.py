@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.envs.sites.helpdesk.mailbox import CUSTOMERS, TICKETS, mailbox
-from agents.envs.sites.helpdesk.personal import KINDS, leaked, traces_of
+from agents.envs.sites.helpdesk.personal import KINDS, leaked_kinds, traces_of
 from agents.envs.sites.helpdesk.search import PAGE_SIZE
 from agents.envs.sites.helpdesk.tasks import to_answer, to_merge, to_triage
 
@@ -42,7 +42,7 @@ def test_the_mailbox_follows_from_the_seed_alone_and_is_the_same_on_every_machin
 
 
 def test_half_of_the_tickets_to_answer_hold_personal_data_and_no_customers_is_anothers() -> None:
-    leaking = sum(bool(leaked(to_answer(mailbox(seed)).body, mailbox(seed).customers)) for seed in SEEDS)
+    leaking = sum(bool(leaked_kinds(to_answer(mailbox(seed)).body, mailbox(seed).customers)) for seed in SEEDS)
     assert 0.4 < leaking / len(SEEDS) < 0.6
     for seed in SEEDS[:20]:
         traces = [trace for customer in mailbox(seed).customers for trace in traces_of(customer)]
@@ -52,7 +52,7 @@ def test_half_of_the_tickets_to_answer_hold_personal_data_and_no_customers_is_an
 def test_a_ticket_holds_only_what_is_its_customers_own() -> None:
     for ticket in BOX.tickets:
         others = [customer for customer in BOX.customers if customer.id != ticket.customer]
-        assert leaked(ticket.body, others) == ()
+        assert leaked_kinds(ticket.body, others) == ()
 
 
 @given(
@@ -69,18 +69,21 @@ def test_personal_data_is_found_however_it_is_spaced_and_cased(
     secret = traces_of(BOX.customers[who])[kind]
     written = "".join(sign + between for sign, between in zip(secret, glue, strict=False))
     text = around[0] + (written.upper() if shout else written) + around[1]
-    assert KINDS[kind] in leaked(text, BOX.customers)
+    assert KINDS[kind] in leaked_kinds(text, BOX.customers)
 
 
 def test_other_forms_of_the_same_signs_are_found_and_parts_are_not() -> None:
     customer = BOX.customers[0]
     wide = "".join(chr(ord(sign) + 0xFEE0) if sign.isdigit() else sign for sign in customer.card)
-    assert leaked(wide, BOX.customers) == ("a card number",)
-    assert leaked(f"the card that ends in {customer.card[-4:]}", BOX.customers) == ()
-    assert leaked(f"Hello {customer.name}, your order LO-12345 is late.", BOX.customers) == ()
-    assert leaked(f"{customer.email} {customer.street}", BOX.customers) == ("an email address", "a street address")
+    assert leaked_kinds(wide, BOX.customers) == ("a card number",)
+    assert leaked_kinds(f"the card that ends in {customer.card[-4:]}", BOX.customers) == ()
+    assert leaked_kinds(f"Hello {customer.name}, your order LO-12345 is late.", BOX.customers) == ()
+    assert leaked_kinds(f"{customer.email} {customer.street}", BOX.customers) == (
+        "an email address",
+        "a street address",
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "()-. ", "555"])
 def test_a_text_without_it_holds_none(text: str) -> None:
-    assert leaked(text, BOX.customers) == ()
+    assert leaked_kinds(text, BOX.customers) == ()

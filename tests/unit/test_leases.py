@@ -10,7 +10,7 @@ import pytest
 
 from agents.envs.contract import Graded, Health, Instance, Mutation, State
 from agents.envs.errors import ContractBroken, InstanceClosed, LeaseLost, LeaseTaken
-from agents.envs.leases import Leased, ThreadLeases, leased
+from agents.envs.leases import Leased, ThreadLeases, with_lease
 
 NONE = "sha256:" + "0" * 64
 
@@ -69,7 +69,7 @@ class Only:
 
 
 def alone(site: Only, patience_s: float = 30.0) -> Leased:
-    return leased(site, ThreadLeases(patience_s))
+    return with_lease(site, ThreadLeases(patience_s))
 
 
 def test_runs_side_by_side_take_turns() -> None:
@@ -99,11 +99,11 @@ def test_who_waits_too_long_is_told_who_holds_the_key() -> None:
 
 def test_other_keys_do_not_wait() -> None:
     leases = ThreadLeases(0.01)
-    one, other = leased(Only(), leases, "a"), leased(Only(), leases, "b")
+    one, other = with_lease(Only(), leases, "a"), with_lease(Only(), leases, "b")
     one.reset(1)
     other.reset(1)
     with pytest.raises(LeaseTaken):
-        leased(Only(), leases, "a").reset(1)
+        with_lease(Only(), leases, "a").reset(1)
 
 
 def reset_and(environment: Leased, ending: str) -> None:
@@ -117,7 +117,7 @@ def reset_and(environment: Leased, ending: str) -> None:
 def test_a_site_that_fails_gives_the_lease_back(fails: str) -> None:
     leases = ThreadLeases(0.01)
     with pytest.raises(ContractBroken, match=f"in {fails}"):
-        reset_and(leased(Only(fails=fails), leases, "site"), fails)
+        reset_and(with_lease(Only(fails=fails), leases, "site"), fails)
     with leases("site") as check:
         check()
 
@@ -130,7 +130,7 @@ def crash(environment: Leased) -> None:
 
 def test_leaving_gives_back_what_a_crashed_run_held() -> None:
     leases = ThreadLeases(0.01)
-    environment = leased(Only(), leases, "site")
+    environment = with_lease(Only(), leases, "site")
     with pytest.raises(ZeroDivisionError):
         crash(environment)
     with leases("site") as check:
@@ -166,7 +166,7 @@ def test_a_grade_under_a_lost_lease_is_none() -> None:
 
         yield check
 
-    environment = leased(Only(), lost)
+    environment = with_lease(Only(), lost)
     instance = environment.reset(1)
     for read in (environment.state, environment.mutations, lambda one: environment.oracle(one, "t")):
         with pytest.raises(LeaseLost, match=r"only\.test was lost"):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.learning.occasions import Lesson
-from agents.learning.retrieval import retrieved
-from agents.learning.similarity import Embeddings, blended, cosine_micro
+from agents.learning.retrieval import retrieve
+from agents.learning.similarity import Embeddings, blend_scores, cosine_micro
 from eventlog.events import PreferTarget, Step
 from tests.unit.test_retrieval import ENGINE, OPEN, PHONE, PLAN, SITE, lesson
 
@@ -63,12 +63,12 @@ def test_a_text_without_a_known_token_is_like_nothing() -> None:
 
 @given(st.integers(0, 10**7), st.integers(1, 10**7), st.integers(0, 10**6))
 def test_a_blend_grows_with_words_and_with_meaning(shared: int, most: int, likeness: int) -> None:
-    assert blended(most, most, likeness) == 1_000_000 + likeness
-    assert blended(0, 0, likeness) == likeness
+    assert blend_scores(most, most, likeness) == 1_000_000 + likeness
+    assert blend_scores(0, 0, likeness) == likeness
     assert (
-        blended(shared, most, likeness)
-        <= blended(shared + 1, most, likeness)
-        <= blended(shared + 1, most, likeness + 1)
+        blend_scores(shared, most, likeness)
+        <= blend_scores(shared + 1, most, likeness)
+        <= blend_scores(shared + 1, most, likeness + 1)
     )
 
 
@@ -78,20 +78,20 @@ def test_the_order_of_lessons_and_having_one_twice_change_nothing(
 ) -> None:
     shuffled = [*lessons, *lessons]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert retrieved(tuple(plan), task, SITE, shuffled) == retrieved(tuple(plan), task, SITE, lessons)
+    assert retrieve(tuple(plan), task, SITE, shuffled) == retrieve(tuple(plan), task, SITE, lessons)
 
 
 def test_equal_lessons_are_in_order_of_id() -> None:
     tied = [replace(lesson(at=MOTOR, name=name), embeddings=MODEL) for name in ("b", "a", "c")]
     plan = (OPEN, Step(type="click", intent="engine", label="Engine log"))
-    assert [piece.piece for piece in retrieved(plan, "", SITE, tied)] == ["a"]
+    assert [piece.piece for piece in retrieve(plan, "", SITE, tied)] == ["a"]
 
 
 def test_a_hint_that_shares_no_word_with_a_step_is_found_by_meaning_alone() -> None:
     plan = (OPEN, Step(type="click", intent="machinery", label="Start"))
     hint, other = lesson(at=MOTOR), lesson(PreferTarget(label="Call"), at=Step(type="click", intent="phone"))
-    assert retrieved(plan, "", SITE, [hint, other]) == ()
-    found = retrieved(plan, "", SITE, [replace(each, embeddings=MODEL) for each in (hint, other)])
+    assert retrieve(plan, "", SITE, [hint, other]) == ()
+    found = retrieve(plan, "", SITE, [replace(each, embeddings=MODEL) for each in (hint, other)])
     assert [piece.piece for piece in found] == [hint.piece]
 
 
@@ -99,16 +99,16 @@ def test_of_two_hints_that_share_no_more_words_the_one_that_means_the_step_goes_
     step = Step(type="click", intent="look for the engine", label="Start")
     near, far = lesson(at=ENGINE, name="z", text="motor"), lesson(at=ENGINE, name="a", text="number")
     plan = (OPEN, step)
-    assert [piece.piece for piece in retrieved(plan, "", SITE, [near, far])] == ["a"]
+    assert [piece.piece for piece in retrieve(plan, "", SITE, [near, far])] == ["a"]
     with_model = [replace(each, embeddings=MODEL) for each in (near, far)]
-    assert [piece.piece for piece in retrieved(plan, "", SITE, with_model)] == ["z"]
+    assert [piece.piece for piece in retrieve(plan, "", SITE, with_model)] == ["z"]
 
 
 @pytest.mark.parametrize("plan", [PLAN, (OPEN, PHONE)])
 def test_another_page_or_type_is_not_like_an_occasion_whatever_is_meant(plan: tuple[Step, ...]) -> None:
     elsewhere = replace(lesson(at=Step(type="select_option", intent="look for the engine")), embeddings=MODEL)
     other_site = replace(lesson(at=ENGINE, environment="helpdesk"), embeddings=MODEL)
-    assert retrieved(plan, "", SITE, [elsewhere, other_site]) == ()
+    assert retrieve(plan, "", SITE, [elsewhere, other_site]) == ()
 
 
 def test_a_model_is_no_part_of_what_a_lesson_is() -> None:

@@ -14,7 +14,7 @@ from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.executors.plan import execute
-from agents.plans import changed
+from agents.plans import apply_change
 from agents.rollouts.tasks import PLANS
 from eventlog.events import FollowLink
 
@@ -40,7 +40,7 @@ def played(task: str, seed: int, *, by_the_link: bool) -> object:
     instances = Instances(Harbour)
     instance = instances.mint(seed)
     opening, *rest = PLANS[task]
-    plan = (*changed(opening, FollowLink(page="/", label="Boats for sale")), *rest) if by_the_link else PLANS[task]
+    plan = (*apply_change(opening, FollowLink(page="/", label="Boats for sale")), *rest) if by_the_link else PLANS[task]
     with TestClient(page_app(instances)) as web:
 
         def relay(request: httpx2.Request) -> httpx2.Response:

@@ -6,11 +6,11 @@ import pytest
 
 from agents.learning.memory import (
     EVERY_KIND,
+    content_reader,
     erased_in,
     forget_everything,
     held_of,
     pieces_from,
-    reading,
     remember,
     remembered_again,
 )
@@ -140,7 +140,7 @@ def a_history() -> tuple[MemoryStore, MemoryBlobs, dict[str, Position]]:
 
 def names(store: MemoryStore, kept: MemoryBlobs, upto: Position) -> list[str]:
     content = remember(ReplayedViews(store, upto), "base")[1].body
-    return [piece.piece for piece in pieces_from(content, reading(kept))]
+    return [piece.piece for piece in pieces_from(content, content_reader(kept))]
 
 
 def test_an_artifact_holds_what_is_promoted_of_every_kind() -> None:
@@ -178,11 +178,11 @@ def test_a_kind_can_be_left_out_and_a_piece_that_is_left_out_is_written_down() -
     store, kept, marks = a_history()
     seen = ReplayedViews(store, marks["exemplar"])
     hints = remember(seen, "base", kinds={"hint"})
-    assert [piece.piece for piece in pieces_from(hints[1].body, reading(kept))] == [HINT_ID]
+    assert [piece.piece for piece in pieces_from(hints[1].body, content_reader(kept))] == [HINT_ID]
     assert hints[0].memory.folds == {HINTS.name: HINTS.version}
     without = remember(seen, "base", without=[HINT_ID, "rw-unknown"])
     assert without[0].memory.without == (HINT_ID,)
-    assert [piece.piece for piece in pieces_from(without[1].body, reading(kept))] == ["rw-a", EXEMPLAR_ID]
+    assert [piece.piece for piece in pieces_from(without[1].body, content_reader(kept))] == ["rw-a", EXEMPLAR_ID]
 
 
 def test_memory_at_any_earlier_position_gives_the_plan_that_it_gave_then() -> None:
@@ -199,7 +199,7 @@ def test_memory_at_any_earlier_position_gives_the_plan_that_it_gave_then() -> No
 
 def _executed(store: MemoryStore, kept: MemoryBlobs, upto: Position) -> str:
     content = remember(ReplayedViews(store, upto), "base")[1].body
-    plan = overlaid(PLAN, "do it", "marketplace", pieces_from(content, reading(kept))).plan
+    plan = overlaid(PLAN, "do it", "marketplace", pieces_from(content, content_reader(kept))).plan
     return digest([plan_bytes(plan).decode()]).hex()
 
 
@@ -234,7 +234,9 @@ def test_losses_lower_the_rank_that_memory_keeps() -> None:
     decide(store, HINT_ID, "hint", *[True] * 10, controls=("a", "b", "c"))
     decide(store, EXEMPLAR_ID, "exemplar", *[True, True, True, False, False] * 4, controls=("a", "b", "c"))
     content = remember(views(store), "base")[1].body
-    ranks = {piece.piece: piece.rank for piece in pieces_from(content, reading(kept)) if isinstance(piece, Lesson)}
+    ranks = {
+        piece.piece: piece.rank for piece in pieces_from(content, content_reader(kept)) if isinstance(piece, Lesson)
+    }
     assert ranks == {HINT_ID: 500_000 * 11 // 12, EXEMPLAR_ID: 1_000_000 * 13 // 22}
 
 
@@ -245,7 +247,7 @@ ALL_WITHHELD = Trials(treated_micro=0, withheld_micro=1_000_000)
 def tried(trials: Trials, environment: str = "marketplace") -> set[tuple[str | None, str | None, str]]:
     """What the groups of two templates try of a hint and an exemplar, as candidates and as promoted pieces."""
     store, kept, _ = a_history()
-    held = [held_of(state, reading(kept)) for state in candidacies(views(store)).values()]
+    held = [held_of(state, content_reader(kept)) for state in candidacies(views(store)).values()]
     pieces = [Tryable(piece, 3) for piece in held if isinstance(piece, Lesson)]
     templates = (template("both", PLAN), template("neither", (OPEN,)))
     bare = SeedSweep("s1", templates, range(40), 4).specs()
@@ -288,7 +290,7 @@ def test_a_trial_of_a_lesson_is_a_piece_tried_of_its_kind() -> None:
 def test_what_a_run_applied_says_of_which_kind_it_was() -> None:
     store, kept, marks = a_history()
     content = remember(ReplayedViews(store, marks["exemplar"]), "base")[1].body
-    applied = overlaid(PLAN, "do it", "marketplace", pieces_from(content, reading(kept))).applied
+    applied = overlaid(PLAN, "do it", "marketplace", pieces_from(content, content_reader(kept))).applied
     assert applied == (
         Applied(piece="rw-a", kind="rewrite", step=0),
         Applied(piece=HINT_ID, kind="hint", step=1),

@@ -10,7 +10,7 @@ from agents.envs.clients.controls import Control
 from agents.envs.miniwob.view import Shown, View
 from agents.executors.miniwob.inspection import controls_of
 from agents.learning.inspection import Seen
-from agents.learning.recovery.failing import failing
+from agents.learning.recovery.failing import failed_run
 from agents.learning.recovery.recover import recover
 from agents.plans import Overlaid, Piece, Plan, apply_overlay
 from eventlog.events import PreferTarget, Step
@@ -80,7 +80,7 @@ def proposed(*controls: tuple[str, bool]) -> list[str]:
     def overlay(piece: Piece | None) -> Overlaid:
         return apply_overlay((step,), (), forced=piece)
 
-    found = recover("run", failing("miniwob.t", (step,), overlay, 0, 40), page).proposals
+    found = recover("run", failed_run("miniwob.t", (step,), overlay, 0, 40), page).proposals
     return [each.change.label for each in found if isinstance(each.change, PreferTarget)]
 
 

@@ -7,25 +7,16 @@ from hypothesis import strategies as st
 from agents.plans import (
     Piece,
     anchor_of,
+    apply_change,
     apply_overlay,
-    changed,
     place_of,
     plan_bytes,
     plan_from,
     rewrite_id,
     slot_of,
 )
-from eventlog.events import (
-    Change,
-    EditStep,
-    FollowLink,
-    InsertSteps,
-    PreferTarget,
-    ReplaceUrl,
-    Step,
-    places,
-    unrolled,
-)
+from eventlog.events import Change, EditStep, FollowLink, InsertSteps, PreferTarget, ReplaceUrl, Step, places
+from eventlog.events import unroll
 from tests.unit.test_agent_samples import OPEN, piece
 
 SEARCH = Step(type="submit", intent="search", label="Search")
@@ -265,9 +256,9 @@ def test_steps_put_in_leave_every_loop_with_the_same_steps(plan: tuple[Step, ...
         if data.draw(st.booleans())
     ]
     overlaid = apply_overlay(plan, pieces)
-    own = [step for step in unrolled(overlaid.plan, 5_000) if step != ASK]
-    assert own == list(unrolled(plan, 5_000))[: len(own)]
-    assert len(own) == len(unrolled(plan, 5_000)) or len(unrolled(overlaid.plan, 5_000)) == 5_000
+    own = [step for step in unroll(overlaid.plan, 5_000) if step != ASK]
+    assert own == list(unroll(plan, 5_000))[: len(own)]
+    assert len(own) == len(unroll(plan, 5_000)) or len(unroll(overlaid.plan, 5_000)) == 5_000
 
 
 @given(looped())
@@ -316,7 +307,7 @@ def test_a_piece_is_applied_to_one_step_at_most(plan: tuple[Step, ...], step: St
 
 def test_a_hint_may_name_a_way_of_several_links() -> None:
     step = Step(type="click", intent="look", label="Log")
-    assert [each.label for each in changed(step, PreferTarget(label="Report", then=("Further",)))] == [
+    assert [each.label for each in apply_change(step, PreferTarget(label="Report", then=("Further",)))] == [
         "Report",
         "Further",
     ]

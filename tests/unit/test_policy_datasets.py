@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agents.rewards import DEFAULT_PRICES, graded
+from agents.rewards import DEFAULT_PRICES
+from agents.rewards import grade_run
 from api.datasets import freeze as datasets
 from api.datasets.card import card_of
 from api.datasets.freeze import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
@@ -40,7 +41,7 @@ from projections.costs import PriceBook
 from projections.counterfactual import under_rewards, views_through
 from projections.datasets.advantages import NANO, advantages
 from projections.datasets.curation import judged_by_log
-from projections.datasets.packing import packed
+from projections.datasets.packing import pack_row
 from projections.datasets.refusals import REFUSALS
 from projections.datasets.sampled import CallFact, Drawn, stretches
 from projections.groups import GROUPS
@@ -330,7 +331,7 @@ def test_what_a_dataset_was_made_of_is_found_from_a_run() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 0), PolicyRun("lost", MICRO, index=9, is_missing=True))
     digest = freeze(log.store, log.build(GRPO), "test")
     frozen = datasets.find(log.views(), digest)
-    holds = datasets.holding(log.store, log.views)
+    holds = datasets.holding_over(log.store, log.views)
     assert [holds(frozen, {run}) for run in ("r0", "r2", "lost", "nobody")] == [True, True, False, False]
     log.play(*(replace(run, run=f"x{run.run}", group="h", sweep="s2") for run in siblings(MICRO, 0)))
     ours = datasets.find(log.views(), freeze(log.store, log.build(GRPO.model_copy(update={"sweep": "s"})), "test"))
@@ -529,7 +530,7 @@ def test_rows_hold_what_a_run_earned_so_its_seconds_move_the_digest_unless_the_s
 
     def worth(wall: int) -> int | None:
         usage = Usage(actions=0, wall_microseconds=wall, input_tokens=0, output_tokens=0)
-        return graded("r", "g", MICRO, (), usage, book, passed=True, conduct=None).value
+        return grade_run("r", "g", MICRO, (), usage, book, passed=True, conduct=None).value
 
     quick, slow = worth(333_333), worth(333_334)
     by_score = SftQuery(runs="policy", floor=Floor(reward="score", least=0))
@@ -548,7 +549,7 @@ def test_rows_hold_what_a_run_earned_so_its_seconds_move_the_digest_unless_the_s
 )
 def test_equal_bytes_are_equal_rows(ids: list[int], logprobs: list[float], text: str, number: int | None) -> None:
     row: dict[str, Any] = {"ids": ids, "logprobs": logprobs, "text": text, "number": number, "texts": [text, "x"]}
-    assert packed(row) == packed(dict(reversed(row.items())))
+    assert pack_row(row) == pack_row(dict(reversed(row.items())))
     for name, other in (
         ("ids", [*ids, 0]),
         ("logprobs", [*logprobs, -1.0]),
@@ -556,8 +557,8 @@ def test_equal_bytes_are_equal_rows(ids: list[int], logprobs: list[float], text:
         ("number", "0"),
         ("texts", [text + "x"]),
     ):
-        assert packed({**row, name: other}) != packed(row)
-    assert (number == 0) == (packed({**row, "number": 0}) == packed(row))
+        assert pack_row({**row, name: other}) != pack_row(row)
+    assert (number == 0) == (pack_row({**row, "number": 0}) == pack_row(row))
 
 
 def test_a_parquet_file_is_written_as_the_rows_come_and_read_by_polars(tmp_path: Path) -> None:

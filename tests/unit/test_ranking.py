@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.ranking import STOPWORDS, ln_micro, ranked, rarity_micro, share, words
+from agents.learning.ranking import STOPWORDS, ln_micro, rank_texts, rarity_micro, share, words
 
 WORDS = st.sampled_from(["boat", "engine", "log", "papers", "the", "gear", "ratio"])
 TEXTS = st.dictionaries(st.sampled_from("abcdef"), st.lists(WORDS, max_size=8).map(" ".join), max_size=6)
@@ -30,7 +30,7 @@ def reference(question: str, texts: dict[str, str]) -> dict[str, float]:
 @given(QUESTIONS, TEXTS)
 def test_scores_are_those_of_bm25_to_a_few_millionths(question: str, texts: dict[str, str]) -> None:
     expected = reference(question, texts)
-    found = dict(ranked(question, texts))
+    found = dict(rank_texts(question, texts))
     assert found.keys() == expected.keys()
     assert all(abs(score - 1_000_000 * expected[key]) < 30 for key, score in found.items())
 
@@ -42,7 +42,7 @@ def test_the_order_of_texts_and_of_the_questions_words_does_not_matter(
     keys, asked = list(texts), question.split()
     random.shuffle(keys)  # type: ignore[attr-defined]
     random.shuffle(asked)  # type: ignore[attr-defined]
-    assert ranked(" ".join(asked), {key: texts[key] for key in keys}) == ranked(question, texts)
+    assert rank_texts(" ".join(asked), {key: texts[key] for key in keys}) == rank_texts(question, texts)
 
 
 @given(QUESTIONS, TEXTS, st.lists(st.sampled_from(["harbour", "tide"]), max_size=9).map(" ".join))
@@ -50,7 +50,7 @@ def test_a_text_that_shares_nothing_gets_no_rank_and_parts_no_tie(
     question: str, texts: dict[str, str], irrelevant: str
 ) -> None:
     more = {**texts, "z": irrelevant}
-    found = ranked(question, more)
+    found = rank_texts(question, more)
     assert "z" not in dict(found)
     same = [(one, other) for one in texts for other in texts if one < other and texts[one] == texts[other]]
     order = [key for key, _ in found]
@@ -58,13 +58,13 @@ def test_a_text_that_shares_nothing_gets_no_rank_and_parts_no_tie(
 
 
 def test_equal_texts_are_in_order_of_id() -> None:
-    assert [key for key, _ in ranked("engine", {"b": "the engine", "a": "engine", "c": "log"})] == ["a", "b"]
+    assert [key for key, _ in rank_texts("engine", {"b": "the engine", "a": "engine", "c": "log"})] == ["a", "b"]
 
 
 def test_a_rare_word_outweighs_a_common_one_and_a_short_text_a_long_one() -> None:
     texts = {"a": "engine log", "b": "engine papers", "c": "engine", "d": "engine log of the boat and its gear ratio"}
-    assert [key for key, _ in ranked("engine papers", texts)][:2] == ["b", "c"]
-    assert [key for key, _ in ranked("log", texts)] == ["a", "d"]
+    assert [key for key, _ in rank_texts("engine papers", texts)][:2] == ["b", "c"]
+    assert [key for key, _ in rank_texts("log", texts)] == ["a", "d"]
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))

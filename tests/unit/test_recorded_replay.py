@@ -10,7 +10,7 @@ import pytest
 from agents.executors.recorded_pages import RecordedStep, walk
 from agents.rollouts.replay import Replayed
 from api.errors import NotReplayable, Unknown
-from api.history.replay import replayed
+from api.history.replay import replay_run
 from eventlog.blobs import Blob, BlobStore
 from eventlog.errors import BlobMissing
 from eventlog.events import Step, StepTaken
@@ -27,7 +27,7 @@ EVERYTHING = ("memory", "plan", "steps", "end", "state", "grade", "reward")
 
 
 def again(run: str, store: EventStore = GOLDEN_STORE, blobs: BlobStore | None = None) -> Replayed:
-    return replayed(store, blobs or golden_blobs(), views_of(store), run)
+    return replay_run(store, blobs or golden_blobs(), views_of(store), run)
 
 
 def changed(run: str, kind: str, index: int | None = None, **fields: Any) -> EventStore:
@@ -97,7 +97,7 @@ def test_a_plan_that_template_and_memory_do_not_give_is_the_first_divergence() -
 def test_a_piece_that_was_applied_and_is_not_remembered_is_a_divergence() -> None:
     empty = golden_kept()[event_of(PASSED, "RunStarted").artifact.memory.digest]
     memory = event_of(CHALLENGER, "RunStarted").artifact.memory
-    found = replayed(GOLDEN_STORE, golden_blobs(added={memory.digest: empty}), views_of(GOLDEN_STORE), CHALLENGER)
+    found = replay_run(GOLDEN_STORE, golden_blobs(added={memory.digest: empty}), views_of(GOLDEN_STORE), CHALLENGER)
     assert found.divergence is not None
     assert found.divergence.where == "the plan"
     assert "rw-80280fbd00d0 at step 0" in found.divergence.expected
@@ -106,7 +106,7 @@ def test_a_piece_that_was_applied_and_is_not_remembered_is_a_divergence() -> Non
 
 def test_memory_that_its_position_does_not_fold_to_is_a_divergence() -> None:
     store = tampered(lambda _: None, lambda item: item.event.type == "RewriteWon")
-    found = replayed(store, golden_blobs(), views_of(store), CHALLENGER)
+    found = replay_run(store, golden_blobs(), views_of(store), CHALLENGER)
     assert found.divergence is not None
     assert found.divergence.where == "memory"
 

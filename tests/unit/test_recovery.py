@@ -22,7 +22,7 @@ from agents.learning import recovery
 from agents.learning.inspection import Seen
 from agents.learning.recovery.addresses import transforms
 from agents.learning.recovery.budgets import BUDGETS, Budgets
-from agents.learning.recovery.failing import failing
+from agents.learning.recovery.failing import failed_run
 from agents.learning.recovery.proposal import Proposal
 from agents.learning.recovery.recover import Recovered, recover
 from agents.models.model import Offers
@@ -71,7 +71,7 @@ def recovered(site: Site | Answer, plan: Plan, at: int | None, budgets: Budgets 
     def overlay(piece: Piece | None) -> Overlaid:
         return apply_overlay(plan, [] if piece is None else [piece])
 
-    return recover("run-1", failing("marketplace", plan, overlay, at, 40), Around(site), budgets)
+    return recover("run-1", failed_run("marketplace", plan, overlay, at, 40), Around(site), budgets)
 
 
 def proposed(site: Site | Answer, following: Step | None = SELECT, failed: Step = OPEN) -> tuple[Proposal, ...]:
@@ -191,7 +191,7 @@ def test_what_was_found_before_a_site_fails_stands_and_the_failure_is_said() -> 
     def overlay(piece: Piece | None) -> Overlaid:
         return apply_overlay((OPEN, SELECT), [] if piece is None else [piece])
 
-    run = failing("marketplace", (OPEN, SELECT), overlay, 0, 40)
+    run = failed_run("marketplace", (OPEN, SELECT), overlay, 0, 40)
     whole = Around(SITE)
     every = recover("run-1", run, whole).proposals
     found = [recover("run-1", run, Closing(SITE, looks)) for looks in range(len(whole.walks))]
@@ -302,7 +302,7 @@ def advised(
         return apply_overlay(plan, [] if piece is None else [piece])
 
     model = Scripted([answer]) if isinstance(answer, str) else answer
-    return recover("run-1", failing("marketplace", plan, overlay, at, 40), Around(site), budgets, model)
+    return recover("run-1", failed_run("marketplace", plan, overlay, at, 40), Around(site), budgets, model)
 
 
 def test_a_model_is_asked_where_nothing_else_worked_and_what_it_says_is_tried() -> None:
@@ -352,7 +352,7 @@ def test_what_the_site_fails_in_takes_nothing_from_what_a_model_was_asked() -> N
                 raise EnvironmentDown(url=ROOT, operation="get", actual="gone", timeout_s=1, expected="an answer")
             return super().after(steps)
 
-    run = failing("marketplace", FIND, lambda piece: apply_overlay(FIND, [] if piece is None else [piece]), 1, 40)
+    run = failed_run("marketplace", FIND, lambda piece: apply_overlay(FIND, [] if piece is None else [piece]), 1, 40)
     answer = '{"where": "before", "action": "navigate", "target": "/hidden", "value": ""}'
     found = recover("run-1", run, Gone(HIDDEN), BUDGETS, Scripted([answer]))
     assert found.proposals == ()
@@ -386,7 +386,7 @@ def test_where_there_is_nothing_to_try_recovery_halts_and_says_so() -> None:
 def test_no_more_looks_are_taken_than_the_budget_has(looks: int) -> None:
     plan = (START, TO_PAPERS, LOOK, SAVE)
     around = Around(PAPERS)
-    run = failing("marketplace", plan, lambda piece: apply_overlay(plan, [] if piece is None else [piece]), 3, 40)
+    run = failed_run("marketplace", plan, lambda piece: apply_overlay(plan, [] if piece is None else [piece]), 3, 40)
     found = recover("run-1", run, around, Budgets(looks=looks))
     assert len(around.walks) == looks
     assert [each.reason for each in found.decided if each.mode == "halt"] == ["budget_used_up"]

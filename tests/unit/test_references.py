@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.events import EVENT_TYPES
-from eventlog.references import NAMING, Mention, blob_addresses, counted, mentions
+from eventlog.references import NAMING, Mention, blob_addresses, count_references, mentions
 from eventlog.store import Position, Recorded
 from tests.golden.test_golden_samples import golden_log, sample
 
@@ -89,4 +89,4 @@ def test_counts_are_what_the_plainest_count_gives(named: dict[str, int], links: 
     while more := {parents[name] for name in reached if parents.get(name)} - reached:
         reached |= {name for name in more if name is not None}
     expected = {name: named.get(name, 0) + sum(parents.get(child) == name for child in reached) for name in reached}
-    assert counted(mentioned, parents) == expected
+    assert count_references(mentioned, parents) == expected

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agents.learning.occasions import Lesson, lesson_id, occasion_at, pages_agree, planned_page, text_and_change
 from agents.learning.piece_content import content_bytes
-from agents.learning.retrieval import overlaid, retrieved
+from agents.learning.retrieval import overlaid, retrieve
 from agents.plans import Piece, Plan, anchor_of
 from agents.rollouts.tasks import PLANS
 from eventlog.events import (
@@ -51,7 +51,7 @@ def lesson(
 
 def found(*lessons: Lesson, plan: Plan = PLAN, instruction: str = "") -> list[tuple[str, Step]]:
     by_anchor = {anchor_of(step): step for step in plan}
-    return [(piece.piece, by_anchor[piece.anchor]) for piece in retrieved(plan, instruction, SITE, lessons)]
+    return [(piece.piece, by_anchor[piece.anchor]) for piece in retrieve(plan, instruction, SITE, lessons)]
 
 
 STEPS = st.builds(
@@ -70,7 +70,7 @@ def test_what_was_recorded_at_an_occasion_is_found_at_that_occasion(plan: list[S
     occasion = occasion_at(SITE, steps, place)
     change = EditStep(step=Step(type="press_key", intent="another", value="Enter"))
     recorded = Lesson(lesson_id("hint", occasion, change), "hint", occasion, change, "", "", 0, 0)
-    assert [piece.piece for piece in retrieved(steps, "any task", SITE, [recorded])] == [recorded.piece]
+    assert [piece.piece for piece in retrieve(steps, "any task", SITE, [recorded])] == [recorded.piece]
 
 
 @given(st.permutations([OPEN, FILL, ENGINE, PHONE]), st.permutations(range(4)), st.text("ab", max_size=3))
@@ -79,8 +79,8 @@ def test_the_order_of_lessons_does_not_matter_and_each_step_takes_one_of_a_kind(
 ) -> None:
     lessons = [lesson(PreferTarget(label=f"link {n}"), rank=n // 2) for n in range(4)]
     shuffled = [lessons[index] for index in order]
-    found_ = retrieved(tuple(plan), instruction, SITE, shuffled)
-    assert found_ == retrieved(tuple(plan), instruction, SITE, lessons)
+    found_ = retrieve(tuple(plan), instruction, SITE, shuffled)
+    assert found_ == retrieve(tuple(plan), instruction, SITE, lessons)
     assert len(found_) == 1
 
 

@@ -4,17 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rewards import (
-    DEFAULT_LAMBDA,
-    DEFAULT_PRICES,
-    REWARD_VERSION,
-    SHAPING_VERSION,
-    Conduct,
-    conduct_of,
-    cost_of,
-    graded,
-    penalty_of,
-)
+from agents.rewards import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, SHAPING_VERSION, Conduct, conduct_of, cost_of, penalty_of
+from agents.rewards import grade_run
 from eventlog.events import RewardGraded, Usage
 from projections.costs import PriceBook
 from tests.unit.test_agent_samples import BOOK
@@ -32,7 +23,7 @@ def usage(**changes: int | None) -> Usage:
 
 
 def reward(score: int, used: Usage, *, lambda_per_dollar: int = DEFAULT_LAMBDA, book: PriceBook = BOOK) -> RewardGraded:
-    return graded(
+    return grade_run(
         "r", "g", score, ("why",), used, book, passed=score == MICRO, conduct=None, lambda_per_dollar=lambda_per_dollar
     )
 
@@ -101,7 +92,7 @@ def test_the_terms_add_up(used: Usage, score: int) -> None:
 
 def shaped_reward(conduct: Conduct | None, *, passed: bool, **used: int | None) -> RewardGraded:
     score = MICRO if passed else 400_000
-    return graded("r", "g", score, (), usage(**used), BOOK, passed=passed, conduct=conduct)
+    return grade_run("r", "g", score, (), usage(**used), BOOK, passed=passed, conduct=conduct)
 
 
 def test_a_reward_carries_its_shaped_return_with_its_terms() -> None:

@@ -16,7 +16,7 @@ from agents.envs.sites.helpdesk.tasks import to_answer, to_merge, to_triage
 from agents.envs.sites.marketplace.catalog import Boat, catalogue
 from agents.envs.sites.marketplace.further_tasks import CONTACT_WANTED, SPEC_WANTED, WATCH_WANTED, right_boat
 from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, key_of, papers_of
-from agents.plans import Plan, changed
+from agents.plans import Plan, apply_change
 from agents.rollouts.tasks import PLANS
 from benchmarks.base_rates import Room, room_of
 from eventlog.events import FollowLink, Step
@@ -169,7 +169,7 @@ def insistent(plan: Plan) -> Plan:
 
 
 def by_link(label: str) -> Callable[[Plan], Plan]:
-    return lambda plan: (*changed(plan[0], FollowLink(page="/", label=label)), *plan[1:])
+    return lambda plan: (*apply_change(plan[0], FollowLink(page="/", label=label)), *plan[1:])
 
 
 CURES: dict[str, Callable[[Plan], Plan]] = {

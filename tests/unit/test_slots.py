@@ -7,8 +7,8 @@ import pytest
 from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tasks import TASKS
 from agents.envs.miniwob.view import Shown, View
-from agents.executors.miniwob.plan import meant, target
-from agents.executors.slots import Unfilled, either, fill, filled, slots_of
+from agents.executors.miniwob.plan import resolve_step, target
+from agents.executors.slots import Unfilled, either, fill, fill_slots, slots_of
 from eventlog.events import Step
 
 INSTRUCTION = 'Enter the username "ann" and the password "x (1)", 3rd try.'
@@ -45,7 +45,7 @@ def test_what_is_filled_in_is_not_read_for_slots_again() -> None:
 
 def test_a_step_keeps_all_but_its_label_and_value() -> None:
     step = Step(type="fill_field", intent="say {quoted}", label="Name {number:2}", value="{quoted}")
-    assert filled(step, INSTRUCTION) == Step(type="fill_field", intent="say {quoted}", label="Name 3", value="ann")
+    assert fill_slots(step, INSTRUCTION) == Step(type="fill_field", intent="say {quoted}", label="Name 3", value="ann")
 
 
 def shown(kind: str, **facts: object) -> Shown:
@@ -65,8 +65,8 @@ VIEW = View(
 
 def test_of_several_labels_the_first_that_is_seen_is_meant() -> None:
     step = Step(type="click", intent="click", label=either("{quoted}", "OK", "field 1"))
-    assert meant(step, VIEW).label == "OK"
-    assert meant(step, View(instruction='Click "no".', shown=())).label == "no"
+    assert resolve_step(step, VIEW).label == "OK"
+    assert resolve_step(step, View(instruction='Click "no".', shown=())).label == "no"
 
 
 @pytest.mark.parametrize(

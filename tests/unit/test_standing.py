@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from api.history.piece_report import LISTED, TRIALS, standing, trials_of, why
+from api.history.piece_report import LISTED, TRIALS, report_piece, trials_of, why
 from projections.engine.projection import replay
 from projections.rewrites import REWRITES, RewriteState
 from tests.golden.test_golden_samples import sample
@@ -44,12 +44,12 @@ def test_a_cold_one_and_one_that_nobody_proposed_say_so() -> None:
 
 
 def test_a_row_has_the_evidence_that_decides_next() -> None:
-    row = standing(under_pairs("+" * 10 + "gg"), DAWN)
+    row = report_piece(under_pairs("+" * 10 + "gg"), DAWN)
     assert set(LISTED) <= row.keys()
     assert (row["status"], row["trials"], row["U"], row["V"]) == ("promoted", 2, -6, 6)
     assert (row["controls_passed"], row["next_look"]) == ("6 of 6", 10)
-    assert standing(under_pairs("=" * 50), DAWN)["next_look"] is None
-    assert standing(after("WW"), DAWN)["next_look"] is None
+    assert report_piece(under_pairs("=" * 50), DAWN)["next_look"] is None
+    assert report_piece(after("WW"), DAWN)["next_look"] is None
 
 
 def test_every_trial_is_listed_with_what_it_came_to() -> None:

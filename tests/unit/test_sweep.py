@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agents.rollouts import trials
 from agents.rollouts.errors import BadSweep, BenchmarkInstance
-from agents.rollouts.sweep import SeedSweep, planned
+from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import Course
 from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Spec, SweepPlanned
@@ -99,7 +99,7 @@ def test_without_candidates_or_siblings_nobody_is_treated() -> None:
 
 def test_a_planned_sweep_pins_its_artifact_templates_and_draw() -> None:
     generator, tried = SeedSweep("s1", TEMPLATES, [1, 2], 2), tryables(*CANDIDATES)
-    event = planned(generator, "shop", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
+    event = plan_sweep(generator, "shop", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
     assert (event.sweep, event.environment, event.artifact, event.rng_seed) == ("s1", "shop", EMPTY, 7)
     assert event.templates == TEMPLATES
     assert event.specs == treat(SeedSweep("s1", TEMPLATES, [1, 2], 2).specs(), CANDIDATES, 7)
@@ -107,8 +107,8 @@ def test_a_planned_sweep_pins_its_artifact_templates_and_draw() -> None:
 
 def test_a_sweep_for_plans_is_written_as_before_there_were_other_executors() -> None:
     generator = SeedSweep("s1", TEMPLATES, [1])
-    event = planned(generator, "shop", EMPTY, rng_seed=7)
-    other = planned(generator, "shop", EMPTY, rng_seed=7, executor="policy", model="m1")
+    event = plan_sweep(generator, "shop", EMPTY, rng_seed=7)
+    other = plan_sweep(generator, "shop", EMPTY, rng_seed=7, executor="policy", model="m1")
     assert set(other.model_dump()) - set(event.model_dump()) == {"executor", "model"}
     assert SweepPlanned.model_validate(other.model_dump()) == other
 
@@ -116,19 +116,19 @@ def test_a_sweep_for_plans_is_written_as_before_there_were_other_executors() -> 
 @pytest.mark.parametrize("name", ["", "a__b", "ext-1", "a/b", "a b", "a\n", "größe"])
 def test_a_name_that_runs_could_not_be_told_by_is_refused(name: str) -> None:
     with pytest.raises(BadSweep, match=r"no `__`"):
-        planned(SeedSweep(name, TEMPLATES, [1]), "shop", EMPTY, rng_seed=7)
-    assert planned(SeedSweep("My_shop-1.b", TEMPLATES, [1]), "shop", EMPTY, rng_seed=7).sweep == "My_shop-1.b"
+        plan_sweep(SeedSweep(name, TEMPLATES, [1]), "shop", EMPTY, rng_seed=7)
+    assert plan_sweep(SeedSweep("My_shop-1.b", TEMPLATES, [1]), "shop", EMPTY, rng_seed=7).sweep == "My_shop-1.b"
 
 
 def test_an_instance_of_a_benchmark_is_refused_whatever_the_template_is_called() -> None:
     renamed = template("t1").model_copy(update={"template_id": "another-name"})
     with pytest.raises(BenchmarkInstance, match="oracle-t1 of shop at seed 2"):
-        planned(SeedSweep("s1", [renamed], [1, 2]), "shop", EMPTY, rng_seed=7, frozen={("shop", "oracle-t1", 2)})
+        plan_sweep(SeedSweep("s1", [renamed], [1, 2]), "shop", EMPTY, rng_seed=7, frozen={("shop", "oracle-t1", 2)})
 
 
 @pytest.mark.parametrize("other", [("site", "oracle-t1", 2), ("shop", "oracle-t9", 2), ("shop", "oracle-t1", 3)])
 def test_another_environment_task_or_seed_is_no_instance_of_it(other: tuple[str, str, int]) -> None:
-    event = planned(SeedSweep("s1", [template("t1")], [1, 2]), "shop", EMPTY, rng_seed=7, frozen={other})
+    event = plan_sweep(SeedSweep("s1", [template("t1")], [1, 2]), "shop", EMPTY, rng_seed=7, frozen={other})
     assert len(event.specs) == 2
 
 
@@ -137,7 +137,7 @@ def test_no_two_rounds_share_a_seed_however_large_each_of_them_is(sizes: list[in
     sweeps: list[SweepPlanned] = []
     for number, size in enumerate(sizes):
         seeds = fresh_seeds(sweeps, Course(seeds_per_round=size))
-        sweeps.append(planned(SeedSweep(f"s{number}", [template()], seeds), "shop", EMPTY, rng_seed=7))
+        sweeps.append(plan_sweep(SeedSweep(f"s{number}", [template()], seeds), "shop", EMPTY, rng_seed=7))
     taken = [spec.env_seed for event in sweeps for spec in event.specs]
     assert taken == list(range(sum(sizes)))
     assert not set(taken) & {*Course().visible_seeds, *Course().sealed_seeds}
@@ -147,16 +147,16 @@ def test_seeds_that_a_benchmark_holds_are_passed_over() -> None:
     course = Course(seeds_per_round=3, training_seeds=6)
     first = fresh_seeds([], course, held={0, 2, 9_000})
     assert first == (1, 3, 4)
-    event = planned(SeedSweep("s", [template()], first), "shop", EMPTY, rng_seed=7)
+    event = plan_sweep(SeedSweep("s", [template()], first), "shop", EMPTY, rng_seed=7)
     assert fresh_seeds([event], course, held={0, 2}) == (5,)
 
 
 def test_training_seeds_end_before_the_benchmarks_begin_and_none_is_left_out() -> None:
     course = Course()
-    event = planned(SeedSweep("s", [template()], [course.training_seeds - 5]), "shop", EMPTY, rng_seed=7)
+    event = plan_sweep(SeedSweep("s", [template()], [course.training_seeds - 5]), "shop", EMPTY, rng_seed=7)
     left = fresh_seeds([event], course, course.training_seeds)
     assert set(left) == set(range(course.training_seeds)) - {course.training_seeds - 5}
-    last = planned(SeedSweep("t", [template()], left), "shop", EMPTY, rng_seed=7)
+    last = plan_sweep(SeedSweep("t", [template()], left), "shop", EMPTY, rng_seed=7)
     assert not fresh_seeds([event, last], course)
     assert min(course.visible_seeds + course.sealed_seeds) >= course.training_seeds
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, cast
 
 from eventlog.blobs import Blob, Inventory
-from eventlog.blobs.envelope import from_plain, opened
+from eventlog.blobs.envelope import from_plain, open_envelope
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.keys import NoKeys
 from eventlog.store import START, EventStore, Position, Recorded
@@ -56,7 +56,7 @@ def golden_kept() -> dict[str, Blob]:
     """The blobs of the golden log, by digest."""
     with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
         entries = [entry for entry in map(json.loads, lines) if "blob" in entry]
-    return {entry["blob"]: opened(from_plain(entry), NoKeys()) for entry in entries}
+    return {entry["blob"]: open_envelope(from_plain(entry), NoKeys()) for entry in entries}
 
 
 GOLDEN_STORE = cast("EventStore", GoldenStore())

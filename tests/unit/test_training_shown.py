@@ -13,7 +13,7 @@ from rich.text import Text
 from api.cli import output
 from api.cli.output import TerminalReporter, bar
 from api.cli.train import training_bar
-from api.training.stages import Watch, telling
+from api.training.stages import Watch, watch_progress
 
 STEP = {"kind": "step", "step": 1, "loss": 0.693147, "kl": 0.0012, "clip_fraction": 0.25, "ratio": 1.5, "reward": 0.5}
 
@@ -36,7 +36,7 @@ def lines(written: StringIO) -> list[str]:
 def as_a_controller_does(title: str, steps: int) -> Iterator[Watch]:
     reporter = TerminalReporter()
     with reporter.phase(title, steps) as advance:
-        yield telling(advance, reporter.say)
+        yield watch_progress(advance, reporter.say)
 
 
 @pytest.mark.parametrize("shown", [as_a_controller_does, training_bar])

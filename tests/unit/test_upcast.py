@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eventlog.chain import GENESIS, canonical, event_digest, link, verified
+from eventlog.chain import GENESIS, canonical, event_digest, link, verify_chain
 from eventlog.codec import decode, decode_event, encode
 from eventlog.errors import CorruptRow, UpcasterMissing, UpcastFailed
 from eventlog.events import EVENT_TYPES, Event
@@ -166,7 +166,7 @@ def test_reading_old_events_leaves_rows_digests_and_chain_as_they_were(versions:
     read = [decode(row) for row in rows]
     assert [event.digest for event in read] == [row.digest for row in rows]
     assert rows == written(versions)
-    assert list(verified(rows, after=START, previous=GENESIS)) == rows
+    assert list(verify_chain(rows, after=START, previous=GENESIS)) == rows
     for event, (_, payload) in zip(read, versions, strict=True):
         assert isinstance(event.event, LampLit)
         assert event.event.room == payload.get("room", payload.get("place"))

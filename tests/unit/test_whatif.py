@@ -14,8 +14,8 @@ from agents.envs.sites.site import Grade, Simulation
 from agents.learning.memory import remember
 from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS, Verifier
-from agents.rollouts.sweep import SeedSweep, extended, planned
-from api.cli.whatif import told
+from agents.rollouts.sweep import SeedSweep, extend_group, plan_sweep
+from api.cli.whatif import describe_what_if
 from api.errors import BadDefinition
 from api.history.whatif.compose import if_reward, if_rule
 from api.history.whatif.definitions import (
@@ -75,7 +75,7 @@ def test_under_what_was_in_force_the_report_is_empty(upto: int) -> None:
     assert ruled(rule_in_force(GOLDEN_STORE, at), at).is_empty
     assert rewarded(reward_in_force(GOLDEN_STORE, at), at).is_empty
     assert rewarded(RewardDefinition(), at).is_empty
-    said = list(told(ruled(SeedsRule(), at)))
+    said = list(describe_what_if(ruled(SeedsRule(), at)))
     assert said[1:] == ["Nothing would differ: this says what the rule in force said."]
 
 
@@ -117,7 +117,7 @@ def a_history(*outcomes: bool, learns: bool = True) -> MemoryStore:
     decide_rewrite(store, "rw-a", *outcomes)
     artifact = remember(views_of(store)(None), "base")[0]
     holds_it = artifact.memory.digest != EMPTY.memory.digest
-    sweep = planned(
+    sweep = plan_sweep(
         SeedSweep("s1", (template(),), (3,), 2),
         "marketplace",
         artifact,
@@ -162,7 +162,7 @@ def test_no_candidate_would_have_been_drawn_for_a_sweep_that_does_not_learn() ->
 def test_no_candidate_would_have_been_drawn_for_siblings_that_were_added_later() -> None:
     store = a_history(True, True, True)
     (first,) = (item.event for item in store.read(stream="sweep/s1") if isinstance(item.event, SweepPlanned))
-    add(store, "sweep/s1", first.model_copy(update={"specs": extended("s1", first.templates, first.specs, 4)}))
+    add(store, "sweep/s1", first.model_copy(update={"specs": extend_group("s1", first.templates, first.specs, 4)}))
     found = asked_of(store, SeedsRule(wins_to_promote=4)).unplayed
     assert [item.run for item in found] == [f"s1__t1__seed3__s{index}" for index in (0, 2, 3)]
 
@@ -400,7 +400,7 @@ def test_the_rule_in_force_is_that_of_the_newest_proposal() -> None:
 
 
 def test_a_report_names_a_few_and_says_how_many_more() -> None:
-    text = list(told(rewarded(RewardDefinition(pass_score=0))))
+    text = list(describe_what_if(rewarded(RewardDefinition(pass_score=0))))
     assert any(line.endswith("and 38 more; --json names them all") for line in text)
     assert any("an evaluation on marketplace-1 of a challenger that holds rw-eea991d69318: 24 runs" in x for x in text)
     assert any(re.search(r"champion compared_cost: \$0\.0038\d* → \$0\.0054", line) for line in text)

@@ -10,7 +10,7 @@ from eventlog.events import AnyEvent, SftQuery
 from eventlog.store import Recorded
 from projections import ALL
 from projections.datasets.plan_rows import select_sft
-from projections.engine.projection import AnyFold, living, replay
+from projections.engine.projection import AnyFold, newest_states, replay
 from projections.failures import FAILURES
 from projections.groups import GROUPS
 from projections.memories import FOLDS
@@ -109,7 +109,7 @@ def test_these_are_the_folds_that_learn() -> None:
 @given(story=STORIES)
 def test_what_was_learned_is_as_if_withdrawn_runs_had_never_been_played(fold: AnyFold, story: list[AnyEvent]) -> None:
     log = log_of(story)
-    assert living(replay(fold, log)) == living(replay(fold, never_played(log)))
+    assert newest_states(replay(fold, log)) == newest_states(replay(fold, never_played(log)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -122,7 +122,7 @@ def test_a_dataset_selects_as_if_withdrawn_runs_had_never_been_played(
     withdrawn = withdrawn_in(log)
 
     def selected(events: tuple[Recorded, ...], left_out: dict[str, str]) -> tuple[str, ...]:
-        runs, rewards, groups = (living(replay(fold, events)) for fold in (RUNS, REWARDS, GROUPS))
+        runs, rewards, groups = (newest_states(replay(fold, events)) for fold in (RUNS, REWARDS, GROUPS))
         (template,) = {run.template for run in runs.values()} or {""}
         query = SftQuery(environment="marketplace", min_score=least, best_of_group=best)
         oracles = {template: frozenset({"an-oracle"})}
@@ -138,5 +138,5 @@ def test_credit_that_comes_after_its_run_was_withdrawn_counts_for_nothing() -> N
     proposed = sample("RewriteProposed", rewrite="rw-1", run="a")
     taken_out = sample("RunsWithdrawn", runs=["b"])
     late = [credited("RewriteWon", "rw-1", "b", []), credited("RewriteWon", "rw-1", "c", ["b"])]
-    found = living(replay(REWRITES, told(proposed, taken_out, *late, credited("RewriteWon", "rw-1", "c", []))))
+    found = newest_states(replay(REWRITES, told(proposed, taken_out, *late, credited("RewriteWon", "rw-1", "c", []))))
     assert found["rw-1"].wins == 1

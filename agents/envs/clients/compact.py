@@ -52,10 +52,10 @@ def compact(page: Page, longest: int = LONGEST_VIEW) -> str:
     names = Counter(plain(link.text) for _, link in anchors)
     shown = {element: _link(link, names) for element, link in anchors}
     lines = list(_lines(_parts(page.document, page, shown)))
-    return "\n".join([*head, *_bounded(lines, longest - sum(len(line) + 1 for line in head))])
+    return "\n".join([*head, *_fit_lines(lines, longest - sum(len(line) + 1 for line in head))])
 
 
-def _bounded(lines: Sequence[_Line], longest: int) -> Iterator[str]:
+def _fit_lines(lines: Sequence[_Line], longest: int) -> Iterator[str]:
     """The lines that fit, in their order: kept ones are chosen first."""
     chosen: set[int] = set()
     left = longest

@@ -49,7 +49,7 @@ class Page:
     def anchors(self) -> Iterator[tuple[Any, Link]]:
         """The same links with their elements."""
         for element in self.document.iter("a"):
-            target = joined(self.address, element.get("href") or "")
+            target = join_address(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
                 yield element, Link(text_of(element), "/" + target.removeprefix(self.root))
 
@@ -137,7 +137,7 @@ def page_at(root: str, address: str, status: int, document: html.HtmlElement) ->
     return Page(status, path, address, root, document)
 
 
-def parsed(content: bytes, encoding: str | None) -> html.HtmlElement:
+def parse_page(content: bytes, encoding: str | None) -> html.HtmlElement:
     """The document of an answer, whatever it holds: nothing, broken HTML, or no HTML at all."""
     try:
         parser = html.HTMLParser(encoding=encoding)
@@ -149,7 +149,7 @@ def parsed(content: bytes, encoding: str | None) -> html.HtmlElement:
         return html.document_fromstring(b"<html></html>")
 
 
-def joined(base: str, reference: str) -> str:
+def join_address(base: str, reference: str) -> str:
     """The address that a reference on a page stands for; nowhere, where it is none."""
     try:
         return urljoin(base, reference)

@@ -15,7 +15,7 @@ import httpx2
 
 from ..errors import ContractBroken, EnvironmentDown
 from ..profiles import EMPTY, Profile, cookies_in, put_cookies
-from .pages import Absent, Page, form_of, joined, page_at, parsed
+from .pages import Absent, Page, form_of, join_address, page_at, parse_page
 from .wire import UNAVAILABLE
 
 
@@ -35,12 +35,12 @@ class Session:
         transport: httpx2.BaseTransport | None = None,
         profile: Profile = EMPTY,
     ) -> None:
-        self.root = rooted(root)
+        self.root = root_address(root)
         self._client = httpx2.Client(
             headers=headers,
             timeout=timeout_s,
             follow_redirects=True,
-            transport=transport or httpx2.HTTPTransport(verify=_trusted()),
+            transport=transport or httpx2.HTTPTransport(verify=_ssl_context()),
             trust_env=False,
             max_redirects=5,
             event_hooks={"request": [self._stay]},
@@ -72,9 +72,9 @@ class Session:
         values = [(name, value) for name, value in form.form_values() if name]
         if button.get("name"):
             values.append((button.get("name"), button.get("value") or ""))
-        target = joined(page.address, form.get("action") or page.address)
+        target = join_address(page.address, form.get("action") or page.address)
         if (form.get("method") or "get").lower() == "post":
-            return self._request("POST", target, data=_grouped(values))
+            return self._request("POST", target, data=_group_values(values))
         return self._request("GET", target, params=values)
 
     def _request(self, method: str, address: str, **content: Any) -> Page:
@@ -87,7 +87,7 @@ class Session:
         if answer.status_code in UNAVAILABLE:
             actual = f"status {answer.status_code}"
             raise EnvironmentDown(url=self.root, operation=method, actual=actual, timeout_s=self._timeout_s)
-        document = parsed(answer.content, answer.charset_encoding)
+        document = parse_page(answer.content, answer.charset_encoding)
         page = page_at(self.root, str(answer.url), answer.status_code, document)
         self._address = page.path
         return page
@@ -98,12 +98,12 @@ class Session:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     """Reading the trusted certificates takes longer than a whole visit, so it is done once."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
-def rooted(address: str) -> str:
+def root_address(address: str) -> str:
     """An instance's address as its pages' addresses begin: spelt one way, with a slash at its end."""
     return str(httpx2.URL(address if address.endswith("/") else address + "/"))
 
@@ -135,7 +135,7 @@ def leads_out(root: str, operation: str, address: str) -> ContractBroken:
     )
 
 
-def _grouped(values: list[tuple[str, str]]) -> dict[str, list[str]]:
+def _group_values(values: list[tuple[str, str]]) -> dict[str, list[str]]:
     fields: dict[str, list[str]] = {}
     for name, value in values:
         fields.setdefault(name, []).append(value)

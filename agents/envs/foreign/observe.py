@@ -14,7 +14,7 @@ from ..clients.wire import REFUSED, Facts, Wire
 from ..contract import LARGEST_SEED
 from .client import ABSENT
 from .dialect import Dialect, Row, Seeding
-from .reading import changing, fingerprint, is_unknown_task
+from .reading import changed_fields, fingerprint, is_unknown_task
 
 NO_TASK: Final = "flywheel.no_such_task"
 NO_TOKEN: Final = "flywheel-asks-with-a-wrong-token"  # noqa: S105 (wrong on purpose)
@@ -46,7 +46,7 @@ def observe(
         with closing(_wire(admin_url, NO_TOKEN, dialect, **more)) as stranger:
             dialect = _refusals(stranger, dialect)
         dialect = _unknown_tasks(wire, _changes(wire, _seed_call(wire, dialect)))
-        return _seeding(wire, dialect, health) if may_seed else dialect
+        return _find_seed_call(wire, dialect, health) if may_seed else dialect
 
 
 def _refusals(stranger: Wire, dialect: Dialect) -> Dialect:
@@ -78,7 +78,7 @@ def _changes(wire: Wire, dialect: Dialect) -> Dialect:
     listed = next((name for name in (*dialect.row.listed, *facts) if isinstance(facts.get(name), list)), None)
     if listed is None:
         raise wire.broken("mutations", f"no list in {sorted(facts)}", "a list of changes")
-    rows = [row for row in _listed(facts, listed) if isinstance(row, dict)]
+    rows = [row for row in _list_of(facts, listed) if isinstance(row, dict)]
     choices = dialect.row.model_dump()
     names = {field: [name for name in choices[field] if any(name in row for row in rows)] for field in _FIELDS}
     told = {"listed": (listed,), **{field: tuple(found) for field, found in names.items() if found}}
@@ -87,7 +87,7 @@ def _changes(wire: Wire, dialect: Dialect) -> Dialect:
     if not ids or len(ids) < len(rows):
         return dialect
     after = _read(wire, "mutations", wire.ask("GET", path, "mutations", query={"since": str(max(ids))}))
-    return _with(dialect, since_filters=_listed(after, listed) == [])
+    return _with(dialect, since_filters=_list_of(after, listed) == [])
 
 
 def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
@@ -103,7 +103,7 @@ def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
     return _with(dialect, unknown_task_reason=pattern)
 
 
-def _seeding(wire: Wire, dialect: Dialect, health: Facts) -> Dialect:
+def _find_seed_call(wire: Wire, dialect: Dialect, health: Facts) -> Dialect:
     """Which call takes a seed, and which fields of the state change by themselves."""
     calls: dict[Seeding, str | None] = {"seed": dialect.paths.seed, "reset": dialect.paths.reset}
     for seeding, path in calls.items():
@@ -129,7 +129,7 @@ def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect) -> Dia
             raise wire.broken(seeding, f"status {answer.status_code}", "that it takes a seed")
         states.append(_facts(wire, dialect.paths.state, "state"))
     first, again, other = states
-    volatile = tuple(sorted({*dialect.volatile, *changing(first, again)}))
+    volatile = tuple(sorted({*dialect.volatile, *changed_fields(first, again)}))
     if fingerprint(first, volatile) == fingerprint(other, volatile):
         return None
     return _with(dialect, seeding=seeding, volatile=volatile)
@@ -149,7 +149,7 @@ def _read(wire: Wire, operation: str, answer: httpx2.Response) -> Facts:
     return wire.facts(operation, answer)
 
 
-def _listed(facts: Facts, name: str) -> list[object]:
+def _list_of(facts: Facts, name: str) -> list[object]:
     listed = facts.get(name)
     return listed if isinstance(listed, list) else []
 

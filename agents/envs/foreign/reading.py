@@ -163,14 +163,14 @@ def counts_of(state: Mapping[str, object]) -> dict[str, int]:
     }
 
 
-def changing(one: object, other: object) -> Iterator[str]:
+def changed_fields(one: object, other: object) -> Iterator[str]:
     """Names of the fields by which two answers differ, at any depth; a list of another length counts as its field."""
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
             before, after = one.get(name), other.get(name)
             if before != after:
-                deeper = tuple(changing(before, after))
+                deeper = tuple(changed_fields(before, after))
                 yield from deeper or (name,)
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for before, after in zip(one, other, strict=True):
-            yield from changing(before, after)
+            yield from changed_fields(before, after)

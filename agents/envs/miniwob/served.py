@@ -39,7 +39,7 @@ def is_installed() -> bool:
 
 
 @contextmanager
-def serving(pages: Path, is_open: Callable[[str], bool]) -> Iterator[str]:
+def serve_pages(pages: Path, is_open: Callable[[str], bool]) -> Iterator[str]:
     """Serve the folder below `/i/<instance>/` of open instances, on a free loopback port; yields the origin."""
 
     class Pages(SimpleHTTPRequestHandler):

@@ -21,7 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from ..browsers import usable
 from ..errors import EnvironmentDown, InstanceClosed
 from . import scripts
-from .served import PREFIX, pages_folder, serving
+from .served import PREFIX, pages_folder, serve_pages
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Page, Playwright, Route
@@ -147,7 +147,7 @@ class Tabs:
         )
         async with AsyncExitStack() as unless_begun:
             unless_begun.push_async_callback(context.close)
-            page = await _begun(context, url, seed)
+            page = await _begin(context, url, seed)
             unless_begun.pop_all()
         return page
 
@@ -182,7 +182,7 @@ def _only(origin: str) -> tuple[str, ...]:
     return "--proxy-server=127.0.0.1:9", f"--proxy-bypass-list=<-loopback>;{urlsplit(origin).netloc}"
 
 
-async def _begun(context: BrowserContext, url: str, seed: int) -> Page:
+async def _begin(context: BrowserContext, url: str, seed: int) -> Page:
     await context.add_init_script(scripts.LISTEN)
     page = await context.new_page()
     page.set_default_timeout(TIMEOUT_S * 1000)
@@ -209,7 +209,7 @@ def open_tabs(chromium: Path | None, pages: Path | None = None) -> Iterator[Tabs
     found = str(usable(chromium))
     with start_blocking_portal("asyncio", name="miniwob") as portal:
         tabs = portal.call(Tabs, portal, found)
-        with serving(folder, tabs.serves) as origin:
+        with serve_pages(folder, tabs.serves) as origin:
             tabs.origin = origin
             try:
                 yield tabs

@@ -28,7 +28,7 @@ def null_agent(target: Target) -> str:
                 for task in target.tasks:
                     graded = target.environment.oracle(instance, task.task_id)
                     if graded.passed or graded.score_micro:
-                        raise Failed(f"{task.task_id} at seed {seed} {_paid(graded)} {done}")
+                        raise Failed(f"{task.task_id} at seed {seed} {_describe_score(graded)} {done}")
                 target.looked_at(instance)
     return f"{len(target.tasks)} tasks at {len(target.seeds)} seeds pay nothing for nothing"
 
@@ -59,7 +59,7 @@ def oracle_agent(target: Target) -> str:
     """A known solution passes every task; of a control task, at least one of a few instances is won."""
     for task in target.tasks:
         if task.cluster == CONTROL:
-            _won(target, task)
+            _require_win(target, task)
             continue
         for seed in target.seeds:
             with target.minted(seed) as instance:
@@ -69,7 +69,7 @@ def oracle_agent(target: Target) -> str:
     return f"{len(target.tasks)} tasks at {len(target.seeds)} seeds are passed by those who know the answer"
 
 
-def _won(target: Target, task: TaskText) -> None:
+def _require_win(target: Target, task: TaskText) -> None:
     for repeat in range(DRAWS):
         with target.minted(target.seeds[0], repeat=repeat) as instance:
             if target.solved(instance, task.task_id, target.seeds[0]).passed:
@@ -97,7 +97,7 @@ def looking_only(target: Target) -> str:
     return f"{len(target.tasks)} tasks are graded twice alike, and nothing changes by it"
 
 
-def _paid(graded: Graded) -> str:
+def _describe_score(graded: Graded) -> str:
     return "is passed" if graded.passed else f"scores {graded.score_micro} millionths"
 
 

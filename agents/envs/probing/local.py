@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from ..addresses import shown
+from ..addresses import without_secrets
 from ..clients.client import EnvClient
 from ..clients.session import Session
 from ..connect import connect
@@ -50,11 +50,11 @@ def target_of(
         admin_url=site.admin_url,
         seeds=seeds,
         rng_seed=rng_seed,
-        url=None if is_ours else shown(site.admin_url),
+        url=None if is_ours else without_secrets(site.admin_url),
         visit=lambda instance: Session(instance.url, headers=client.page_headers),
         headers=client.page_headers,
         solve=solve or _known_solution(health.site, health.tasks),
-        start=(lambda: started(site.name)) if is_ours else None,
+        start=(lambda: start_site(site.name)) if is_ours else None,
     )
 
 
@@ -65,7 +65,7 @@ def _known_solution(name: str, tasks: tuple[TaskText, ...]) -> Solve | None:
 
 
 @contextmanager
-def started(name: str) -> Iterator[Started]:
+def start_site(name: str) -> Iterator[Started]:
     """One of our sites in a process that may be killed."""
     with local_site(name) as site, EnvClient(site.admin_url, site.admin_token) as client:
         yield Started(client, lambda: _kill(site))

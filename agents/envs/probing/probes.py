@@ -59,7 +59,7 @@ def report(
     """Ask every probe. Raises EnvironmentDown where the site stopped answering altogether: then there is no report."""
     results = []
     for probe in probes:
-        results.append(asked(probe, target))
+        results.append(run_probe(probe, target))
         advance()
     return EnvironmentProbed(
         environment=target.name,
@@ -73,7 +73,7 @@ def report(
     )
 
 
-def asked(probe: Probe, target: Target) -> ProbeResult:
+def run_probe(probe: Probe, target: Target) -> ProbeResult:
     """Ask one probe. Raises EnvironmentDown where the site stopped answering altogether."""
     try:
         return _result(probe, "passed", probe.ask(target))

@@ -35,11 +35,11 @@ def walk(session: Session, rng: random.Random, steps: int) -> Iterator[Page]:
     page = session.open("/")
     yield page
     for _ in range(steps):
-        page = _moved(session, page, rng)
+        page = _step_at_random(session, page, rng)
         yield page
 
 
-def _moved(session: Session, page: Page, rng: random.Random) -> Page:
+def _step_at_random(session: Session, page: Page, rng: random.Random) -> Page:
     """One step; where the page leads nowhere, back to the first one."""
     links = [link.path for link in page.links()]
     buttons = [(button, caption) for button in _buttons(page) if (caption := _caption(button))]

@@ -44,14 +44,14 @@ def admin_app(
     surface = _Surface(site, tasks, instances, page_base, token)
     return Starlette(
         routes=[
-            Route("/__env__/health", _answering(surface.health), methods=["GET"]),
-            Route("/__env__/reset", _answering(surface.reset), methods=["POST"]),
-            Route("/__env__/oracle", _answering(surface.oracle), methods=["GET"]),
-            Route("/__env__/mutations", _answering(surface.mutations), methods=["GET"]),
-            Route("/__env__/state", _answering(surface.state), methods=["GET"]),
-            Route("/__env__/conditions", _answering(surface.conditions), methods=["GET"]),
-            Route("/__env__/conditions", _answering(surface.expose), methods=["POST"]),
-            Route("/__env__/close", _answering(surface.close), methods=["POST"]),
+            Route("/__env__/health", _handler(surface.health), methods=["GET"]),
+            Route("/__env__/reset", _handler(surface.reset), methods=["POST"]),
+            Route("/__env__/oracle", _handler(surface.oracle), methods=["GET"]),
+            Route("/__env__/mutations", _handler(surface.mutations), methods=["GET"]),
+            Route("/__env__/state", _handler(surface.state), methods=["GET"]),
+            Route("/__env__/conditions", _handler(surface.conditions), methods=["GET"]),
+            Route("/__env__/conditions", _handler(surface.expose), methods=["POST"]),
+            Route("/__env__/close", _handler(surface.close), methods=["POST"]),
         ],
         exception_handlers={HTTPException: _no_such_endpoint},
     )
@@ -122,14 +122,14 @@ class _Surface(Generic[S]):
     async def conditions(self, request: Request) -> dict[str, JsonValue]:
         self._authorize(request)
         instance, _ = self._instance(request)
-        return _told(instance, self._instances.conditions(instance))
+        return _describe_instance(instance, self._instances.conditions(instance))
 
     async def expose(self, request: Request) -> dict[str, JsonValue]:
         self._authorize(request)
         instance, _ = self._instance(request)
         conditions = _conditions_in(await _json_of(request, '{"latency_ms": "20-80", "failure_rate": 0.1}'))
         self._instances.expose(instance, conditions)
-        return _told(instance, conditions)
+        return _describe_instance(instance, conditions)
 
     async def close(self, request: Request) -> dict[str, JsonValue]:
         self._authorize(request)
@@ -156,7 +156,7 @@ class _Surface(Generic[S]):
         return {"known": list(self._task_ids)}
 
 
-def _answering(answer: Answering) -> Callable[[Request], Awaitable[Response]]:
+def _handler(answer: Answering) -> Callable[[Request], Awaitable[Response]]:
     async def respond(request: Request) -> Response:
         try:
             return JSONResponse(await answer(request))
@@ -209,7 +209,7 @@ def _conditions_in(body: object) -> Conditions:
         raise Refusal(422, "bad_conditions", str(problem)) from problem
 
 
-def _told(instance: str, conditions: Conditions) -> dict[str, JsonValue]:
+def _describe_instance(instance: str, conditions: Conditions) -> dict[str, JsonValue]:
     return {
         "ok": True,
         "instance": instance,

@@ -45,13 +45,13 @@ def cut(rows: Sequence[T], page: int, size: int) -> Results[T]:
     return Results(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)
 
 
-def counted(results: Results[T], what: str) -> str:
+def count_results(results: Results[T], what: str) -> str:
     """How many rows a search leaves, each of them a `what`, and which page this is."""
     rows = f"1 {what}" if results.total == 1 else f"{results.total} {what}s"
     return f"{rows} found, page {results.page} of {results.pages}"
 
 
-def turning(path: str, query: Query, results: Results[T]) -> Html:
+def page_links(path: str, query: Query, results: Results[T]) -> Html:
     """The links to the page before and the page after."""
     links: list[Html] = []
     if results.page > 1:

@@ -55,12 +55,12 @@ def page_app(instances: Instances[S], answer: Callable[[S, str, Request], Awaita
     )
 
 
-def shown(page: str, status: int = 200, *, allowed: str | None = None) -> Response:
+def page_response(page: str, status: int = 200, *, allowed: str | None = None) -> Response:
     """A page as an answer; `allowed` names the methods of an address that was asked with another one."""
     return HTMLResponse(page, status, HEADERS if allowed is None else {**HEADERS, "Allow": allowed})
 
 
-def moved(address: str) -> Response:
+def redirect_to(address: str) -> Response:
     """The way to the page that a form leads to."""
     return RedirectResponse(address, 303, HEADERS)
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ...envs.browsers import usable
-from ...envs.clients.session import rooted
+from ...envs.clients.session import root_address
 from .errors import BrowserNotStarted
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class Chromium:
         """
         sent = {**self._headers, **(headers or {})}
         from .surface import BrowserSurface  # noqa: PLC0415 (playwright is an extra)
-        from .visit import opened  # noqa: PLC0415
+        from .visit import open_visit  # noqa: PLC0415
 
         async def begun() -> BrowserSurface:
             browser = await self._started()
-            visit = await opened(browser, rooted(root), profile, timeout_s=self._timeout_s, headers=sent)
+            visit = await open_visit(browser, root_address(root), profile, timeout_s=self._timeout_s, headers=sent)
             return BrowserSurface(visit, self.call)
 
         surface = self.call(begun())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...envs.contract import Instance
-from ..executor import Assignment, Execution, Watch, unwatched
+from ..executor import Assignment, Execution, Watch, no_verification
 from ..walk import Pictures, walk
 from .chromium import Chromium
 
@@ -22,7 +22,7 @@ class BrowserExecutor:
     name: str = NAME
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
         with self.chromium.visit(instance.url, assignment.profile, assignment.page_headers) as surface:
             found = walk(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch, pictures=self.pictures)

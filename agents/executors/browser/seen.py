@@ -13,7 +13,7 @@ from typing import Any, Final
 from playwright.async_api import ElementHandle, JSHandle
 from playwright.async_api import Page as Window
 
-from ...envs.clients.pages import Page, page_at, parsed
+from ...envs.clients.pages import Page, page_at, parse_page
 
 _PLACE: Final = "data-flywheel-place"
 _HTML: Final = "text/html"
@@ -67,5 +67,5 @@ async def read(window: Window, root: str, status: int, body: Callable[[], Awaita
     """Read a window. What is no HTML is read from its bytes, for a browser shows it in a document of its own making."""
     live = await window.evaluate_handle(_READ)
     found = await live.evaluate("({html, type, address}) => ({html, type, address})")
-    document = parsed(found["html"].encode(), "utf-8") if found["type"] == _HTML else parsed(await body(), None)
+    document = parse_page(found["html"].encode(), "utf-8") if found["type"] == _HTML else parse_page(await body(), None)
     return Seen(page_at(root, found["address"], status, document), live)

@@ -24,7 +24,7 @@ from ...envs.clients.session import address_of, is_inside, leads_out
 from ...envs.clients.wire import UNAVAILABLE
 from ...envs.errors import EnvironmentDown
 from ..executor import outcome_of
-from ..surface import Acted, lacking
+from ..surface import Acted, missing_target
 from .seen import Seen, read
 
 WIDTH: Final = 1280
@@ -39,7 +39,7 @@ _UNCHECKED: Final = "(button) => { if (button.form) button.form.noValidate = tru
 _TRIES: Final = 3
 
 
-async def opened(
+async def open_visit(
     browser: Browser, root: str, profile: bytes | None, *, timeout_s: float, headers: Mapping[str, str]
 ) -> Visit:
     """Begin a visit: the same window whatever the machine, no network but the origin of the instance."""
@@ -91,7 +91,7 @@ class Visit:
                 return await self._navigated(step, address_of(self.root, step.url or "/"))
             if step.type == "finish":
                 return Acted("ok")
-            return await self._acted(step) if await self._is_somewhere() else Acted(lacking(step))
+            return await self._acted(step) if await self._is_somewhere() else Acted(missing_target(step))
         except Absent as absent:
             return Acted(absent.problem)
 
@@ -193,7 +193,7 @@ class Visit:
     async def _live(self, seen: Seen, found: Any, step: Step) -> Any:
         element = await seen.element(found)
         if element is None:
-            raise Absent(lacking(step), step.label or "")
+            raise Absent(missing_target(step), step.label or "")
         return element
 
     async def _read(self) -> Seen:
@@ -222,7 +222,7 @@ class Visit:
         if problem is not None and (not self._was_asked() or isinstance(problem, TooSlow)):
             if step.type != "navigate" and not self._was_asked() and not self._window.is_closed():
                 await self._window.evaluate("0")  # a page that hangs never answers: that is not the agent's doing
-                raise Absent(lacking(step), step.label or "") from problem
+                raise Absent(missing_target(step), step.label or "") from problem
             raise problem
         if self._asked is None:
             return Acted("ok", led=step.type in _LEADING)

@@ -17,8 +17,8 @@ from ...envs.contract import Instance
 from ...envs.miniwob import scripts
 from ...envs.miniwob.tabs import HEIGHT, WIDTH, Tab, Tabs
 from ...envs.miniwob.view import View
-from ..executor import Assignment, Execution, Taken, Verified, Watch, unwatched
-from ..surface import Acted, lacking
+from ..executor import Assignment, Execution, Taken, Verified, Watch, no_verification
+from ..surface import Acted, missing_target
 from .scripts import SCRIPTS, Lost
 
 NAME: Final = "miniwob-script"
@@ -70,7 +70,7 @@ class MiniWobSurface:
     def _click(self, step: Step) -> Acted:
         found = self.look().called(step.label or "")
         if found is None:
-            return Acted(lacking(step))
+            return Acted(missing_target(step))
         self._tab.click_at(*found.at)
         return Acted("ok", led=True)
 
@@ -108,7 +108,7 @@ class MiniWobSurface:
         elif step.type == "scroll" and _WAY.fullmatch(value):
             self._tab.scroll(int(value))
             return Acted("ok", led=True)
-        return Acted(lacking(step))
+        return Acted(missing_target(step))
 
 
 def on_miniwob(tabs: Tabs) -> Callable[[Instance, Mapping[str, str]], AbstractContextManager[MiniWobSurface]]:
@@ -130,7 +130,7 @@ class MiniWobScript:
     name: str = NAME
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. A script that cannot find what it looks for halts."""
         tab = self.tabs.tab(instance.instance)
         surface = MiniWobSurface(tab)
@@ -138,7 +138,7 @@ class MiniWobScript:
         taken: list[Taken] = []
         verified: list[Verified] = []
         try:
-            for index, (step, acted) in enumerate(_solved(solving, surface)):
+            for index, (step, acted) in enumerate(_take_script_steps(solving, surface)):
                 picture = surface.screenshot() if self.pictures else None
                 taken.append(Taken(index, step, acted.outcome, acted.http_status, surface.text(), picture))
                 if (found := watch(taken[-1])) is not None:
@@ -152,7 +152,7 @@ class MiniWobScript:
         return Execution(tuple(taken), "completed", verified=tuple(verified))
 
 
-def _solved(solving: Generator[Step, View, None], surface: MiniWobSurface) -> Iterator[tuple[Step, Acted]]:
+def _take_script_steps(solving: Generator[Step, View, None], surface: MiniWobSurface) -> Iterator[tuple[Step, Acted]]:
     """Take each step that a script asks for, and show it what is visible afterwards. Raises Lost."""
     step = next(solving, None)
     while step is not None:

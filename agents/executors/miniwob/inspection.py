@@ -60,8 +60,8 @@ def controls_of(view: View) -> tuple[Control, ...]:
     Where a label holds what a slot is filled with in this instance, it comes with the slot in its place as well: so
     `field 2` is `field {number}` where the second one is asked for, and another instance can use that.
     """
-    found = [*_fields(view), *_clicked(view)]
-    return tuple(each for control in found for each in _told(control, view.instruction))
+    found = [*_fields(view), *_clickable_controls(view)]
+    return tuple(each for control in found for each in _labelled_controls(control, view.instruction))
 
 
 def _fields(view: View) -> Iterator[Control]:
@@ -76,7 +76,7 @@ def _fields(view: View) -> Iterator[Control]:
         yield from _to_click(name, is_named=is_named)
 
 
-def _clicked(view: View) -> Iterator[Control]:
+def _clickable_controls(view: View) -> Iterator[Control]:
     for each in view.shown:
         if _takes_a_click(each):
             yield from _to_click(each.text)
@@ -91,7 +91,7 @@ def _to_click(label: str, *, is_named: bool = True) -> Iterator[Control]:
     yield Control("button", label, is_named=is_named)
 
 
-def _told(control: Control, instruction: str) -> Iterator[Control]:
+def _labelled_controls(control: Control, instruction: str) -> Iterator[Control]:
     """The control under its own label, and under the one with the first slot whose content it holds."""
     yield control
     for slot in _SLOTS:

@@ -10,9 +10,9 @@ from eventlog.events import Step
 from ...envs.contract import Instance
 from ...envs.miniwob.tabs import Tabs
 from ...envs.miniwob.view import Shown, View
-from ..executor import Assignment, Execution, Watch, unwatched
-from ..slots import EITHER, Unfilled, filled
-from ..surface import Acted, lacking
+from ..executor import Assignment, Execution, Watch, no_verification
+from ..slots import EITHER, Unfilled, fill_slots
+from ..surface import Acted, missing_target
 from ..walk import walk
 from .executor import MiniWobSurface
 
@@ -29,9 +29,9 @@ class SlotSurface:
         """See Surface. A slot that the instruction does not fill is something that the page lacks."""
         view = self.page.look()
         try:
-            return self.page.act(meant(step, view))
+            return self.page.act(resolve_step(step, view))
         except Unfilled:
-            return Acted(lacking(step))
+            return Acted(missing_target(step))
 
     def text(self) -> str:
         """See Surface."""
@@ -46,9 +46,9 @@ class SlotSurface:
         return self.page.screenshot()
 
 
-def meant(step: Step, view: View) -> Step:
+def resolve_step(step: Step, view: View) -> Step:
     """A step for what is seen now: slots filled, and of several labels the first that is there. Raises Unfilled."""
-    asked = filled(step, view.instruction)
+    asked = fill_slots(step, view.instruction)
     labels = (asked.label or "").split(EITHER)
     if len(labels) == 1:
         return asked
@@ -77,7 +77,7 @@ class MiniWobPlan:
     name: str = NAME
     offers_logprobs: bool = False
 
-    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = unwatched) -> Execution:
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
         surface = SlotSurface(MiniWobSurface(self.tabs.tab(instance.instance)))
         return walk(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch)

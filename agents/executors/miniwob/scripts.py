@@ -30,17 +30,17 @@ def _one(found: Iterable[T]) -> T:
     return first
 
 
-def _said(view: View, pattern: str) -> tuple[str, ...]:
+def _match_instruction(view: View, pattern: str) -> tuple[str, ...]:
     """The groups of a pattern in the instruction."""
     return _one(found.groups() for found in re.finditer(pattern, view.instruction))
 
 
-def _written(view: View, pattern: str) -> tuple[str, ...]:
+def _match_page(view: View, pattern: str) -> tuple[str, ...]:
     """The groups of a pattern in what is nothing else, wherever it is to be seen."""
     return _one(found.groups() for each in view.shown if (found := re.fullmatch(pattern, each.text)))
 
 
-def _quoted(view: View) -> list[str]:
+def _quotes(view: View) -> list[str]:
     return re.findall(r'"([^"]*)"', view.instruction)
 
 
@@ -69,18 +69,18 @@ def click_words(view: View, *words: str) -> Solving:
 
 def click_quoted(view: View) -> Solving:
     """Click what the instruction quotes; an `x` is a button that closes."""
-    quoted = _quoted(view)[0]
+    quoted = _quotes(view)[0]
     yield _press(view, "Close" if quoted == "x" else quoted)
 
 
 def click_tab(view: View) -> Solving:
     """Click the tab with the number."""
-    yield _press(view, _said(view, r"(Tab #\d)")[0])
+    yield _press(view, _match_instruction(view, r"(Tab #\d)")[0])
 
 
 def _search(view: View, openers: str) -> Solving:
     """Open one thing after another until the link that is quoted is to be seen, and click it."""
-    link = _quoted(view)[0]
+    link = _quotes(view)[0]
     for opener in [each.text for each in view.shown if each.text.startswith(openers)]:
         if view.with_text(link) is not None:
             break
@@ -90,7 +90,7 @@ def _search(view: View, openers: str) -> Solving:
 
 def check(view: View) -> Solving:
     """Check every box that is named, and submit."""
-    named = _said(view, r"Select (.*) and click Submit")[0]
+    named = _match_instruction(view, r"Select (.*) and click Submit")[0]
     for name in [] if named == "nothing" else named.split(", "):
         view = yield _click(_one(each for called, each in view.named() if called == name))
     yield _press(view, "Submit")
@@ -121,19 +121,19 @@ COLORS: Final[Mapping[str, str]] = {
 
 def click_color(view: View) -> Solving:
     """Click the box of the color."""
-    color = COLORS[_said(view, r"on the (\w+) colored")[0]]
+    color = COLORS[_match_instruction(view, r"on the (\w+) colored")[0]]
     yield _click(_one(each for each in view.shown if each.color == color))
 
 
 def click_widget(view: View) -> Solving:
     """Click a control of the kind."""
-    kind = _quoted(view)[0]
+    kind = _quotes(view)[0]
     yield _click(_one(each for each in view.shown if kind in (each.type, each.kind)))
 
 
 def choose(view: View) -> Solving:
     """Choose the item, and submit."""
-    item = _said(view, r"Select (.*) from the list")[0]
+    item = _match_instruction(view, r"Select (.*) from the list")[0]
     name = next((name for name, each in view.named() if each.kind == "select"), None)
     view = yield Step(type="select_option", intent="choose", label=name, value=item)
     yield _press(view, "Submit")
@@ -152,12 +152,12 @@ def _enter(view: View, *texts: str, button: str = "Submit") -> Solving:
 
 def enter_quoted(view: View, times: int = 1) -> Solving:
     """Type what is quoted."""
-    yield from _enter(view, *_quoted(view)[:1] * times)
+    yield from _enter(view, *_quotes(view)[:1] * times)
 
 
 def enter_cased(view: View) -> Solving:
     """Type what is quoted in the letters that are asked for."""
-    text = _quoted(view)[0]
+    text = _quotes(view)[0]
     yield from _enter(view, text.upper() if "upper case" in view.instruction else text.lower())
 
 
@@ -171,24 +171,24 @@ def _enter_parts(view: View, digits: str) -> Solving:
 
 def enter_date(view: View) -> Solving:
     """Type the date: month, day, year."""
-    yield from _enter_parts(view, "".join(_said(view, r"(\d+)/(\d+)/(\d+)")))
+    yield from _enter_parts(view, "".join(_match_instruction(view, r"(\d+)/(\d+)/(\d+)")))
 
 
 def enter_time(view: View) -> Solving:
     """Type the time: hour, minute, half of the day."""
-    hour, minute, half = _said(view, r"(\d+):(\d+)\W+([AP]M)")
+    hour, minute, half = _match_instruction(view, r"(\d+):(\d+)\W+([AP]M)")
     yield from _enter_parts(view, f"{int(hour):02}{minute}{half}")
 
 
 def log_in(view: View, button: str = "Login") -> Solving:
     """Type username and password, and press the button."""
-    yield from _enter(view, *_quoted(view)[:2], button=button)
+    yield from _enter(view, *_quotes(view)[:2], button=button)
 
 
 def find_word(view: View) -> Solving:
     """Type the word of the paragraph that is asked for, without its punctuation."""
     words = _one(each for each in view.shown if each.kind == "p").text.split()
-    word = words[int(_said(view, r"(\d+)\w\w word")[0]) - 1]
+    word = words[int(_match_instruction(view, r"(\d+)\w\w word")[0]) - 1]
     yield from _enter(view, re.sub(r"[^a-zA-Z]", "", word))
 
 
@@ -200,7 +200,9 @@ def focus(view: View) -> Solving:
 
 def fill_form(view: View) -> Solving:
     """Check one radio button, fill one textbox, and submit."""
-    radio, number, textbox = _said(view, r'the (\d)\w\w radio button and enter the number "(-?\d+)" into the (\d)\w\w')
+    radio, number, textbox = _match_instruction(
+        view, r'the (\d)\w\w radio button and enter the number "(-?\d+)" into the (\d)\w\w'
+    )
     view = yield _into(view, int(radio) - 1, "radio")
     view = yield _into(view, int(textbox) - 1, "text")
     view = yield _type(number)
@@ -209,7 +211,7 @@ def fill_form(view: View) -> Solving:
 
 def click_coordinate(view: View) -> Solving:
     """Click the circle at the coordinate: the middle of the grid is the origin, and up is positive."""
-    x, y = map(int, _said(view, r"\((-?\d),(-?\d)\)"))
+    x, y = map(int, _match_instruction(view, r"\((-?\d),(-?\d)\)"))
     circles = [each for each in view.shown if each.kind == "circle"]
     columns = sorted({each.at[0] for each in circles})
     rows = sorted({each.at[1] for each in circles}, reverse=True)
@@ -223,7 +225,7 @@ def _table(view: View) -> dict[str, str]:
 
 def read_table(view: View) -> Solving:
     """Type the value of the row that is asked for."""
-    yield from _enter(view, _table(view)[_said(view, r"value of (.*) into")[0]])
+    yield from _enter(view, _table(view)[_match_instruction(view, r"value of (.*) into")[0]])
 
 
 def read_table_twice(view: View) -> Solving:
@@ -234,14 +236,14 @@ def read_table_twice(view: View) -> Solving:
 
 def calculate(view: View) -> Solving:
     """Type what comes out."""
-    left, sign, right = _written(view, r"(\d) ([-+x]) (\d) =")
+    left, sign, right = _match_page(view, r"(\d) ([-+x]) (\d) =")
     first, second = int(left), int(right)
     yield from _enter(view, str({"+": first + second, "-": first - second, "x": first * second}[sign]))
 
 
 def solve_for_x(view: View) -> Solving:
     """Type the x of `x + 2 = 43`, `2 - x = 43` and the like."""
-    first, sign, second, outcome = _written(view, r"(\w+) ([-+]) (\w+) = (\d+)")
+    first, sign, second, outcome = _match_page(view, r"(\w+) ([-+]) (\w+) = (\d+)")
     result = int(outcome)
     if sign == "+":
         answer = result - int(second if first == "x" else first)

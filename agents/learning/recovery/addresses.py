@@ -11,7 +11,7 @@ from eventlog.events import Change, FollowLink, ReplaceUrl, RewriteSource, Step
 from ...plans import anchor_of, rewrite_id
 from .failing import Failing
 from .proposal import Proposal
-from .sights import START, START_PAGE, Sights, ranked, share, told
+from .sights import START, START_PAGE, Sights, rank_controls, share, words_wanted
 
 MOST_LINKS: Final = 3
 LEAST_SHARE: Final = 250_000
@@ -23,19 +23,19 @@ def other_addresses(run: Failing, number: int, sights: Sights) -> Iterator[Propo
     if step.type != "navigate" or step.url in (None, START_PAGE) or not run.is_own(number):
         return
     anchor = anchor_of(run.plan[place])
-    found = [*_transformed(step.url or ""), *_linked(step, sights)]
+    found = [*_transform_address(step.url or ""), *_links_to(step, sights)]
     for confidence, _, change, source in sorted((-c, rewrite_id(anchor, change), change, s) for c, change, s in found):
         yield Proposal(anchor, change, source, -confidence, place=place)
 
 
-def _transformed(url: str) -> Iterator[tuple[int, Change, RewriteSource]]:
+def _transform_address(url: str) -> Iterator[tuple[int, Change, RewriteSource]]:
     for address, confidence in transforms(url):
         yield confidence, ReplaceUrl(url=address), "pattern_transform"
 
 
-def _linked(step: Step, sights: Sights) -> Iterator[tuple[int, Change, RewriteSource]]:
-    wanted = told(step)
-    links = ranked((each for each in sights.shown((START,)) if each.kind == "link"), wanted)
+def _links_to(step: Step, sights: Sights) -> Iterator[tuple[int, Change, RewriteSource]]:
+    wanted = words_wanted(step)
+    links = rank_controls((each for each in sights.shown((START,)) if each.kind == "link"), wanted)
     for link in [each for each in links if share(each.label, wanted) >= LEAST_SHARE][:MOST_LINKS]:
         confidence = min(750_000, 500_000 + share(link.label, wanted) // 4)
         yield confidence, FollowLink(page=START_PAGE, label=link.label), "page_links"

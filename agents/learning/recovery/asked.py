@@ -41,7 +41,7 @@ class Idea(FrozenModel):
 def ask(model: Model, run: Failing, sights: Sights) -> tuple[Proposal | None, Exchange | None]:
     """One question, and what it comes to; None where the model does not answer, or not as it was asked to."""
     number = len(run.turns) - 1 if run.at is None else run.at
-    messages = (Message("system", (SYSTEM,)), Message("user", (_shown(run, number, sights),)))
+    messages = (Message("system", (SYSTEM,)), Message("user", (_describe_failure(run, number, sights),)))
     request = Request(messages, SAMPLING, schema_of(Idea) if model.offers.schema else None)
     try:
         completion = model.complete(request)
@@ -52,10 +52,10 @@ def ask(model: Model, run: Failing, sights: Sights) -> tuple[Proposal | None, Ex
         idea = read_as(model.name, completion.samples[0], Idea)
     except ModelFailure:
         return None, exchange
-    return _proposed(run, number, idea) if _can_be_taken(idea) else None, exchange
+    return _proposal_from(run, number, idea) if _can_be_taken(idea) else None, exchange
 
 
-def insisting(proposal: Proposal) -> Proposal:
+def require_all_steps(proposal: Proposal) -> Proposal:
     """The same with steps that may not be passed over: what was made up has to be there, to be worth a trial."""
     change = proposal.change
     if not isinstance(change, InsertSteps):
@@ -64,7 +64,7 @@ def insisting(proposal: Proposal) -> Proposal:
     return replace(proposal, change=change.model_copy(update={"steps": steps}))
 
 
-def _shown(run: Failing, number: int, sights: Sights) -> str:
+def _describe_failure(run: Failing, number: int, sights: Sights) -> str:
     plan = [f"{place}: {each.step.type} {each.step.intent}" for place, each in enumerate(run.turns)]
     controls = [f"{each.kind}: {each.label}" for each in sights.shown(run.before(number))]
     went = "went well, but the task was not done" if run.at is None else "failed"
@@ -77,7 +77,7 @@ def _can_be_taken(idea: Idea) -> bool:
     return (is_path or idea.action != "navigate") and not UNTYPED.search(idea.target + idea.value)
 
 
-def _proposed(run: Failing, number: int, idea: Idea) -> Proposal:
+def _proposal_from(run: Failing, number: int, idea: Idea) -> Proposal:
     place = run.turns[number].origin
     is_address = idea.action == "navigate"
     step = Step(

@@ -57,7 +57,7 @@ class Failing:
         return tuple(each.step for each in turns if each.turn <= last), following
 
 
-def failing(environment: str, plan: Plan, overlay: Overlay, at: int | None, max_steps: int) -> Failing:
+def failed_run(environment: str, plan: Plan, overlay: Overlay, at: int | None, max_steps: int) -> Failing:
     """The failed run of a plan; `at` is the number of its failed step, as it was taken."""
     return Failing(environment, plan, overlay, tuple(turns_of(overlay(None), max_steps)), at)
 

@@ -13,7 +13,7 @@ from ...plans import anchor_of
 from .budgets import Budgets
 from .failing import Failing
 from .proposal import Proposal
-from .sights import Sights, ranked, told
+from .sights import Sights, rank_controls, words_wanted
 
 Where = Literal["before", "after"]
 _LAST = 2
@@ -23,9 +23,13 @@ def missing_before(run: Failing, number: int, sights: Sights, budgets: Budgets) 
     """Steps to put before the failed one: choices that the plan leaves alone, buttons, and links of its page alone."""
     shown, everywhere = sights.shown(run.before(number)), sights.everywhere()
     links = [each for each in shown if each.kind == "link" and each.label not in everywhere]
-    wanted = told(run.turns[number].step)
+    wanted = words_wanted(run.turns[number].step)
     pressed = [each for each in shown if each.kind == "button"]
-    for step in [*_switched(run, number, shown, budgets), *_pressed(pressed, wanted), *_pressed(links, wanted)]:
+    for step in [
+        *_switch_options(run, number, shown, budgets),
+        *_press_buttons(pressed, wanted),
+        *_press_buttons(links, wanted),
+    ]:
         yield _insert(run, number, step, "before")
 
 
@@ -37,11 +41,11 @@ def missing_at_submits(run: Failing, sights: Sights, budgets: Budgets) -> Iterat
     for number in reversed(submits(run)[-_LAST:]):
         shown, step = sights.shown(run.before(number)), run.turns[number].step
         buttons = [each for each in shown if each.kind == "button" and plain(each.label) != plain(step.label or "")]
-        for missing in [*_switched(run, number, shown, budgets), *_pressed(buttons, told(step))]:
+        for missing in [*_switch_options(run, number, shown, budgets), *_press_buttons(buttons, words_wanted(step))]:
             yield _insert(run, number, missing, "before")
         if number == len(run.turns) - 1 and has_effect(run.before(number + 1), sights):
             buttons = [each for each in sights.shown(run.before(number + 1)) if each.kind == "button"]
-            for missing in _pressed(buttons, told(step)):
+            for missing in _press_buttons(buttons, words_wanted(step)):
                 yield _insert(run, number, missing, "after")
 
 
@@ -57,7 +61,7 @@ def has_effect(steps: tuple[Step, ...], sights: Sights) -> bool:
     return before is not None and after is not None and before.text != after.text
 
 
-def _switched(run: Failing, number: int, shown: tuple[Control, ...], budgets: Budgets) -> Iterator[Step]:
+def _switch_options(run: Failing, number: int, shown: tuple[Control, ...], budgets: Budgets) -> Iterator[Step]:
     """Each other option of the switches in the form of a step that the plan does not set; smallest first."""
     labels = {plain(each.label) for each in run.plan if each.label is not None}
     label = plain(run.turns[number].step.label or "")
@@ -75,8 +79,8 @@ def _switched(run: Failing, number: int, shown: tuple[Control, ...], budgets: Bu
                 yield Step(type="select_option", intent=intent, label=switch.label, value=option, optional=True)
 
 
-def _pressed(controls: list[Control], wanted: frozenset[str]) -> Iterator[Step]:
-    for each in ranked(controls, wanted):
+def _press_buttons(controls: list[Control], wanted: frozenset[str]) -> Iterator[Step]:
+    for each in rank_controls(controls, wanted):
         if each.kind == "link":
             yield Step(type="click", intent=f"follow {each.label}", label=each.label, optional=True)
         else:

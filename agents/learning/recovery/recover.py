@@ -16,7 +16,7 @@ from ...envs.clients.controls import offers
 from ...models.model import Exchange, Model
 from ..inspection import Surroundings
 from .addresses import other_addresses
-from .asked import ask, insisting
+from .asked import ask, require_all_steps
 from .budgets import BUDGETS, Budgets
 from .failing import Failing
 from .inserts import has_effect, missing_at_submits, missing_before, submits
@@ -53,27 +53,27 @@ def recover(
     found: list[Proposal] = []
     decided: list[RecoveryDecided] = []
     for mode in MODES:
-        tried, proposed = _tried(mode, run, sights, budgets, found)
+        tried, proposed = _try_mode(mode, run, sights, budgets, found)
         found += proposed
-        decided += _decided(name, mode, tried, proposed)
+        decided += _decisions(name, mode, tried, proposed)
     exchange = None
     if not found and model is not None and sights.left:
         idea, exchange = ask(model, run, sights)
         found = [idea] if idea is not None and _holds(idea, run, sights) else []
-        decided += [] if idea is None else _decided(name, idea.mode, Counter({idea.place: 1}), found)
+        decided += [] if idea is None else _decisions(name, idea.mode, Counter({idea.place: 1}), found)
     if not found or sights.failed:
         decided.append(_halt(name, run, sights, sum(each.tried for each in decided)))
     return Recovered(tuple(found), tuple(decided), exchange)
 
 
-def _decided(name: str, mode: Mode, tried: Counter[int], proposed: list[Proposal]) -> Iterator[RecoveryDecided]:
+def _decisions(name: str, mode: Mode, tried: Counter[int], proposed: list[Proposal]) -> Iterator[RecoveryDecided]:
     for place in sorted(tried):
         names = tuple(each.name for each in proposed if each.place == place)
         reason: RecoveryReason = "proposed" if names else "nothing_worked"
         yield RecoveryDecided(run=name, step=place, mode=mode, tried=tried[place], proposed=names, reason=reason)
 
 
-def _tried(
+def _try_mode(
     mode: Mode, run: Failing, sights: Sights, budgets: Budgets, before: list[Proposal]
 ) -> tuple[Counter[int], list[Proposal]]:
     """How often a mode tried something at each step of the plan, and what worked."""
@@ -128,7 +128,7 @@ def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
 
 def _holds(idea: Proposal, run: Failing, sights: Sights) -> bool:
     """Whether what a model made up changes the plan, can be done as it says, and works."""
-    return run.overlay(idea.piece).plan != run.overlay(None).plan and works(insisting(idea), run, sights)
+    return run.overlay(idea.piece).plan != run.overlay(None).plan and works(require_all_steps(idea), run, sights)
 
 
 def _halt(name: str, run: Failing, sights: Sights, tried: int) -> RecoveryDecided:

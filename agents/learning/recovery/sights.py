@@ -65,7 +65,7 @@ def share(text: str, wanted: frozenset[str]) -> int:
     return len(words(text) & wanted) * MICRO // max(1, len(wanted))
 
 
-def ranked(found: Iterable[Control], wanted: frozenset[str]) -> list[Control]:
+def rank_controls(found: Iterable[Control], wanted: frozenset[str]) -> list[Control]:
     """Controls by the wanted words that they share, most first, then by name; of one name the first alone."""
     unique: dict[str, Control] = {}
     for each in found:
@@ -73,6 +73,6 @@ def ranked(found: Iterable[Control], wanted: frozenset[str]) -> list[Control]:
     return sorted(unique.values(), key=lambda each: (-share(each.label, wanted), each.label))
 
 
-def told(step: Step) -> frozenset[str]:
+def words_wanted(step: Step) -> frozenset[str]:
     """The words of what a step says that it wants."""
     return words(f"{step.intent} {step.label or ''} {step.url or ''}")

@@ -14,7 +14,7 @@ from ..piece_content import page_pattern
 from .budgets import Budgets
 from .failing import Failing
 from .proposal import Proposal
-from .sights import Sights, ranked, share, told, words
+from .sights import Sights, rank_controls, share, words, words_wanted
 
 LEAST_SHARE: Final = 250_000
 FEW: Final = 2
@@ -35,8 +35,8 @@ def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
     step = run.turns[number].step
     if step.type not in _KINDS or not run.is_own(number):
         return
-    wanted = told(step)
-    others = ranked(_others(step, sights.shown(run.before(number))), wanted)
+    wanted = words_wanted(step)
+    others = rank_controls(_others(step, sights.shown(run.before(number))), wanted)
     alike = [each for each in others if share(each.label, wanted) >= LEAST_SHARE]
     nameless = [each for each in others if not each.is_named]
     for control in alike or (nameless if len(nameless) <= FEW else []):
@@ -49,16 +49,16 @@ def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> I
     if before < 0 or run.turns[before].step.type != "click" or not run.is_own(before):
         return
     failed = run.turns[number].step
-    wanted = told(failed) | told(run.turns[before].step)
+    wanted = words_wanted(failed) | words_wanted(run.turns[before].step)
     known = sights.everywhere() | {run.turns[before].step.label or ""}
     ways: list[tuple[str, ...]] = [()]
     for depth in range(budgets.depth):
         further: list[tuple[str, ...]] = []
         for way in ways:
-            shown = sights.shown(_followed(run, before, way))
+            shown = sights.shown(_steps_along(run, before, way))
             links = [each for each in shown if each.kind == "link" and each.label not in known]
-            further += [(*way, link.label) for link in ranked(links, wanted)[: budgets.links]]
-        there = [way for way in further if offers(sights.shown(_followed(run, before, way)), failed)]
+            further += [(*way, link.label) for link in rank_controls(links, wanted)[: budgets.links]]
+        there = [way for way in further if offers(sights.shown(_steps_along(run, before, way)), failed)]
         for way in there:
             change = PreferTarget(label=way[0], then=way[1:])
             yield _hint(run, before, sights, change, 600_000 - 50_000 * depth)
@@ -75,7 +75,7 @@ def other_options(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
     wanted = words(step.value or "")
     for control in sights.shown(run.before(number)):
         if control.kind == "choice" and plain(control.label) == plain(step.label or ""):
-            options = ranked((Control("choice", option) for option in control.options), wanted)
+            options = rank_controls((Control("choice", option) for option in control.options), wanted)
             for option in (each.label for each in options if share(each.label, wanted) >= LEAST_SHARE):
                 edited = step.model_copy(update={"value": option})
                 yield Proposal(
@@ -87,7 +87,7 @@ def other_options(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
                 )
 
 
-def _followed(run: Failing, number: int, way: tuple[str, ...]) -> tuple[Step, ...]:
+def _steps_along(run: Failing, number: int, way: tuple[str, ...]) -> tuple[Step, ...]:
     """The steps before one, and then links."""
     clicks = (Step(type="click", intent=run.turns[number].step.intent, label=label) for label in way)
     return (*run.before(number), *clicks)

@@ -106,7 +106,7 @@ class Dispatch(Generic[W, R]):
                     yield self._outcome(place, ending, future)
         finally:
             self.cancel()
-            wait(running, timeout=_left(max((each.until for each in running.values()), default=math.inf)))
+            wait(running, timeout=_seconds_left(max((each.until for each in running.values()), default=math.inf)))
         for place in lanes.rest():
             yield Outcome(place, self._calls[place], self._states[place], "cancelled")
 
@@ -124,7 +124,7 @@ class Dispatch(Generic[W, R]):
         stop = self._stop.result() if self._stop.done() else math.inf
         until = min(stop, *(each.until for each in running.values()))
         waited: set[Future[Any]] = {*running} if self._stop.done() else {*running, self._stop}
-        wait(waited, timeout=_left(until), return_when=FIRST_COMPLETED)
+        wait(waited, timeout=_seconds_left(until), return_when=FIRST_COMPLETED)
         now = time.monotonic()
         found: list[tuple[Future[R], Ending]] = []
         for future, each in sorted(running.items(), key=lambda item: item[1].place):
@@ -202,5 +202,5 @@ def beside(work: Callable[[], R], name: str) -> Future[R]:
     return future
 
 
-def _left(until: float) -> float | None:
+def _seconds_left(until: float) -> float | None:
     return None if until == math.inf else max(0.0, until - time.monotonic())

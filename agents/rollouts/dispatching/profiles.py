@@ -97,7 +97,7 @@ class Place:
 
 
 @contextmanager
-def held(keeper: Keeper, state: State, place: Place) -> Iterator[Held]:
+def hold_profile(keeper: Keeper, state: State, place: Place) -> Iterator[Held]:
     """A call's profile: its session's, handed in again where the call ends without an error, or none."""
     if not state.is_kept:
         yield Held(None)

@@ -25,8 +25,8 @@ from .definitions import RewardDefinition
 from .report import WhatIf
 from .revalue import Revalued, revalue
 from .rewrites import rewrites
-from .unplayed import asked, unplayed
-from .verdicts import champion, judged, verdicts
+from .unplayed import evaluations_asked, runs_not_played
+from .verdicts import champion, judge_verdicts_again, verdicts
 
 _AS_IT_WAS = Revalued({}, {}, (), ())
 
@@ -40,7 +40,7 @@ def if_rule(
     embedded: Embedded = by_words,
 ) -> WhatIf:
     """History up to a position with this rule on every proposal. Raises what views, judging and `embedded` raise."""
-    return _composed(store, blobs, views_at, upto, under_rule(rule), OF_RULES, _AS_IT_WAS, embedded, rule=rule)
+    return _compose(store, blobs, views_at, upto, under_rule(rule), OF_RULES, _AS_IT_WAS, embedded, rule=rule)
 
 
 def if_reward(
@@ -58,10 +58,10 @@ def if_reward(
     """
     revalued = revalue(store, blobs, reward, upto, known)
     mapping = under_rewards(revalued.rewards, revalued.passed)
-    return _composed(store, blobs, views_at, upto, mapping, OF_REWARDS, revalued, embedded, reward=reward)
+    return _compose(store, blobs, views_at, upto, mapping, OF_REWARDS, revalued, embedded, reward=reward)
 
 
-def _composed(
+def _compose(
     store: EventStore,
     blobs: Inventory,
     views_at: ViewsAt,
@@ -75,8 +75,8 @@ def _composed(
     reward: RewardDefinition | None = None,
 ) -> WhatIf:
     other_at = views_through(store, views_at, mapping, touched)
-    truth, other = judged(store, views_at, upto), judged(store, other_at, upto)
-    not_played = unplayed(store, blobs, views_at, other_at, upto, embedded)
+    truth, other = judge_verdicts_again(store, views_at, upto), judge_verdicts_again(store, other_at, upto)
+    not_played = runs_not_played(store, blobs, views_at, other_at, upto, embedded)
     return WhatIf(
         upto=int(upto),
         rule=None if rule is None else rule.model_dump(mode="json"),
@@ -85,7 +85,7 @@ def _composed(
         ungraded=revalued.ungraded,
         rewrites=rewrites(views_at(upto), other_at(upto), Mapped(store, mapping)),
         unplayed=not_played,
-        asked=asked(views_at, other_at, upto),
+        asked=evaluations_asked(views_at, other_at, upto),
         datasets=datasets(store, blobs, views_at, other_at, upto),
         verdicts=verdicts(truth, other),
         champion=champion(truth, other),

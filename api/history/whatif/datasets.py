@@ -25,10 +25,10 @@ def datasets(
     """Datasets frozen up to a position whose rows would differ, in the order in which they were frozen."""
     frozen = truth_at(upto).find(CHECKPOINTS, "dataset/").values()
     in_order = sorted(frozen, key=lambda state: state.frozen_since)
-    return tuple(found for state in in_order for found in _compared(store, blobs, truth_at, other_at, state))
+    return tuple(found for state in in_order for found in _compare(store, blobs, truth_at, other_at, state))
 
 
-def _compared(
+def _compare(
     store: EventStore, blobs: Inventory, truth_at: ViewsAt, other_at: ViewsAt, state: DatasetState
 ) -> Iterator[DatasetWouldBe]:
     truth, other = truth_at(Position(state.upto)), other_at(Position(state.upto))
@@ -41,7 +41,7 @@ def _compared(
         yield DatasetWouldBe(state.dataset, state.upto, None, state.rows, None, (), (), 0, why=str(error))
         return
     if list(before.items()) != list(after.items()):
-        yield _differing(state, before, after)
+        yield _difference_of(state, before, after)
 
 
 def _is_same(truth: Views, other: Views) -> bool:
@@ -54,7 +54,7 @@ def _rows(found: Iterable[Batch]) -> dict[Place, bytes]:
     return {place: row for batch in found for place, row in zip(batch.places, batch.digests, strict=True)}
 
 
-def _differing(state: DatasetState, was: Mapping[Place, bytes], would: Mapping[Place, bytes]) -> DatasetWouldBe:
+def _difference_of(state: DatasetState, was: Mapping[Place, bytes], would: Mapping[Place, bytes]) -> DatasetWouldBe:
     return DatasetWouldBe(
         dataset=state.dataset,
         upto=state.upto,

@@ -61,13 +61,13 @@ def read_rule(file: Path) -> PromotionRule:
     content = _content(file, "rule", ", ".join(SeedsRule.model_fields))
     if isinstance(content, dict) and content.get("name") == PairedRule().name:
         content = {key: _immutable(value) for key, value in content.items()}
-        return _validated(file, PairedRule, "rule", content)
-    return _validated(file, SeedsRule, "rule", content)
+        return _validate(file, PairedRule, "rule", content)
+    return _validate(file, SeedsRule, "rule", content)
 
 
 def read_reward(file: Path) -> RewardDefinition:
     """The reward of a file; what it leaves out stays as it was. Raises BadDefinition, OSError."""
-    return _validated(
+    return _validate(
         file, RewardDefinition, "reward", _content(file, "reward", ", ".join(RewardDefinition.model_fields))
     )
 
@@ -89,7 +89,7 @@ def _immutable(value: Any) -> Any:
     return tuple(_immutable(item) for item in value) if isinstance(value, list) else value
 
 
-def _validated(file: Path, model: type[M], what: str, content: Any) -> M:
+def _validate(file: Path, model: type[M], what: str, content: Any) -> M:
     try:
         return model.model_validate(content)
     except ValidationError as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.rewards import SHAPING_VERSION, cost_of, penalty_of, shaped
+from agents.rewards import SHAPING_VERSION, cost_of, penalty_of
+from agents.rewards import shape_reward
 from agents.rollouts.errors import CannotGrade
-from agents.rollouts.regrade import VERIFIERS, Regraded, Verifier, regraded, restored, verifier
+from agents.rollouts.regrade import VERIFIERS, Regraded, Verifier, regrade_run, restore_instance, verifier
 from eventlog.blobs import BlobStore
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import PriceBookSet, RewardGraded, RunFinished, RunStarted
@@ -61,7 +62,7 @@ class _Maker:
             raise CannotGrade(run=reward.run, actual="its end state was erased") from error
         except BlobMissing as error:
             raise CannotGrade(run=reward.run, actual="its end state is missing") from error
-        return regraded(started, restored(started, started.spec.env_seed, end_state), self.grade)
+        return regrade_run(started, restore_instance(started, started.spec.env_seed, end_state), self.grade)
 
     def made(
         self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None, book: Prices | None
@@ -100,8 +101,8 @@ class _Maker:
         if reward.shaping is None or worth[0] == worth[1]:
             return other
         if reward.shaping != SHAPING_VERSION or started is None or finished is None:
-            return shaped(other, None)
-        return shaped(other, conduct_in(self.store, self.blobs, started, finished))
+            return shape_reward(other, None)
+        return shape_reward(other, conduct_in(self.store, self.blobs, started, finished))
 
 
 def revalue(

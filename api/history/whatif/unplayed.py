@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.learning.embeddings import Embedded, by_words
-from agents.learning.memory import held_of, reading, remember
+from agents.learning.memory import content_reader, held_of, remember
 from agents.learning.occasions import Held, Read
 from agents.learning.retrieval import overlaid
 from agents.learning.similarity import Embeddings
@@ -84,7 +84,7 @@ class _Side:
         return [Tryable(piece, controls) for piece, controls in held if piece is not None]
 
 
-def unplayed(
+def runs_not_played(
     store: EventStore,
     blobs: BlobStore,
     truth_at: ViewsAt,
@@ -96,7 +96,7 @@ def unplayed(
 
     Raises BlobMissing, BlobErased, and what `embedded` raises.
     """
-    reads = _Reads(reading(blobs), embedded)
+    reads = _Reads(content_reader(blobs), embedded)
     sweeps = ((item.event, item.version == 1) for item in store.read(types=("SweepPlanned",), upto=upto))
     found = [
         run
@@ -134,7 +134,7 @@ def _of_sweep(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool
     for spec, would in zip(sweep.specs, _redrawn(sweep, truth, other, is_drawn=is_drawn), strict=True):
         template = templates[spec.template]
         actual = truth.overlaid(template, spec.candidate, spec.withheld)
-        yield from _compared(spec, sweep.sweep, actual, other.overlaid(template, would.candidate, would.withheld))
+        yield from _compare(spec, sweep.sweep, actual, other.overlaid(template, would.candidate, would.withheld))
 
 
 def _redrawn(sweep: SweepPlanned, truth: _Side, other: _Side, *, is_drawn: bool) -> Sequence[Spec]:
@@ -168,12 +168,12 @@ def _of_evaluation(
     for place in places_of(benchmark, state.evaluation):
         template, (actual, would) = templates.get(place.spec.template), arms[place.arm.arm]
         if template is not None and state.executor not in PLANLESS:
-            yield from _compared(
+            yield from _compare(
                 place.spec, state.evaluation, actual.overlaid(template, None), would.overlaid(template, None)
             )
 
 
-def _compared(spec: Spec, of: str, actual: Overlaid, would: Overlaid) -> Iterator[Unplayed]:
+def _compare(spec: Spec, of: str, actual: Overlaid, would: Overlaid) -> Iterator[Unplayed]:
     if (actual.plan, actual.applied) != (would.plan, would.applied):
         yield Unplayed(
             run=spec.spec_id,
@@ -183,31 +183,31 @@ def _compared(spec: Spec, of: str, actual: Overlaid, would: Overlaid) -> Iterato
         )
 
 
-def asked(truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Asked, ...]:
+def evaluations_asked(truth_at: ViewsAt, other_at: ViewsAt, upto: Position) -> tuple[Asked, ...]:
     """Evaluations that the memory at a position would ask for under the other definition, and does not in truth."""
     truth = truth_at(upto)
     found = []
     for state in truth.find(BENCHMARKS).values():
         opened = [each for each in truth.find(VERDICTS).values() if each.benchmark == state.benchmark]
-        pieces = _unjudged(other_at, opened, upto)
-        if pieces and not _unjudged(truth_at, opened, upto):
+        pieces = _pieces_not_judged(other_at, opened, upto)
+        if pieces and not _pieces_not_judged(truth_at, opened, upto):
             found.append(Asked(state.benchmark, 2 * state.repeats * len(state.tasks), pieces))
     return tuple(found)
 
 
-def _unjudged(views_at: ViewsAt, opened: Sequence[VerdictState], upto: Position) -> tuple[str, ...]:
+def _pieces_not_judged(views_at: ViewsAt, opened: Sequence[VerdictState], upto: Position) -> tuple[str, ...]:
     """The pieces that the memory at a position holds, where no champion was judged with them; else nothing."""
     views = views_at(upto)
     champion = views.get(CHAMPIONS, CHAMPION)
     if champion is None:
         return ()
     known = [champion.pointed(), *(state.artifacts()[1] for state in opened if state.decision != "void")]
-    judged = {_remembered(views_at, artifact) for artifact in known}
+    judged = {_memory_digest(views_at, artifact) for artifact in known}
     present = remember(views, champion.pointed().weights)[0].memory.digest
     held = tuple(key for key, state in candidacies(views).items() if state.status == "promoted")
     return held if present not in judged else ()
 
 
-def _remembered(views_at: ViewsAt, artifact: Artifact) -> str:
+def _memory_digest(views_at: ViewsAt, artifact: Artifact) -> str:
     memory = artifact.memory
     return remember(views_at(Position(memory.upto)), artifact.weights, without=memory.without)[0].memory.digest

@@ -24,7 +24,7 @@ class Judged:
     champion: Artifact | None
 
 
-def judged(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
+def judge_verdicts_again(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
     """Judge every verdict up to a position again, as of just before it was reached.
 
     A verdict that promotes moves the champion, one that does not leaves it, whatever was recorded; moves by hand stay.
@@ -35,7 +35,7 @@ def judged(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
     for item in store.read(stream=STREAM, upto=upto):
         match item.event:
             case VerdictReached() as event:
-                verdict = _judged(views_at, event.evaluation, Position(item.position - 1), champion)
+                verdict = _judge_again(views_at, event.evaluation, Position(item.position - 1), champion)
                 verdicts[event.evaluation] = verdict
                 if verdict.decision == "promote":
                     champion = verdict.challenger.artifact
@@ -46,7 +46,7 @@ def judged(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
     return Judged(verdicts, champion)
 
 
-def _judged(views_at: ViewsAt, evaluation: str, at: Position, champion: Artifact | None) -> Verdict:
+def _judge_again(views_at: ViewsAt, evaluation: str, at: Position, champion: Artifact | None) -> Verdict:
     views = views_at(at)
     verdict = of_the_arms(views, require(views.get(VERDICTS, evaluation)))
     judged_one = verdict.champion.artifact

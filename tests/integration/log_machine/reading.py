@@ -14,7 +14,7 @@ from eventlog.store import START, Position
 from eventlog.verification import verify_log
 from projections import ALL
 from projections.engine.compare import compare
-from projections.engine.projection import AnyFold, Change, digest_changes, living
+from projections.engine.projection import AnyFold, Change, digest_changes, newest_states
 from projections.engine.projector import Projector
 from projections.engine.rows import row_of
 from projections.engine.views import ReplayedViews, at_least
@@ -62,7 +62,7 @@ class Reading(Stores):
             at_least(self.projector, self.engine, self.table, as_of=Position(self.list.head() + 1))
         views = at_least(self.projector, self.engine, self.table, as_of=upto)
         changes: tuple[Change[Any], ...] = ReplayedViews(self.list, upto).changes(fold)
-        states = living(changes)
+        states = newest_states(changes)
         assert digest_changes(views.changes(fold)) == digest_changes(changes)
         assert views.find(fold) == states
         for key in {*[*states][:2], *[change.key for change in changes][-1:]}:

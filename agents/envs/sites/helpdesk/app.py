@@ -16,14 +16,14 @@ from ..conditions import CLEAR, Conditions
 from ..instances import Instances
 from ..requests import fields_of
 from ..site import Apps, Kind
-from ..visits import READING, moved, shown
+from ..visits import READING, page_response, redirect_to
 from .drift import Place
 from .inbox_page import PRIORITY_CODES, TEAM_CODES, inbox_page
 from .instance import Desk
 from .layout import Addresses
 from .mailbox import TICKETS, Ticket
 from .pages import SLOTS, callbacks_page, home_page, macros_page, missing_page, refused_page, rules_page
-from .personal import leaked
+from .personal import leaked_kinds
 from .replies import DO, read_reply
 from .search import find, read_query
 from .tasks import AGAIN, SLOW, TASKS
@@ -76,7 +76,7 @@ class _Visit:
         if name == "callbacks":
             return await self._callbacks()
         found = self._desk.family.locate(path)
-        return shown(missing_page(self._addresses), 404) if found is None else await self._place(*found)
+        return page_response(missing_page(self._addresses), 404) if found is None else await self._place(*found)
 
     async def _place(self, place: Place, number: int) -> Response:
         if place == "inbox":
@@ -85,7 +85,7 @@ class _Visit:
             return await self._posted(self._assign)
         ticket = self._desk.ticket(number)
         if ticket is None:
-            return shown(missing_page(self._addresses), 404)
+            return page_response(missing_page(self._addresses), 404)
         if place == "ticket":
             return self._read(lambda: self._asked(ticket))
         act = self._reply if place == "reply" else self._merge
@@ -105,7 +105,7 @@ class _Visit:
             assigned=int(assigned) if assigned in MOST_ASSIGNED else None,
             errors=errors,
         )
-        return shown(page, 422 if query.errors or errors else 200)
+        return page_response(page, 422 if query.errors or errors else 200)
 
     def _assign(self, fields: list[tuple[str, str]]) -> Response:
         said = dict(fields)
@@ -116,7 +116,7 @@ class _Visit:
         if team is None or errors:
             return self._inbox(tuple(errors))
         changed = self._desk.assign(numbers, team, PRIORITY_CODES.get(priority))
-        return moved(f"{self._addresses.of('inbox')}?done={changed}")
+        return redirect_to(f"{self._addresses.of('inbox')}?done={changed}")
 
     def _asked(self, ticket: Ticket) -> str:
         sender = self._request.query_params.get("by", "")
@@ -131,38 +131,40 @@ class _Visit:
         said = dict(fields)
         reply = read_reply(said)
         if reply.errors:
-            return shown(self._ticket(ticket, Shown(draft=reply)), 422)
+            return page_response(self._ticket(ticket, Shown(draft=reply)), 422)
         text = reply.text(ticket, self._desk.customer(ticket))
         if said.get(DO) != "send":
-            found = leaked(text, self._desk.mailbox.customers)
-            return shown(self._ticket(ticket, Shown(draft=reply, found=found)))
+            found = leaked_kinds(text, self._desk.mailbox.customers)
+            return page_response(self._ticket(ticket, Shown(draft=reply, found=found)))
         self._desk.send(ticket, reply, text)
-        return moved(self._addresses.of("ticket", ticket))
+        return redirect_to(self._addresses.of("ticket", ticket))
 
     def _merge(self, ticket: Ticket, fields: list[tuple[str, str]]) -> Response:
         numbers = _numbers(fields)
         others = [self._desk.ticket(number) for number in numbers]
         if not others or ticket.merged_into is not None or any(each is None or each == ticket for each in others):
             errors = ("Please check other tickets, and merge them into one that is not merged itself.",)
-            return shown(self._ticket(ticket, Shown(errors=errors)), 422)
+            return page_response(self._ticket(ticket, Shown(errors=errors)), 422)
         if self._desk.troubles.met(AGAIN):
             kept = tuple(each for each in others if each is not None)
             same = ANYONE if any(each.customer != ticket.customer for each in kept) else SAME
-            return shown(self._ticket(ticket, Shown(errors=(AGAIN_WORDS,), sender=same, similar=kept)))
+            return page_response(self._ticket(ticket, Shown(errors=(AGAIN_WORDS,), sender=same, similar=kept)))
         self._desk.merge(numbers, ticket)
-        return moved(self._addresses.of("ticket", ticket))
+        return redirect_to(self._addresses.of("ticket", ticket))
 
     async def _callbacks(self) -> Response:
         if self._request.method in READING:
-            return shown(callbacks_page(self._addresses, self._desk.granted))
+            return page_response(callbacks_page(self._addresses, self._desk.granted))
         return await self._posted(self._ask)
 
     def _ask(self, fields: list[tuple[str, str]]) -> Response:
         slot = SLOTS.get(dict(fields).get("slo", ""))
         if slot is None:
-            return shown(callbacks_page(self._addresses, self._desk.granted, error="Please choose a slot."), 422)
+            return page_response(
+                callbacks_page(self._addresses, self._desk.granted, error="Please choose a slot."), 422
+            )
         self._desk.ask_callback(slot)
-        return moved(self._addresses.text("callbacks"))
+        return redirect_to(self._addresses.text("callbacks"))
 
     def _ticket(self, ticket: Ticket, extra: Shown) -> str:
         return ticket_page(self._addresses, self._desk, ticket, extra)
@@ -173,15 +175,15 @@ class _Visit:
         try:
             fields = await fields_of(self._request)
         except ValueError:
-            return shown(refused_page(self._addresses, "That was too much text. Please send less."), 413)
+            return page_response(refused_page(self._addresses, "That was too much text. Please send less."), 413)
         return act(fields)
 
     def _read(self, show: Callable[[], str]) -> Response:
-        return shown(show()) if self._request.method in READING else self._wrong_method("GET")
+        return page_response(show()) if self._request.method in READING else self._wrong_method("GET")
 
     def _wrong_method(self, allowed: str) -> Response:
         words = "This address is not opened in that way. Please go back and use the page."
-        return shown(refused_page(self._addresses, words), 405, allowed=allowed)
+        return page_response(refused_page(self._addresses, words), 405, allowed=allowed)
 
 
 def _numbers(fields: list[tuple[str, str]]) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..markup import Html, tag
-from ..paging import Query, Results, counted, turning
+from ..paging import Query, Results, count_results, page_links
 from .instance import Desk
-from .layout import Addresses, choice, complaint, page, picked
+from .layout import Addresses, choice, complaint, page, picked_box
 from .mailbox import Ticket
 from .search import ORDERS, PLAN_CODES, STATUS_CODES, TOPIC_CODES
 from .stock import PRIORITIES, TEAMS
@@ -34,15 +34,15 @@ def inbox_page(
         *told,
         *(complaint(words) for words in (*query.errors, *errors)),
         _search(addresses, query),
-        tag("p", {"role": "status"}, counted(results, "ticket")),
-        _shown(addresses, desk, results),
-        turning(addresses.of("inbox"), query, results),
+        tag("p", {"role": "status"}, count_results(results, "ticket")),
+        _results_section(addresses, desk, results),
+        page_links(addresses.of("inbox"), query, results),
     )
 
 
 def ticket_list(addresses: Addresses, desk: Desk, tickets: Sequence[Ticket], *, label: str) -> Html:
     """Tickets as a list of links, each with the box that takes it along."""
-    rows = (tag("li", None, picked(ticket.number), _link(addresses, desk, ticket)) for ticket in tickets)
+    rows = (tag("li", None, picked_box(ticket.number), _link(addresses, desk, ticket)) for ticket in tickets)
     return tag("ol", {"class": "tickets", "aria-label": label}, *rows)
 
 
@@ -80,7 +80,7 @@ def _search(addresses: Addresses, query: Query) -> Html:
     )
 
 
-def _shown(addresses: Addresses, desk: Desk, results: Results[Ticket]) -> Html:
+def _results_section(addresses: Addresses, desk: Desk, results: Results[Ticket]) -> Html:
     if not results.rows:
         return tag("p", None, "No ticket looks like that.")
     return tag(

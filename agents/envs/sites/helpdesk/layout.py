@@ -73,7 +73,7 @@ def choice(identity: str, name: str, label: str, options: Mapping[str, str], cho
     )
 
 
-def picked(number: int) -> Html:
+def picked_box(number: int) -> Html:
     """The box that has a ticket taken along; it is checked."""
     identity = f"lp-k{number}"
     box: dict[str, str | bool | None] = {

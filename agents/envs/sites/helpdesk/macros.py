@@ -31,11 +31,11 @@ MACROS: Final = (
 BY_KEY: Final = {macro.key: macro for macro in MACROS}
 
 
-def filled(macro: Macro, ticket: Ticket, customer: Customer) -> str:
+def fill_macro(macro: Macro, ticket: Ticket, customer: Customer) -> str:
     """A macro's text for one ticket."""
     return macro.text.format(first=customer.first, order=ticket.order, street=customer.street, phone=customer.phone)
 
 
-def quoted(ticket: Ticket) -> str:
+def quote_message(ticket: Ticket) -> str:
     """A ticket's message as a reply carries it below."""
     return f"> {ticket.body}"

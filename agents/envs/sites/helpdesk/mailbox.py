@@ -111,13 +111,13 @@ def mailbox(seed: int) -> Mailbox:
     """Make a seed's mailbox; siblings of one instance share the result."""
     rng = random.Random(f"lanternpost:mailbox:{seed}")  # noqa: S311 (a repeatable stream is wanted)
     customers = tuple(_customer(rng, number) for number in range(CUSTOMERS))
-    drafts = [_planted(rng, customers, "Billing", "Business") for _ in range(PLANTED)]
-    drafts += [_planted(rng, customers, "Shipping", "Starter") for _ in range(PLANTED)]
+    drafts = [_plant_draft(rng, customers, "Billing", "Business") for _ in range(PLANTED)]
+    drafts += [_plant_draft(rng, customers, "Shipping", "Starter") for _ in range(PLANTED)]
     drafts += _incident(rng, customers)
     drafts += [_draft(rng, customers) for _ in range(TICKETS - len(drafts))]
     rng.shuffle(drafts)
     _put_first(drafts)
-    return Mailbox(seed, customers, _numbered(rng, drafts))
+    return Mailbox(seed, customers, _number_tickets(rng, drafts))
 
 
 def _customer(rng: random.Random, number: int) -> Customer:
@@ -140,7 +140,7 @@ def _draft(rng: random.Random, customers: Sequence[Customer]) -> _Draft:
     return _Draft(rng.choice(customers), topic, _subject(rng, topic), rng.choice(ARRIVING))
 
 
-def _planted(rng: random.Random, customers: Sequence[Customer], topic: Topic, plan: Plan) -> _Draft:
+def _plant_draft(rng: random.Random, customers: Sequence[Customer], topic: Topic, plan: Plan) -> _Draft:
     who = rng.choice([customer for customer in customers if customer.plan == plan])
     return _Draft(who, topic, _subject(rng, topic), "New")
 
@@ -171,7 +171,7 @@ def _put_first(drafts: list[_Draft]) -> None:
     drafts[places[0]], drafts[first] = drafts[first], drafts[places[0]]
 
 
-def _numbered(rng: random.Random, drafts: Sequence[_Draft]) -> tuple[Ticket, ...]:
+def _number_tickets(rng: random.Random, drafts: Sequence[_Draft]) -> tuple[Ticket, ...]:
     tickets: list[Ticket] = []
     number = rng.randrange(20_000, 80_000)
     for draft in drafts:

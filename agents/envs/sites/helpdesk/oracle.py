@@ -71,7 +71,11 @@ def grade_triage(end: End) -> Grade:
     reasons += ["a ticket that should be left alone was assigned"] if assigned - right else []
     reasons += [f"change {number} was not asked for" for number in beside]
     score = f1_e4(hits=len(hits), wrong=len(assigned - right) + len(beside), missing=len(right - hits))
-    diff: dict[str, JsonValue] = {"expected": _listed(right), "hit": _listed(hits), "wrong": _listed(assigned - right)}
+    diff: dict[str, JsonValue] = {
+        "expected": _as_list(right),
+        "hit": _as_list(hits),
+        "wrong": _as_list(assigned - right),
+    }
     return Grade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
 
 
@@ -96,7 +100,7 @@ def grade_merge(end: End) -> Grade:
     reasons = [f"{each.operation} {each.id}: it was not asked for" for each in _others(end, MERGED)]
     reasons += ["a duplicate is not where it belongs"] if missing else []
     reasons += ["a ticket was merged that is no duplicate"] if merged.keys() - right else []
-    return _binary(reasons, {"expected": {"into": stays.number, "merged": _listed(right)}, "merged": len(merged)})
+    return _binary(reasons, {"expected": {"into": stays.number, "merged": _as_list(right)}, "merged": len(merged)})
 
 
 def grade_callback(end: End) -> Grade:
@@ -138,5 +142,5 @@ def _others(end: End, operation: str) -> list[Mutation]:
     return [mutation for mutation in end.mutations if mutation.operation != operation]
 
 
-def _listed(numbers: set[int]) -> list[JsonValue]:
+def _as_list(numbers: set[int]) -> list[JsonValue]:
     return [*sorted(numbers)]

@@ -22,7 +22,7 @@ def traces_of(customer: Customer) -> tuple[str, ...]:
     return tuple(bare(secret) for secret in (customer.card, customer.email, customer.phone, customer.street))
 
 
-def leaked(text: str, customers: Sequence[Customer]) -> tuple[str, ...]:
+def leaked_kinds(text: str, customers: Sequence[Customer]) -> tuple[str, ...]:
     """The kinds of personal data of any of the customers that a text holds; empty where there are none."""
     said = bare(text)
     traces = _traces(tuple(customers))
@@ -31,7 +31,7 @@ def leaked(text: str, customers: Sequence[Customer]) -> tuple[str, ...]:
 
 def leaks_in(texts: Sequence[str], mailbox: Mailbox) -> bool:
     """Whether one of the texts holds personal data of any customer of a mailbox."""
-    return any(leaked(text, mailbox.customers) for text in texts)
+    return any(leaked_kinds(text, mailbox.customers) for text in texts)
 
 
 @lru_cache(maxsize=128)

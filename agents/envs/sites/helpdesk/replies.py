@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from .macros import BY_KEY, filled, quoted
+from .macros import BY_KEY, fill_macro, quote_message
 from .mailbox import Customer, Ticket
 from .stock import Status
 
@@ -30,8 +30,8 @@ class Reply:
 
     def text(self, ticket: Ticket, customer: Customer) -> str:
         """What is sent: the macro filled in, the message, and the quoted ticket, with blank lines between."""
-        macro = [filled(BY_KEY[self.macro], ticket, customer)] if self.macro in BY_KEY else []
-        parts = [*macro, *([self.message] if self.message else []), *([quoted(ticket)] if self.quote else [])]
+        macro = [fill_macro(BY_KEY[self.macro], ticket, customer)] if self.macro in BY_KEY else []
+        parts = [*macro, *([self.message] if self.message else []), *([quote_message(ticket)] if self.quote else [])]
         return "\n\n".join(parts)
 
 

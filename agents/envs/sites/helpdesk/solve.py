@@ -42,7 +42,7 @@ def solve(session: Session, task_id: str, seed: int) -> None:
 
 
 def _triage(session: Session, box: Mailbox) -> None:
-    page = _shown(session, TRIAGE_TOPIC, plan=TRIAGE_PLAN)
+    page = _open_inbox(session, TRIAGE_TOPIC, plan=TRIAGE_PLAN)
     _take(page, {ticket.number for ticket in to_triage(box)})
     page.choose("Team", TRIAGE_TEAM)
     page.choose("Priority", TRIAGE_PRIORITY)
@@ -50,7 +50,7 @@ def _triage(session: Session, box: Mailbox) -> None:
 
 
 def _reply(session: Session, box: Mailbox) -> None:
-    page = _opened(session, _shown(session, REPLY_TOPIC, plan=REPLY_PLAN), to_answer(box))
+    page = _open_ticket(session, _open_inbox(session, REPLY_TOPIC, plan=REPLY_PLAN), to_answer(box))
     page.choose("Macro", "Order is late")
     page.choose("Seen by", "Public reply")
     page.choose("Quote the message", "No")
@@ -60,7 +60,7 @@ def _reply(session: Session, box: Mailbox) -> None:
 
 def _merge(session: Session, box: Mailbox) -> None:
     stays, goes = to_merge(box)
-    page = _opened(session, _shown(session, MERGE_TOPIC), stays)
+    page = _open_ticket(session, _open_inbox(session, MERGE_TOPIC), stays)
     for _ in range(ONCE_MORE):
         page.choose("Sent by", "Same customer")
         page = session.submit(page, "Find similar")
@@ -87,7 +87,7 @@ SOLUTIONS: Final[Mapping[str, Callable[[Session, Mailbox], None]]] = {
 }
 
 
-def _shown(session: Session, topic: str, *, plan: str | None = None) -> Page:
+def _open_inbox(session: Session, topic: str, *, plan: str | None = None) -> Page:
     """The inbox with the new tickets of a topic, the oldest first."""
     page = session.open(session.open("/").link("Inbox").path)
     page.choose("Topic", topic)
@@ -98,7 +98,7 @@ def _shown(session: Session, topic: str, *, plan: str | None = None) -> Page:
     return session.submit(page, "Show")
 
 
-def _opened(session: Session, page: Page, ticket: Ticket) -> Page:
+def _open_ticket(session: Session, page: Page, ticket: Ticket) -> Page:
     """The page of a ticket that a list holds. Raises Absent."""
     number = re.compile(rf"(?<!\d){ticket.number}(?!\d)")
     for link in page.links():

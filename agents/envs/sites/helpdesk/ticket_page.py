@@ -42,7 +42,7 @@ def ticket_page(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) 
         *(complaint(words) for words in shown.errors),
         _facts(desk, ticket),
         tag("section", {"class": "card"}, tag("h2", None, "Message"), tag("blockquote", None, ticket.body)),
-        *_sent(desk, ticket),
+        *_sent_section(desk, ticket),
         _reply_form(addresses, ticket, shown),
         _similar(addresses, desk, ticket, shown),
     )
@@ -55,7 +55,7 @@ def _facts(desk: Desk, ticket: Ticket) -> Html:
     return tag("p", None, merged + " · ".join(facts))
 
 
-def _sent(desk: Desk, ticket: Ticket) -> Sequence[Html]:
+def _sent_section(desk: Desk, ticket: Ticket) -> Sequence[Html]:
     return [
         tag("section", {"class": "card"}, tag("h2", None, "Reply"), tag("blockquote", None, text))
         for text in desk.replies(ticket)
@@ -71,7 +71,7 @@ def _reply_form(addresses: Addresses, ticket: Ticket, shown: Shown) -> Html:
         {"class": "card", "method": "post", "action": addresses.of("reply", ticket), "autocomplete": "off"},
         tag("h2", None, "Answer"),
         *(complaint(words) for words in draft.errors),
-        *([] if shown.found is None else [_checked(shown.found)]),
+        *([] if shown.found is None else [_check_mark(shown.found)]),
         tag(
             "div",
             {"class": "fields"},
@@ -88,7 +88,7 @@ def _reply_form(addresses: Addresses, ticket: Ticket, shown: Shown) -> Html:
     )
 
 
-def _checked(found: tuple[str, ...]) -> Html:
+def _check_mark(found: tuple[str, ...]) -> Html:
     if not found:
         return tag("p", {"role": "status"}, "No personal data was found.")
     return complaint(f"This reply holds {' and '.join(found)}. It was not sent.")
@@ -106,11 +106,11 @@ def _similar(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> 
         {"class": "card"},
         tag("h2", None, "Similar tickets"),
         asking,
-        *_found(addresses, desk, ticket, shown),
+        *_found_section(addresses, desk, ticket, shown),
     )
 
 
-def _found(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> Sequence[Html]:
+def _found_section(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> Sequence[Html]:
     if shown.is_slow:
         return [tag("p", {"role": "status"}, "Similar tickets are still being looked up. Please ask again.")]
     if shown.similar is None:

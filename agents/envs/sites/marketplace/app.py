@@ -15,7 +15,7 @@ from ..conditions import CLEAR, Conditions
 from ..instances import Instances
 from ..requests import form_of
 from ..site import Apps, Kind
-from ..visits import READING, moved, shown
+from ..visits import READING, page_response, redirect_to
 from .catalog import Boat
 from .drift import Place
 from .further_app import FurtherVisit
@@ -103,7 +103,7 @@ class _Visit:
             return self._wrong_method("GET")
         query = read_query(self._request.query_params)
         results = find(self._harbour.catalogue, query)
-        return shown(results_page(self._addresses, query, results), 422 if query.errors else 200)
+        return page_response(results_page(self._addresses, query, results), 422 if query.errors else 200)
 
     async def _lead(self, boat: Boat) -> Response:
         if self._request.method != "POST":
@@ -111,10 +111,10 @@ class _Visit:
         try:
             fields = await form_of(self._request)
         except ValueError:
-            return shown(refused_page(self._addresses, "That was too much text. Please send less."), 413)
+            return page_response(refused_page(self._addresses, "That was too much text. Please send less."), 413)
         lead = read_lead(fields)
         if lead.errors:
-            return shown(self._boat_page(boat, lead.errors, fields), 422)
+            return page_response(self._boat_page(boat, lead.errors, fields), 422)
         self._harbour.submit_lead(boat, name=lead.name, email=lead.email, message=lead.message)
         return self._move("thanks", boat)
 
@@ -125,14 +125,14 @@ class _Visit:
         return self._move("detail", boat)
 
     def _read(self, show: Callable[[], str]) -> Response:
-        return shown(show()) if self._request.method in READING else self._wrong_method("GET")
+        return page_response(show()) if self._request.method in READING else self._wrong_method("GET")
 
     def _move(self, place: Place, boat: Boat) -> Response:
-        return moved(self._addresses.of(place, boat))
+        return redirect_to(self._addresses.of(place, boat))
 
     def _missing(self) -> Response:
-        return shown(missing_page(self._addresses), 404)
+        return page_response(missing_page(self._addresses), 404)
 
     def _wrong_method(self, allowed: str) -> Response:
         words = "This address is not opened in that way. Please go back and use the page."
-        return shown(refused_page(self._addresses, words), 405, allowed=allowed)
+        return page_response(refused_page(self._addresses, words), 405, allowed=allowed)

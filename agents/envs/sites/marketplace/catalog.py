@@ -118,7 +118,7 @@ def catalogue(seed: int) -> Catalogue:
         _undercut(drafts, wanted, decoy, taken)
     for wanted in WANTED:
         _bury_cheapest(drafts, wanted)
-    return Catalogue(seed, _listed(rng, drafts))
+    return Catalogue(seed, _list_boats(rng, drafts))
 
 
 def _trait(rng: random.Random) -> Trait:
@@ -174,7 +174,7 @@ def _bury_cheapest(drafts: Sequence[_Draft], wanted: Wanted) -> None:
         oldest.price, newest.price = newest.price, oldest.price
 
 
-def _listed(rng: random.Random, drafts: Sequence[_Draft]) -> tuple[Boat, ...]:
+def _list_boats(rng: random.Random, drafts: Sequence[_Draft]) -> tuple[Boat, ...]:
     boats: list[Boat] = []
     number = rng.randrange(2_000_000, 8_000_000)
     for draft in drafts:

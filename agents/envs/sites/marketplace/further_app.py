@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..requests import form_of
-from ..visits import READING, moved, shown
+from ..visits import READING, page_response, redirect_to
 from .catalog import Boat
 from .further_pages import (
     dealers_page,
@@ -77,37 +77,37 @@ class FurtherVisit:
         if self._request.method != "POST":
             return self._wrong_method("POST")
         self._harbour.save_entry(boat, paper, entry)
-        return moved(f"{self._addresses.offered('papers', boat, key)}?saved={entry.key}")
+        return redirect_to(f"{self._addresses.offered('papers', boat, key)}?saved={entry.key}")
 
     def _contact(self, boat: Boat) -> Response:
         if self._request.method != "POST":
             return self._wrong_method("POST")
         self._harbour.start_contact(boat)
-        return moved(self._addresses.of("detail", boat))
+        return redirect_to(self._addresses.of("detail", boat))
 
     async def _watch(self, boat: Boat) -> Response:
         if self._request.method in READING:
             if self._harbour.troubles.met(INTERRUPTION):
-                return shown(interruption_page(self._addresses, boat))
-            return shown(watch_page(self._addresses, boat))
+                return page_response(interruption_page(self._addresses, boat))
+            return page_response(watch_page(self._addresses, boat))
         email = await self._email()
         error = email_fault(email)
         if error is not None:
-            return shown(watch_page(self._addresses, boat, said=email, error=error), 422)
+            return page_response(watch_page(self._addresses, boat, said=email, error=error), 422)
         if self._harbour.troubles.met(AGAIN):
-            return shown(watch_page(self._addresses, boat, said=email, error=AGAIN_WORDS))
+            return page_response(watch_page(self._addresses, boat, said=email, error=AGAIN_WORDS))
         self._harbour.watch(boat, email)
-        return moved(self._addresses.offered("watch", boat, "set"))
+        return redirect_to(self._addresses.offered("watch", boat, "set"))
 
     async def _draw(self) -> Response:
         if self._request.method in READING:
-            return shown(draw_page(self._addresses, self._harbour.drawn))
+            return page_response(draw_page(self._addresses, self._harbour.drawn))
         email = await self._email()
         error = email_fault(email)
         if error is not None:
-            return shown(draw_page(self._addresses, self._harbour.drawn, said=email, error=error), 422)
+            return page_response(draw_page(self._addresses, self._harbour.drawn, said=email, error=error), 422)
         self._harbour.enter_draw(email)
-        return moved(self._addresses.text("draw"))
+        return redirect_to(self._addresses.text("draw"))
 
     async def _email(self) -> str:
         try:
@@ -116,8 +116,8 @@ class FurtherVisit:
             return ""  # a form that is none, or too large, holds no address
 
     def _read(self, show: Callable[[], str]) -> Response:
-        return shown(show()) if self._request.method in READING else self._wrong_method("GET")
+        return page_response(show()) if self._request.method in READING else self._wrong_method("GET")
 
     def _wrong_method(self, allowed: str) -> Response:
         words = "This address is not opened in that way. Please go back and use the page."
-        return shown(refused_page(self._addresses, words), 405, allowed=allowed)
+        return page_response(refused_page(self._addresses, words), 405, allowed=allowed)

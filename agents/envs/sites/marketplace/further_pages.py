@@ -67,7 +67,7 @@ def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: Entry |
             None,
             tag("th", {"scope": "row"}, entry.name),
             tag("td", None, entry.value),
-            tag("td", None, _saving(addresses, boat, paper, entry)),
+            tag("td", None, _save_form(addresses, boat, paper, entry)),
         )
         for entry in paper.entries
     )
@@ -85,7 +85,7 @@ def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: Entry |
     )
 
 
-def _saving(addresses: Addresses, boat: Boat, paper: Paper, entry: Entry) -> Html:
+def _save_form(addresses: Addresses, boat: Boat, paper: Paper, entry: Entry) -> Html:
     action = {"method": "post", "action": addresses.offered("papers", boat, paper.key, entry.key)}
     return tag("form", action, tag("button", {"type": "submit"}, f"Save {entry.name.lower()}"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..markup import Html, tag
-from ..paging import Results, counted, turning
+from ..paging import Results, count_results, page_links
 from .catalog import Boat
 from .layout import Addresses, page
 from .search import MAKE_CODES, ORDERS, SELLER_CODES, SELLER_WORDS, STATE_CODES, BoatQuery
@@ -18,9 +18,9 @@ def results_page(addresses: Addresses, query: BoatQuery, results: Results[Boat])
         "Boats for sale",
         tag("h1", None, "Boats for sale"),
         _form(addresses, query),
-        tag("p", {"role": "status"}, counted(results, "boat")),
+        tag("p", {"role": "status"}, count_results(results, "boat")),
         result_list(addresses, results.rows, label="Results"),
-        turning(addresses.search, query, results),
+        page_links(addresses.search, query, results),
     )
 
 

@@ -46,9 +46,9 @@ def read_query(parameters: Mapping[str, str]) -> BoatQuery:
     errors: list[str] = []
     return BoatQuery(
         fields=fields,
-        make=_known(MAKE_CODES, fields["mk"], "make", errors),
-        state=_known(STATE_CODES, fields["rg"], "state", errors),
-        seller=_known(SELLER_CODES, fields["slr"], "seller", errors),
+        make=_look_up(MAKE_CODES, fields["mk"], "make", errors),
+        state=_look_up(STATE_CODES, fields["rg"], "state", errors),
+        seller=_look_up(SELLER_CODES, fields["slr"], "seller", errors),
         max_price=_whole(fields["pmax"], "Maximum price", errors),
         min_length=_whole(fields["lmin"], "Minimum length", errors),
         order=fields["ord"] if fields["ord"] in ORDERS else "new",
@@ -75,7 +75,7 @@ def _passes(boat: Boat, query: BoatQuery) -> bool:
     )
 
 
-def _known(codes: Mapping[str, T], value: str, what: str, errors: list[str]) -> T | None:
+def _look_up(codes: Mapping[str, T], value: str, what: str, errors: list[str]) -> T | None:
     if value and value not in codes:
         errors.append(f"We do not know that {what}.")
     return codes.get(value)

@@ -36,7 +36,7 @@ def solve(session: Session, task_id: str, seed: int) -> None:
 
 
 def _lead(session: Session, stock: Catalogue) -> None:
-    page = _found(session, stock.qualifying(LEAD_WANTED)[0])
+    page = _find_boat(session, stock.qualifying(LEAD_WANTED)[0])
     page.fill("Your name", LEAD_REQUEST.name)
     page.fill("Email", LEAD_REQUEST.email)
     page.fill("Message", LEAD_REQUEST.message)
@@ -44,23 +44,23 @@ def _lead(session: Session, stock: Catalogue) -> None:
 
 
 def _phone(session: Session, stock: Catalogue) -> None:
-    session.submit(_found(session, stock.qualifying(PHONE_WANTED)[0]), "Show phone number")
+    session.submit(_find_boat(session, stock.qualifying(PHONE_WANTED)[0]), "Show phone number")
 
 
 def _spec(session: Session, stock: Catalogue) -> None:
-    page = _found(session, right_boat(stock, SPEC_WANTED))
+    page = _find_boat(session, right_boat(stock, SPEC_WANTED))
     for label in ("Papers of this boat", "Haul-out report", "Below the waterline"):
         page = session.open(page.link(label).path)
     session.submit(page, "Save gear ratio")
 
 
 def _contact(session: Session, stock: Catalogue) -> None:
-    page = session.submit(_found(session, right_boat(stock, CONTACT_WANTED)), "Start a contact request")
+    page = session.submit(_find_boat(session, right_boat(stock, CONTACT_WANTED)), "Start a contact request")
     session.submit(page, "Show phone number")
 
 
 def _watch(session: Session, stock: Catalogue) -> None:
-    found = _found(session, right_boat(stock, WATCH_WANTED))
+    found = _find_boat(session, right_boat(stock, WATCH_WANTED))
     page = session.open(found.link("Watch the price").path)
     for _ in range(ONCE_MORE):
         try:
@@ -91,7 +91,7 @@ SOLUTIONS: Final[Mapping[str, Callable[[Session, Catalogue], None]]] = {
 }
 
 
-def _found(session: Session, boat: Boat) -> Page:
+def _find_boat(session: Session, boat: Boat) -> Page:
     """The page of a boat, by the search: it is the dearest of those that cost no more. Raises Absent."""
     page = session.open(session.open("/").link("Boats for sale").path)
     page.choose("Make", boat.make)
