@@ -75,14 +75,14 @@ class PostgresStore:
     def _commit(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
         """One transaction. A connection that was lost is tried once more: the keys make that harmless."""
         try:
-            return self._tried(requests)
+            return self._try_append(requests)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
             self.engine.dispose()  # the others of the pool were lost with it
-        return self._tried(requests)
+        return self._try_append(requests)
 
-    def _tried(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+    def _try_append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
         with single_statements(self.engine) as cursor:
             try:
                 return commit(cursor, requests)
@@ -174,7 +174,7 @@ class PostgresStore:
         last, pauses = after, iter(_PAUSES_S)
         while True:
             try:
-                for batch in self._heard(last, until):
+                for batch in self._listen(last, until):
                     pauses = iter(_PAUSES_S)
                     if batch:
                         last = batch[-1].position
@@ -187,7 +187,7 @@ class PostgresStore:
             else:
                 return
 
-    def _heard(self, last: Position, until: Until) -> Iterator[Sequence[Recorded]]:
+    def _listen(self, last: Position, until: Until) -> Iterator[Sequence[Recorded]]:
         """The batches while one connection listens; an empty one at each look that finds nothing new."""
         with _listener(self.engine) as listener:
             while True:

@@ -190,11 +190,11 @@ def back(
     if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the present one and the one before it
         raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
     history = views.history(CHAMPIONS, CHAMPION)
-    restored = next(c.state.pointed() for c in history if c.state is not None and c.since == state.stack[-2])
+    restored = next(c.state.pointed_artifact() for c in history if c.state is not None and c.since == state.stack[-2])
     pieces = tuple(
         key
         for key, piece in candidacies(views).items()
-        if _is_left_behind(views, key, piece, state.pointed().memory, restored.memory)
+        if _is_left_behind(views, key, piece, state.pointed_artifact().memory, restored.memory)
     )
     event = ChampionPointed(artifact=restored, by="rollback", reason=reason, evaluation=None)
     return _move(store, views, event, pieces, actor, withdraw)

@@ -39,7 +39,7 @@ def is_saturated(benchmark: str, verdicts: Iterable[VerdictState], champion: Art
     """
     decided = [state for state in verdicts if state.benchmark == benchmark and state.decision is not None]
     last = max(decided, key=lambda state: state.opened_since, default=None)
-    verdict = None if last is None else last.reached()
+    verdict = None if last is None else last.verdict_reached()
     if verdict is None or verdict.decision == "void":
         return False
     own = (arm for arm in (verdict.champion, verdict.challenger) if arm.artifact == champion)

@@ -28,7 +28,7 @@ class BenchmarkState(State, frozen=True, kw_only=True):
     frozen_since: int = 0
     digest: str = ""
 
-    def frozen(self) -> BenchmarkFrozen:
+    def frozen_event(self) -> BenchmarkFrozen:
         """The event this state holds."""
         return events.BenchmarkFrozen.model_validate(
             {

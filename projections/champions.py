@@ -29,7 +29,7 @@ class ChampionState(State, frozen=True, kw_only=True):
     since: int = 0
     stack: tuple[int, ...] = ()
 
-    def pointed(self) -> Artifact:
+    def pointed_artifact(self) -> Artifact:
         """The champion itself."""
         return events.Artifact.model_validate(self.artifact, strict=False)
 

@@ -171,7 +171,7 @@ def _verdicts(before: Views, after: Views) -> Iterable[VerdictMoved]:
         if known.get(key) == state:
             continue
         champion, challenger = state.artifacts()
-        verdict = state.reached()
+        verdict = state.verdict_reached()
         yield VerdictMoved(
             evaluation=key,
             benchmark=state.benchmark,

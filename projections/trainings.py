@@ -45,7 +45,7 @@ class TrainingState(State, frozen=True, kw_only=True):
     started_since: int = 0
     since: int = 0
 
-    def configured(self) -> StageConfig:
+    def stage_config(self) -> StageConfig:
         """What it was asked for."""
         return events.stage_config_of(self.config)
 

@@ -38,7 +38,7 @@ class VerdictState(State, frozen=True, kw_only=True):
             self.challenger, strict=False
         )
 
-    def ruled(self) -> Rules:
+    def opening_rules(self) -> Rules:
         """The rules the evaluation was opened under."""
         return events.Rules.model_validate(self.rules)
 
@@ -46,7 +46,7 @@ class VerdictState(State, frozen=True, kw_only=True):
         """The plans that both arms start from; none in evaluations of before they were recorded."""
         return tuple(events.TaskPlan.model_validate(plan) for plan in self.suite)
 
-    def reached(self) -> Verdict | None:
+    def verdict_reached(self) -> Verdict | None:
         """The verdict, if there is one."""
         return None if self.verdict is None else events.Verdict.model_validate(self.verdict, strict=False)
 

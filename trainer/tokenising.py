@@ -36,7 +36,7 @@ class Tokeniser:
     template: str
     special: frozenset[int]
 
-    def tokenised(self, asked: Sequence[Turn], answer: str) -> tuple[list[int], list[int]]:
+    def tokenise(self, asked: Sequence[Turn], answer: str) -> tuple[list[int], list[int]]:
         """The ids of the prompt that asks for an answer, and those of the answer with the token that ends its turn.
 
         Raises TemplateUnfit where the template moves messages, or does not end an answer with a special token.

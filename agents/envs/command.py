@@ -98,9 +98,9 @@ class _Running:
     def check_alive(self, name: str) -> None:
         """Raise SiteDied if it ended."""
         if self.child.poll() is not None:
-            raise self.died(name)
+            raise self.died_error(name)
 
-    def died(self, name: str) -> SiteDied:
+    def died_error(self, name: str) -> SiteDied:
         """The error of a child that ended, with all that it said."""
         status = self.child.wait(STOP_WITHIN_S)
         self.silent.wait(STOP_WITHIN_S)
@@ -160,7 +160,7 @@ def _await_address(name: str, command: Command, running: _Running, deadline: flo
             told = "it printed no address"
             raise SiteUnhealthy(site=name, actual=told, timeout_s=command.ready_within_s) from problem
         if line is None:
-            raise running.died(name)
+            raise running.died_error(name)
         if (found := _read_address(line)) is not None:
             return found
 

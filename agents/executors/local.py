@@ -58,6 +58,6 @@ class LocalPolicies:
 
         Raises NotServed, AdapterUnfit, CheckpointMissing, CheckpointAltered, DrawingFailed.
         """
-        model = self.host.known(weights) or self.host.adapted(weights, self.folder_of)
+        model = self.host.known(weights) or self.host.adapted_model(weights, self.folder_of)
         tokens = BRIEF_TOKENS if self.wording == "brief" else MAX_TOKENS
         return PolicyExecutor(model, opening=self.opening, max_tokens=tokens, wording=self.wording)

@@ -58,7 +58,7 @@ class HttpSurface:
     def act(self, step: Step) -> Acted:
         """See Surface."""
         try:
-            moved = self._moved(step)
+            moved = self._move(step)
         except Absent as absent:
             return Acted(absent.problem)
         if moved is None:
@@ -78,7 +78,7 @@ class HttpSurface:
         """See Surface."""
         return None
 
-    def _moved(self, step: Step) -> Page | None:
+    def _move(self, step: Step) -> Page | None:
         """Do one step; a page if it led to one. Raises Absent."""
         label = step.label or ""
         if step.type == "navigate":

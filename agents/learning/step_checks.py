@@ -99,17 +99,17 @@ class ModelVerifier:
 
     def verify_filter(self, seen: Seen) -> Checked:
         """See StepVerifier."""
-        return self._asked("filter", seen)
+        return self._ask("filter", seen)
 
     def verify_on_correct_page(self, seen: Seen) -> Checked:
         """See StepVerifier."""
-        return self._asked("page", seen)
+        return self._ask("page", seen)
 
     def verify_step(self, seen: Seen) -> Checked:
         """See StepVerifier."""
-        return self._asked("step", seen)
+        return self._ask("step", seen)
 
-    def _asked(self, question: str, seen: Seen) -> Checked:
+    def _ask(self, question: str, seen: Seen) -> Checked:
         if seen.screenshot is None and seen.page is None:
             return Checked("unknown", "model", "there is no page to look at")
         schema = schema_of(StepAnswer) if self.model.offers.schema else None
@@ -149,17 +149,17 @@ class OracleVerifier:
 
     def verify_filter(self, seen: Seen) -> Checked:
         """See StepVerifier."""
-        return self._looked(seen, frozenset())
+        return self._look(seen, frozenset())
 
     def verify_on_correct_page(self, seen: Seen) -> Checked:
         """See StepVerifier."""
-        return self._looked(seen, frozenset())
+        return self._look(seen, frozenset())
 
     def verify_step(self, seen: Seen) -> Checked:
         """See StepVerifier."""
-        return self._looked(seen, expected_ops(self.table, seen.kind))
+        return self._look(seen, expected_ops(self.table, seen.kind))
 
-    def _looked(self, seen: Seen, meant: frozenset[str]) -> Checked:
+    def _look(self, seen: Seen, meant: frozenset[str]) -> Checked:
         found = self.look(self.since)
         if "error" in found:
             return Checked("unknown", "oracle", str(found["error"]))

@@ -31,7 +31,7 @@ class Outcomes:
             return None
         return reward.passed
 
-    def carried(self, run: str, piece: str) -> bool:
+    def has_carried(self, run: str, piece: str) -> bool:
         """Whether a piece changed the plan of a run."""
         return run in self.runs and piece in self.runs[run].applied
 
@@ -70,9 +70,9 @@ def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, 
     if passed is None or None in known or len(controls) < state.controls:
         return None
     carrying = controls if spec.candidate is None else (run,)
-    if not carrying or not all(outcomes.carried(each, piece) for each in carrying):
+    if not carrying or not all(outcomes.has_carried(each, piece) for each in carrying):
         return None
-    if any(outcomes.carried(each, piece) for each in {run, *controls} - {*carrying}):
+    if any(outcomes.has_carried(each, piece) for each in {run, *controls} - {*carrying}):
         return None
     successes, kind = sum(outcome is True for outcome in known), kind_of(state)
     if spec.candidate is not None and kind == "rewrite":

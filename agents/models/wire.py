@@ -125,7 +125,7 @@ class Endpoint:
         return answer
 
     def _raise_named(self, answer: httpx2.Response, tries: int) -> None:
-        status, said = answer.status_code, self._said(answer)
+        status, said = answer.status_code, self._error_text(answer)
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise ModelRefused(url=self.url, actual=status, said=said)
         if status == HTTPStatus.NOT_FOUND:
@@ -145,11 +145,11 @@ class Endpoint:
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
             if first["type"] == "json_invalid":
-                raise self.broken(self._said(answer), "JSON") from problem
+                raise self.broken(self._error_text(answer), "JSON") from problem
             where = ".".join(map(str, first["loc"])) or "it"
             raise self.broken(f"{where}: {first['msg']}", "the shape its documentation gives") from problem
 
-    def _said(self, answer: httpx2.Response) -> str:
+    def _error_text(self, answer: httpx2.Response) -> str:
         """The server's own sentence, where it sent one."""
         try:
             facts = json.loads(answer.content)

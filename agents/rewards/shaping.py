@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import RewardGraded, Step, StepOutcome, Usage
-from eventlog.events import unroll
+from eventlog.events import RewardGraded, Step, StepOutcome, Usage, unroll
 from projections.runs import PLANLESS
 
 SHAPING_VERSION: Final = "shaped-1"

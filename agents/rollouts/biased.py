@@ -71,11 +71,11 @@ class FailureBiased:
         return tuple(
             spec
             for name, instances in sorted(self.allocation().items())
-            for template, seed in self._drawn(name, instances)
+            for template, seed in self._draw(name, instances)
             for spec in siblings_of(self.sweep, template, seed, range(self.siblings_per_instance), self.temperatures)
         )
 
-    def _drawn(self, cluster: str, instances: int) -> list[tuple[Template, int]]:
+    def _draw(self, cluster: str, instances: int) -> list[tuple[Template, int]]:
         templates = self.templates_by_cluster[cluster]
         if instances > len(templates) * len(self.seeds):
             actual = f"{len(templates)} templates and {len(self.seeds)} seeds for {instances} instances of {cluster}"

@@ -48,8 +48,7 @@ from ..learning.retrieval import overlaid
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
-from ..rewards import conduct_of, steps_planned
-from ..rewards import grade_run
+from ..rewards import conduct_of, grade_run, steps_planned
 from .facts import JSON_TYPE, facts_of, usage_of
 from .recovery_facts import NOTHING, Looking, Recovery, recover_run
 

@@ -16,8 +16,7 @@ from ..envs.contract import Mutation
 from ..envs.sites.known import KNOWN
 from ..envs.sites.site import FULL, Grade, Kind, Simulation
 from ..plans import Plan
-from ..rewards import REWARD_VERSION, Conduct, conduct_of, steps_planned
-from ..rewards import shape_reward
+from ..rewards import REWARD_VERSION, Conduct, conduct_of, shape_reward, steps_planned
 from .errors import CannotGrade, UnknownVerifier
 
 Verifier = Callable[[Simulation, str], Grade]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eventlog.chain import canonical
-from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken
-from eventlog.events import unroll
+from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken, unroll
 from projections.costs import PriceBook
 
 from ..envs.sites.known import KNOWN
@@ -19,8 +18,7 @@ from ..envs.sites.site import Kind, Simulation
 from ..executors.executor import Taken
 from ..executors.recorded_pages import RecordedStep, Walked, asked_for, walk
 from ..plans import Overlaid, Plan
-from ..rewards import SHAPING_VERSION
-from ..rewards import grade_run
+from ..rewards import SHAPING_VERSION, grade_run
 from .errors import CannotGrade, UnknownVerifier
 from .regrade import VERIFIERS, Regraded, Verifier, conduct_recorded, regrade_run, restore_instance, verifier
 

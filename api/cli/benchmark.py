@@ -142,7 +142,7 @@ def _row(views: Views, state: BenchmarkState) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(state)
     sealed = sum(task["is_sealed"] for task in state.tasks)
     ledger, champion = views.get(LEDGER, state.benchmark), views.get(CHAMPIONS, CHAMPION)
-    present = None if champion is None else champion.pointed()
+    present = None if champion is None else champion.pointed_artifact()
     saturated = is_saturated(state.benchmark, views.find(VERDICTS).values(), present)
     told = {
         "is_saturated": saturated,

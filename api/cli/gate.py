@@ -100,7 +100,7 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
     """Raises NotChampion, and what naming an artifact does."""
     if name is None:
         return
-    present = require(house.views().get(CHAMPIONS, CHAMPION)).pointed()
+    present = require(house.views().get(CHAMPIONS, CHAMPION)).pointed_artifact()
     if str(artifacts.resolve(house, name)[0]) != str(present):
         raise NotChampion(actual=name, expected=str(present))
 
@@ -112,7 +112,7 @@ def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: A
     """
     if executor is not Way.POLICY or local_folder(house.settings, model) is None:
         refuse_memoryless(executor)
-    elif require(house.views().get(CHAMPIONS, CHAMPION)).pointed().weights == challenger.weights:
+    elif require(house.views().get(CHAMPIONS, CHAMPION)).pointed_artifact().weights == challenger.weights:
         raise typer.BadParameter(
             f"champion and challenger both have the weights {challenger.weights}, and a policy is judged by its "
             "weights: expected a challenger such as ck-3f9a1c22@0"
@@ -126,7 +126,7 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
     wanted = name or newest(benchmarks, first_benchmark_name(site or SITE))
     if wanted not in benchmarks:
         raise Unknown(what="benchmark", actual=wanted, way_out="`flywheel benchmark list` names them.")
-    found = benchmarks[wanted].frozen()
+    found = benchmarks[wanted].frozen_event()
     if site is not None and site != found.environment:
         raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)
     return found
@@ -139,7 +139,7 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules:
     if sealed_instances(benchmark) < rules.min_pairs:
         ERR.print(f"{benchmark.benchmark} can only void: {shortage(benchmark, rules)}", soft_wrap=True)
     views = house.views()
-    present = require(views.get(CHAMPIONS, CHAMPION)).pointed()
+    present = require(views.get(CHAMPIONS, CHAMPION)).pointed_artifact()
     if is_saturated(benchmark.benchmark, views.find(VERDICTS).values(), present):
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
@@ -261,7 +261,7 @@ def _row(state: VerdictState) -> dict[str, Any]:
 
 
 def _show(state: VerdictState, *, as_json: bool) -> None:
-    verdict = state.reached()
+    verdict = state.verdict_reached()
     if as_json:
         emit_json(_row(state))
     elif verdict is None:

@@ -104,7 +104,7 @@ class Controller:
             used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
             step = self._within_budget(views, self._next(views, used), used)
             if step.what == "stop":
-                return self._closed(views, said if said is not None and self._has_every_verdict(used) else step.why)
+                return self._close(views, said if said is not None and self._has_every_verdict(used) else step.why)
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
             self._show()
@@ -118,7 +118,7 @@ class Controller:
             rounds=used.rounds,
             course=self.course,
             site=self.site,
-            tryable=self._trying(views).names,
+            tryable=self._candidates(views).names,
             last=self._last(),
             executor=self.executor,
             without=cold_now(views),
@@ -173,7 +173,7 @@ class Controller:
         """Whether the gate has reached as many verdicts as were asked for."""
         return self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
 
-    def _closed(self, views: PostgresViews, why: str) -> str:
+    def _close(self, views: PostgresViews, why: str) -> str:
         close_course(self.house.store, views, self.site, why)
         return why
 
@@ -234,13 +234,13 @@ class Controller:
         rounds = rounds_of(self.house.store, self.site)
         return rounds[-1] if rounds else None
 
-    def _trying(self, views: PostgresViews) -> Trying:
+    def _candidates(self, views: PostgresViews) -> Trying:
         found = tryable_now(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
         return found.among(self._templates(), self.site)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
         """How many seeds a task the next round takes at most, within the runs that are left."""
-        siblings = siblings_for_trials(self._trying(views), self.course.siblings)
+        siblings = siblings_for_trials(self._candidates(views), self.course.siblings)
         return seeds_within(self.course, used, siblings * len(self._templates()))
 
     def _plan(self, views: PostgresViews, used: Spent) -> None:
@@ -266,7 +266,7 @@ class Controller:
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
         course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
-        siblings = siblings_for_trials(self._trying(views), course.siblings)
+        siblings = siblings_for_trials(self._candidates(views), course.siblings)
         last, held = self._last(), benchmark_seeds(views, self.site)
         if last is not None:
             instances = seeds * len(found)

@@ -76,7 +76,7 @@ def decide(
     begun = _resume_begun(views, sweeps, site, executor)
     if begun is not None:
         return begun
-    present = present_champion(views).pointed()
+    present = present_champion(views).pointed_artifact()
     challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
     judged = {*_judged_memories(views, site), present.memory.digest, _empty()}
     if is_concerned and challenger.memory.digest not in judged:

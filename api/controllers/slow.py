@@ -110,7 +110,7 @@ class SlowController:
             if not is_frozen:
                 freeze_on(self.house, self._benchmark(), SLOW_CONTROLLER)
             with self.serving(base) as executor:
-                refuse_unserved(executor, (present_champion(self.house.views()).pointed(),))
+                refuse_unserved(executor, (present_champion(self.house.views()).pointed_artifact(),))
                 return self._rounds(base, executor)
 
     def _rounds(self, base: Base, executor: Executor) -> str:
@@ -162,7 +162,7 @@ class SlowController:
         views = self.house.views()
         choosing = bases_of(views, {sweep.sweep for sweep in planned_by(self.house.store, WARM_UP)})
         named = self.base or newest_base(views, but=choosing)
-        present = views.get(WEIGHTS, present_champion(views).pointed().weights)
+        present = views.get(WEIGHTS, present_champion(views).pointed_artifact().weights)
         if named is None and present is not None:
             return base_of(self.house, None, present.checkpoint if present.is_base else present.base)
         if named is None:
@@ -265,7 +265,7 @@ class SlowController:
     def _open(self, last: Round, executor: Executor) -> None:
         """The checkpoint with the champion's memory against the champion: weights alone differ."""
         views = self.house.views()
-        challenger = present_champion(views).pointed().model_copy(update={"weights": require(last.checkpoint)})
+        challenger = present_champion(views).pointed_artifact().model_copy(update={"weights": require(last.checkpoint)})
         benchmark = present_benchmark(views, self.site)
         evaluation = challenge(self.house, benchmark, challenger, self.course.sizes.rules, executor, SLOW_CONTROLLER)
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {present_champion(views).name}")

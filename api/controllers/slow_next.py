@@ -127,7 +127,7 @@ def benchmark_name(site: str) -> str:
 def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     """The benchmark that checkpoints are judged on now. Raises FactMissing."""
     benchmarks = views.find(BENCHMARKS)
-    return require(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen()
+    return require(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen_event()
 
 
 def rounds_so_far(
@@ -251,7 +251,7 @@ def weights_to_go_on_with(views: Views, rounds: Sequence[Round], base: str) -> s
     A later round that gave nothing, or something worse, takes nothing from that. Where the champion is on another
     base, the base itself.
     """
-    present = present_champion(views).pointed().weights
+    present = present_champion(views).pointed_artifact().weights
     for each in reversed(rounds):
         if each.checkpoint is not None and _was_better(each.verdict, present):
             return each.checkpoint
@@ -261,7 +261,7 @@ def weights_to_go_on_with(views: Views, rounds: Sequence[Round], base: str) -> s
 
 def _was_better(state: VerdictState | None, champion_weights: str) -> bool:
     """Whether a challenger that was held did better on average than a champion of these weights."""
-    verdict = None if state is None else state.reached()
+    verdict = None if state is None else state.verdict_reached()
     if verdict is None or verdict.champion.artifact.weights != champion_weights:
         return False
     return verdict.decision == "hold" and (verdict.mean_delta or 0) > 0

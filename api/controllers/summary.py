@@ -116,7 +116,7 @@ def head_chain(house: House, upto: Position) -> str:
 
 
 def _successes(state: VerdictState | None) -> tuple[str, str]:
-    verdict = None if state is None else state.reached()
+    verdict = None if state is None else state.verdict_reached()
     if verdict is None:
         return "not measured", "not measured"
     if verdict.decision == "void":

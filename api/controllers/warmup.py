@@ -96,7 +96,7 @@ class Warming:
         """Play the plan of each task, with what memory has for it, as a policy would be told of it."""
         if shown is None:
             generator = SeedSweep(self._free_name(), templates, self._fresh(self.warming.demonstrated))
-            shown = self._planned(generator, DEMONSTRATOR)
+            shown = self._plan_sweep(generator, DEMONSTRATOR)
             self.reporter.say(
                 f"{shown.sweep} demonstrates {', '.join(template.oracle_task_id for template in templates)}"
             )
@@ -125,7 +125,7 @@ class Warming:
             base, number = base_of(self.house, turn.weights.checkpoint, None), turn.number + 1
         stage = Stage(dataset, base, None, self.warming.stage(number))
         try:
-            saved = self._trained(stage)
+            saved = self._train_stage(stage)
         except (DatasetErased, DatasetWithdrawn, freeze.DatasetDiffers) as error:
             self.reporter.say(f"{shown.sweep} is frozen again: {error}")
             return self._freeze(shown)
@@ -133,7 +133,7 @@ class Warming:
         turns = f"turn {number + 1} of {self.warming.turns} at most"
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
 
-    def _trained(self, stage: Stage) -> WeightsState:
+    def _train_stage(self, stage: Stage) -> WeightsState:
         """What a stage gives. One whose process dies is begun again, as often as in a round of the slow loop."""
         died = 0
         while True:
@@ -155,7 +155,7 @@ class Warming:
                 seeds = seeds or self._fresh(self.warming.measured)
                 temperatures = (self.course.temperature_micro,)
                 name = measured_name(self.site, digest)
-                sweep = self._planned(SeedSweep(name, templates, seeds, 1, temperatures), executor)
+                sweep = self._plan_sweep(SeedSweep(name, templates, seeds, 1, temperatures), executor)
             play_sweep(self.house, self.client, sweep, self.course.sizes, self.reporter, executor)
         success = _share(require(success_of(self.house.views(), sweep)))
         self.reporter.say(f"after {turn.steps} steps {digest[:8]} passes {success} of {len(sweep.specs)} instances")
@@ -167,7 +167,7 @@ class Warming:
         self.reporter.say(f"{digest[:8]} is the base: {why} (it has {turn.steps} steps{passes}; the band is {band})")
         return digest
 
-    def _planned(self, generator: SeedSweep, executor: Executor) -> SweepPlanned:
+    def _plan_sweep(self, generator: SeedSweep, executor: Executor) -> SweepPlanned:
         return plan(
             self.house,
             self.house.views(),

@@ -167,7 +167,7 @@ def _turns(views: Views, own: Sequence[SweepPlanned], site: str, datasets: Seque
     turns: list[Turn] = []
     for number, weights in enumerate(_bases(views, datasets)):
         training = require(views.get(TRAININGS, weights.training))
-        steps = training.configured().steps + (turns[-1].steps if turns else 0)
+        steps = training.stage_config().steps + (turns[-1].steps if turns else 0)
         sweep = planned.get(measured_name(site, weights.checkpoint))
         turns.append(Turn(number, weights, steps, sweep, None if sweep is None else success_of(views, sweep)))
     return tuple(turns)

@@ -35,6 +35,6 @@ def tokenise_with(blobs: BlobStore, tokens: Tokens) -> Tokenise:
     tokeniser = tokeniser_of(blobs.get(tokens.tokenizer).body, blobs.get(tokens.chat_template).body.decode())
 
     def tokenise(asked: Sequence[Message], answer: str) -> tuple[list[int], list[int]]:
-        return tokeniser.tokenised([{"role": each.role, "content": each.content} for each in asked], answer)
+        return tokeniser.tokenise([{"role": each.role, "content": each.content} for each in asked], answer)
 
     return tokenise

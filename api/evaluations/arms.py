@@ -28,7 +28,7 @@ Sides = tuple[Arm, Arm, BenchmarkFrozen, Rules, Alpha]
 
 def sides(views: Views, state: VerdictState, benchmark: BenchmarkFrozen) -> Sides:
     """Both arms as far as they were played. Raises ForeignRun, TwoResults, ScoreOutOfRange."""
-    evaluation, rules = state.evaluation, state.ruled()
+    evaluation, rules = state.evaluation, state.opening_rules()
     runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
     present, challenger = state.artifacts()
     return (

@@ -53,7 +53,9 @@ def _weights(house: House, name: str) -> str:
 
 def _known_weights(views: Views) -> list[str]:
     """The digests of all weights that were saved, were champion or were judged, in order."""
-    pointed = (change.state.pointed() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None)
+    pointed = (
+        change.state.pointed_artifact() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None
+    )
     judged = (artifact for state in views.find(VERDICTS).values() for artifact in state.artifacts())
     return sorted({*views.find(WEIGHTS), *(artifact.weights for artifact in (*pointed, *judged))} - {BASE})
 

@@ -114,7 +114,7 @@ def find_benchmark(views: Views, name: str) -> BenchmarkFrozen:
     state = views.get(BENCHMARKS, name)
     if state is None:
         raise Unknown(what="benchmark", actual=name, way_out="`flywheel benchmark list` names them.")
-    return state.frozen()
+    return state.frozen_event()
 
 
 def size_in_words(benchmark: BenchmarkFrozen) -> str:

@@ -58,7 +58,7 @@ def challenge(
     UnknownTemplate, NotServed; nothing is opened then.
     """
     name, _ = recorded_as(executor)
-    present = present_champion(house.views()).pointed()
+    present = present_champion(house.views()).pointed_artifact()
     refuse_unserved(executor, (present, challenger))
     under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
     if under_way is not None:
@@ -82,7 +82,7 @@ def _under_way(
     """The same evaluation, where it was opened and has no verdict: its alpha is spent."""
     wanted = (benchmark.digest, artifacts, rules, executor)
     for key, state in views.find(VERDICTS).items():
-        found = (state.benchmark_digest, state.artifacts(), state.ruled(), state.executor)
+        found = (state.benchmark_digest, state.artifacts(), state.opening_rules(), state.executor)
         if state.decision is None and found == wanted:
             return key
     return None
@@ -96,7 +96,7 @@ def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
 
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
     """What memory holds now of these kinds, with the champion's weights."""
-    weights = present_champion(views).pointed().weights
+    weights = present_champion(views).pointed_artifact().weights
     return remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
 
 
@@ -109,7 +109,7 @@ def concerns(
     """
     _, content = challenger_now(house, views, kinds)
     today = pieces_from(content.body, content_reader(house.blobs), house.embeddings)
-    return not is_same_for(templates, site, pieces_of(house, present_champion(views).pointed()), today)
+    return not is_same_for(templates, site, pieces_of(house, present_champion(views).pointed_artifact()), today)
 
 
 def play_and_settle(
@@ -148,7 +148,7 @@ def _play(
 ) -> None:
     """Both arms, in blocks where the test may stop early; then the fresh repeats of what looked worse."""
     state = require(house.views().get(VERDICTS, evaluation))
-    benchmark, rules = _benchmark(house.views(), state), state.ruled()
+    benchmark, rules = _benchmark(house.views(), state), state.opening_rules()
 
     def play(title: str, places: Sequence[PlannedArmRun]) -> None:
         jobs = jobs_of_arms(house, benchmark, state, places)
@@ -199,7 +199,7 @@ def judge_again(house: House, evaluation: str) -> Verdict:
     state = require(views.get(VERDICTS, evaluation))
     verdict = of_the_arms(views, state)
     present, judged_one = present_champion(views), verdict.champion.artifact
-    if present.pointed() != judged_one:
+    if present.pointed_artifact() != judged_one:
         reason = f"{judged_one} was judged, but {present.name} is champion since position {present.since}"
         return verdict.model_copy(update={"decision": "void", "reasons": (reason,)})
     return verdict
@@ -215,4 +215,4 @@ def _compare(views: Views, state: VerdictState) -> Sides:
 
 
 def _benchmark(views: Views, state: VerdictState) -> BenchmarkFrozen:
-    return require(views.get(BENCHMARKS, state.benchmark)).frozen()
+    return require(views.get(BENCHMARKS, state.benchmark)).frozen_event()

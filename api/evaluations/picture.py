@@ -28,7 +28,7 @@ def picture(house: House, state: VerdictState, file: Path) -> None:
 
 def drawing_of(house: House, state: VerdictState) -> Drawing:
     """What the picture of a verdict shows. Raises Unknown where it was not reached, NothingToDraw."""
-    evaluation, verdict = state.evaluation, state.reached()
+    evaluation, verdict = state.evaluation, state.verdict_reached()
     if verdict is None:
         raise Unknown(
             what="verdict", actual=evaluation, way_out="It has not been reached; `flywheel run` goes on with it."
@@ -36,6 +36,6 @@ def drawing_of(house: House, state: VerdictState) -> Drawing:
     reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state and c.state.decision]
     views = house.views(Position(reached[0] - 1))
     champion, challenger, benchmark, _, _ = sides(
-        views, state, require(views.get(BENCHMARKS, state.benchmark)).frozen()
+        views, state, require(views.get(BENCHMARKS, state.benchmark)).frozen_event()
     )
     return draw_verdict(evaluation, verdict, champion, challenger, benchmark)

@@ -43,7 +43,7 @@ class Recomputed:
 
 def recompute(house: House, state: VerdictState) -> Recomputed:
     """Judge one evaluation again. Raises Unknown where it has no verdict."""
-    verdict = state.reached()
+    verdict = state.verdict_reached()
     if verdict is None:
         way_out = "It has not been reached; `flywheel run` goes on with it."
         raise Unknown(what="verdict", actual=state.evaluation, way_out=way_out)

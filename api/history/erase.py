@@ -40,7 +40,7 @@ def is_known(house: House, found: Seen, subject: str) -> bool:
     if found.runs or found.since is not None:
         return True
     tag = subject_tag(subject)
-    return any(item.subject == tag for item in house.blobs.listing())
+    return any(item.subject == tag for item in house.blobs.list_blobs())
 
 
 def facts(subject: str, reason: str) -> SubjectErased:

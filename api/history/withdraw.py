@@ -70,7 +70,9 @@ def runs_of_champion(views: Views) -> tuple[str, ...]:
     if state is None:
         return ()
     before = withdrawals(views)
-    return tuple(run for run in runs_of_artifact(views, state.pointed(), after=state.since) if run not in before)
+    return tuple(
+        run for run in runs_of_artifact(views, state.pointed_artifact(), after=state.since) if run not in before
+    )
 
 
 def _parts(runs: Sequence[str]) -> Iterator[tuple[str, ...]]:

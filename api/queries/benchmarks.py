@@ -28,7 +28,7 @@ def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     Raises FactMissing.
     """
     benchmarks = views.find(BENCHMARKS)
-    return require(benchmarks.get(newest(benchmarks, first_benchmark_name(site)))).frozen()
+    return require(benchmarks.get(newest(benchmarks, first_benchmark_name(site)))).frozen_event()
 
 
 def shortage(benchmark: BenchmarkFrozen, rules: Rules) -> str:

@@ -43,12 +43,12 @@ class Backlog:
         """
         if is_controlled(self.house.engine, self.site):
             return 0
-        added = queue.put(self.unended())
+        added = queue.put(self.pending_tickets())
         while self.over and not is_controlled(self.house.engine, self.site):
             self.learn(self.over.pop(0))
         return added
 
-    def unended(self) -> tuple[Ticket, ...]:
+    def pending_tickets(self) -> tuple[Ticket, ...]:
         """What is still to be played, in the order it was planned."""
         views = self.house.views()
         for recorded in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"]):

@@ -166,7 +166,7 @@ def plan(
     each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
     Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings do.
     """
-    weights = weights or present_champion(views).pointed().weights
+    weights = weights or present_champion(views).pointed_artifact().weights
     matching = house.embeddings
     artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))

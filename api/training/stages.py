@@ -130,7 +130,7 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
     except TrainingEnded as error:
         recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
         raise
-    recorder.saved(saved)
+    recorder.record_checkpoint(saved)
 
 
 @contextmanager
@@ -215,7 +215,9 @@ class _Recorder:
     def kept(self, trained: Trained) -> CheckpointSaved:
         """Put the files of a checkpoint: what is recorded of it once its folder is gone."""
         stage = self.stage
-        files = tuple(self._kept(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith("."))
+        files = tuple(
+            self._keep_file(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith(".")
+        )
         manifest = _SOURCE if stage.config.algorithm == "warmup" else MANIFEST
         return CheckpointSaved(
             checkpoint=trained.digest,
@@ -229,11 +231,11 @@ class _Recorder:
             files=files,
         )
 
-    def saved(self, event: CheckpointSaved) -> None:
+    def record_checkpoint(self, event: CheckpointSaved) -> None:
         """Record a checkpoint whose files were put."""
         self._append(f"checkpoint/{event.checkpoint}", event, f"checkpoint:{self.stage.name}")
 
-    def _kept(self, file: Path) -> CheckpointFile:
+    def _keep_file(self, file: Path) -> CheckpointFile:
         blob = Blob(_MEDIA.get(file.suffix, "application/octet-stream"), file.read_bytes())
         (address,) = self.house.blobs.put([blob])
         return CheckpointFile(name=file.name, blob=address)

@@ -38,7 +38,7 @@ def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
     """The stage that gave a checkpoint."""
     views = house.views()
     parent = None if state.parent is None else find_weights(views, state.parent)
-    config = require(views.get(TRAININGS, state.training)).configured()
+    config = require(views.get(TRAININGS, state.training)).stage_config()
     return Stage(freeze.find(views, state.dataset), base, parent, config)
 
 

@@ -107,7 +107,11 @@ def _artifact(
     views = house.views()
     substrate = chosen.get(template.cluster)
     kinds = row.kinds if not row.is_allocated else frozenset(() if substrate is None else {KINDS[substrate]})
-    return remember(views, present_champion(views).pointed().weights, kinds=kinds) if kinds else forget_everything(BASE)
+    return (
+        remember(views, present_champion(views).pointed_artifact().weights, kinds=kinds)
+        if kinds
+        else forget_everything(BASE)
+    )
 
 
 def _evaluated(

@@ -113,7 +113,7 @@ class Workshop:
         siblings: int | None = None,
     ) -> Outcomes:
         templates = {site: by_address(site, told) for site, told in self.scene.instructions.items()}
-        model = self.host.base() if saved is None else self.host.adapted(weights, lambda _: saved.folder)
+        model = self.host.base() if saved is None else self.host.adapted_model(weights, lambda _: saved.folder)
         many = self.scene.effort.siblings if siblings is None else siblings
         return self.scene.sweep(self.house, name, templates, seeds, policy(self.scene, model), siblings=many)
 

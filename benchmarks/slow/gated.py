@@ -38,7 +38,10 @@ def judged(workshop: Workshop, saved: Saved) -> Verdict:
     freeze_into(house.store, frozen, "demo")
     artifact, blob = remember(house.views(), saved.digest)
     house.blobs.put([blob])
-    models = {"base": workshop.host.base(), saved.digest: workshop.host.adapted(saved.digest, lambda _: saved.folder)}
+    models = {
+        "base": workshop.host.base(),
+        saved.digest: workshop.host.adapted_model(saved.digest, lambda _: saved.folder),
+    }
     executor = ByWeights({weights: policy(scene, model) for weights, model in models.items()})
     course = replace(scene.course())
     evaluation = challenge(house, frozen, artifact, course.rules, executor)
@@ -46,4 +49,4 @@ def judged(workshop: Workshop, saved: Saved) -> Verdict:
         play_and_settle(house, scene.clients[SITE], evaluation, course, TerminalReporter(), executor)
     )
     TerminalReporter().say(f"champion: {present_champion(house.views()).name}")
-    return require(require(house.views().get(VERDICTS, evaluation)).reached())
+    return require(require(house.views().get(VERDICTS, evaluation)).verdict_reached())

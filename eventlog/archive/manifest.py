@@ -64,7 +64,9 @@ class Manifest(FrozenModel):
         """The content of `segment.json`."""
         return json.dumps(self.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
 
-    def holding(self, after: Position, upto: Position, types: Collection[str] | None = None) -> tuple[SegmentFile, ...]:
+    def files_holding(
+        self, after: Position, upto: Position, types: Collection[str] | None = None
+    ) -> tuple[SegmentFile, ...]:
         """The files that may hold events of these positions and types."""
         return tuple(
             file

@@ -89,7 +89,7 @@ def rows(
     """
     start = max(after, manifest.first - 1)
     finish = manifest.last if upto is None else min(upto, manifest.last)
-    files = manifest.holding(Position(start), Position(finish), types)
+    files = manifest.files_holding(Position(start), Position(finish), types)
     span = manifest.last - manifest.first + 1
     step = max(_PAGE, _PAGE * span // max(1, sum(file.rows for file in files)))
     is_whole, count = (start, finish) == (manifest.first - 1, manifest.last), 0

@@ -34,7 +34,7 @@ def scan_segment(
     """The same of one segment, which `manifest` describes."""
     last = Position(2**62) if upto is None else upto
     parts = [pl.LazyFrame(schema=schema_of_family(family))]
-    for file in manifest.holding(after, last):
+    for file in manifest.files_holding(after, last):
         if file.family == family:
             part = scan_segment_file(folder, manifest, file)
             inside = after < file.first and file.last <= last

@@ -90,7 +90,7 @@ class Inventory(BlobStore, Protocol):
         """Where the subjects' keys are."""
         ...
 
-    def listing(self, *, after: str = "") -> Iterator[Listed]:
+    def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
         """Every blob beyond an address, in order of address; `at` is when it was last put, by the store's clock."""
         ...
 

@@ -54,7 +54,7 @@ def survey(store: EventStore, blobs: Inventory, progress: Progress = int) -> Sur
     """Count the references to every blob. Raises BlobDamaged where a message that may name others cannot be read."""
     named = mentions(store.read(types=NAMING))
     listed: dict[str, Listed] = {}
-    for item in blobs.listing():
+    for item in blobs.list_blobs():
         listed[item.address] = item
         progress()
     parents: dict[str, str | None] = {}

@@ -58,8 +58,8 @@ class MemoryBlobs:
         """See BlobStore.digests."""
         return frozenset(self._kept)
 
-    def listing(self, *, after: str = "") -> Iterator[Listed]:
-        """See Inventory.listing."""
+    def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
+        """See Inventory.list_blobs."""
         for address in sorted(self._kept):
             if address > after:
                 envelope, at = self._kept[address]

@@ -98,15 +98,15 @@ class ObjectBlobs:
     def erase(self, subject: str) -> int:
         """See BlobStore.erase. Each object becomes a tombstone; versions that a bucket keeps of it stay unreadable."""
         self.keys.destroy(subject)
-        marks = self._listed(f"{_SUBJECTS}/{subject_tag(subject).hex()}/")
+        marks = self._list_objects(f"{_SUBJECTS}/{subject_tag(subject).hex()}/")
         return sum(self._each(lambda mark: self._bury(mark["path"].rpartition("/")[2]), marks))
 
     def digests(self) -> frozenset[str]:
         """See BlobStore.digests."""
         return frozenset(self._metas())
 
-    def listing(self, *, after: str = "") -> Iterator[Listed]:
-        """See Inventory.listing. One request for each blob, for its header."""
+    def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
+        """See Inventory.list_blobs. One request for each blob, for its header."""
         metas = self._metas()
         wanted = iter(sorted(address for address in metas if address > after))
         while page := list(islice(wanted, 1000)):
@@ -210,10 +210,10 @@ class ObjectBlobs:
         return True
 
     def _metas(self) -> dict[str, ObjectMeta]:
-        found = {meta["path"].replace("/", "", 1): meta for meta in self._listed(None)}
+        found = {meta["path"].replace("/", "", 1): meta for meta in self._list_objects(None)}
         return {address: meta for address, meta in found.items() if is_address(address)}
 
-    def _listed(self, prefix: str | None) -> Iterator[ObjectMeta]:
+    def _list_objects(self, prefix: str | None) -> Iterator[ObjectMeta]:
         with _translate_errors(self.url):
             for page in self.store.list(prefix):
                 yield from page

@@ -91,8 +91,8 @@ class PostgresBlobs:
         with self.engine.connect() as connection:
             return frozenset(connection.execute(text("SELECT encode(address, 'hex') FROM blobs")).scalars())
 
-    def listing(self, *, after: str = "") -> Iterator[Listed]:
-        """See Inventory.listing."""
+    def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
+        """See Inventory.list_blobs."""
         last = bytes.fromhex(after) if is_address(after) else b""
         while True:
             with self.engine.connect() as connection:
@@ -108,10 +108,10 @@ class PostgresBlobs:
 
     def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
         """See Inventory.kept."""
-        wanted = iter(sorted(set(addresses))) if addresses is not None else (row.address for row in self.listing())
+        wanted = iter(sorted(set(addresses))) if addresses is not None else (row.address for row in self.list_blobs())
         while page := list(islice(wanted, _PAGE)):
             for batch in self._batches(page):
-                yield from self._fetched(batch)
+                yield from self._fetch_envelopes(batch)
 
     def keep(self, envelopes: Iterable[Envelope]) -> None:
         """See Inventory.keep. In order of address, so that concurrent callers cannot deadlock."""
@@ -158,7 +158,7 @@ class PostgresBlobs:
         stored = {bytes(row.address): row.stored or 0 for row in rows}
         yield from _portions(wanted, lambda address: stored.get(address, 0))
 
-    def _fetched(self, addresses: Sequence[bytes]) -> Iterator[Envelope]:
+    def _fetch_envelopes(self, addresses: Sequence[bytes]) -> Iterator[Envelope]:
         statement = f"SELECT {_COLUMNS} FROM blobs WHERE address = ANY(%b::bytea[])"  # noqa: S608 columns of ours
         with self.engine.connect() as connection:
             rows = connection.exec_driver_sql(statement, (list(addresses),)).all()

@@ -58,7 +58,7 @@ from .memory import (
     artifact_name,
 )
 from .models import CheckName, ModelRole, Said, Sampling
-from .plans import Spec, Step, StepType, TaskSpec, Template, places
+from .plans import Spec, Step, StepType, TaskSpec, Template, places, unroll
 from .policy import PriceBookSet, RunsWithdrawn, SubjectErased, TokenIssued, TokenRevoked
 from .recovery import RecoveryDecided, RecoveryMode, RecoveryReason
 from .rewards import JudgeOpined, RewardGraded, RewardTerms

@@ -16,8 +16,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventlog.chain import canonical
 from eventlog.errors import FlywheelError
-from eventlog.events import BenchmarkFrozen, Refused, RunFinished, SftQuery, Step, StepTaken, SweepPlanned, is_asked_for
-from eventlog.events import unroll
+from eventlog.events import (
+    BenchmarkFrozen,
+    Refused,
+    RunFinished,
+    SftQuery,
+    Step,
+    StepTaken,
+    SweepPlanned,
+    is_asked_for,
+    unroll,
+)
 from eventlog.store import Position, Recorded
 
 from ..benchmarks import Instance

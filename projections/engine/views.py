@@ -128,7 +128,7 @@ class PostgresViews:
             return newest_states(self._of_streams(fold, where, values))
         named = (fold.name, fold.version)
         asked = (*named, self.upto, *values, *named)
-        with self._connected(fold) as connection:
+        with self._connection_for(fold) as connection:
             return newest_states(_many(connection, fold, _NEWEST.format(where=where), asked))
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
@@ -144,12 +144,12 @@ class PostgresViews:
         named, last = (fold.name, fold.version), ""
         statement = _NEWEST.format(where=" AND key = ANY(%s)")
         while True:
-            with self._connected(fold) as connection:
+            with self._connection_for(fold) as connection:
                 asked = (*named, self.upto, last)
                 keys = list(connection.exec_driver_sql(_KEYS.format(most=_MOST_KEYS), asked).scalars())
             for start in range(0, len(keys), size):
                 own = keys[start : start + size]
-                with self._connected(fold) as connection:
+                with self._connection_for(fold) as connection:
                     found = newest_states(_many(connection, fold, statement, (*named, self.upto, own, *named)))
                 if found:
                     yield found
@@ -163,20 +163,20 @@ class PostgresViews:
             return tuple(self._of_streams(fold, "", ()))
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
 
-    def _connected(self, fold: Fold[Any]) -> Connection:
+    def _connection_for(self, fold: Fold[Any]) -> Connection:
         self.refuse_parked(fold)
         return self.engine.connect()
 
     def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
         """The changes that a statement finds, in its order; its first values are the fold's name and version."""
-        with self._connected(fold) as connection:
+        with self._connection_for(fold) as connection:
             found = connection.exec_driver_sql(statement, (fold.name, fold.version, *values)).all()
         for key, since, state in found:
             yield Change(key, since, None if state is None else fold.parse(state))
 
     def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
         asked = (self.upto, fold.name, fold.version, self.upto, *values)
-        with self._connected(fold) as connection:
+        with self._connection_for(fold) as connection:
             found = _many(connection, fold, _OF_STREAMS.format(where=where), asked)
             yield from (change for change in found if change.since <= self.upto)
             later = [change.key for change in found if change.since > self.upto]

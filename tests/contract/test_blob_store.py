@@ -216,7 +216,7 @@ def test_callers_side_by_side_may_put_the_same_blobs_in_any_order(blobs: Invento
 
 def test_what_repeats_itself_takes_less_room_and_what_does_not_takes_its_own(blobs: Inventory) -> None:
     blobs.put([LONG, NOISE])
-    stored = {item.address: (item.size, item.stored) for item in blobs.listing()}
+    stored = {item.address: (item.size, item.stored) for item in blobs.list_blobs()}
     assert stored[NOISE.digest] == (len(NOISE.body), len(NOISE.body))
     size, kept = stored[LONG.digest]
     assert size == len(LONG.body)
@@ -226,10 +226,10 @@ def test_what_repeats_itself_takes_less_room_and_what_does_not_takes_its_own(blo
 
 def test_a_listing_goes_in_order_and_goes_on_after_an_address(blobs: Inventory) -> None:
     blobs.put([PAGE, LONG, NOISE])
-    listed = list(blobs.listing())
+    listed = list(blobs.list_blobs())
     addresses = [item.address for item in listed]
     assert addresses == sorted(blobs.digests())
-    assert [item.address for item in blobs.listing(after=addresses[0])] == addresses[1:]
+    assert [item.address for item in blobs.list_blobs(after=addresses[0])] == addresses[1:]
     assert {item.media_type for item in listed} == {"text/html", "image/png"}
     assert {item.subject for item in listed} == {None}
     assert not any(item.is_erased for item in listed)
@@ -280,7 +280,7 @@ def test_an_erased_blob_leaves_a_tombstone_with_its_size_and_no_byte(room: Room)
     (address,) = room.blobs.put([LONG], subject="person-1")
     room.owned.erase("person-1")
     assert room.blobs.digests() == {address}
-    (item,) = room.blobs.listing()
+    (item,) = room.blobs.list_blobs()
     assert (item.size, item.stored, item.is_erased, item.media_type) == (len(LONG.body), 0, True, "text/html")
     (envelope,) = room.blobs.kept()
     assert envelope.body is None

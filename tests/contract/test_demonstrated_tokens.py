@@ -48,7 +48,7 @@ TALKS: tuple[tuple[tuple[Role, str], ...], ...] = (
 def test_a_demonstration_has_the_tokens_that_a_policy_of_the_same_base_is_prompted_with(
     tokeniser: Tokeniser, host: Host, talk: tuple[tuple[Role, str], ...], answer: str
 ) -> None:
-    prompt, said = tokeniser.tokenised([{"role": role, "content": text} for role, text in talk], answer)
+    prompt, said = tokeniser.tokenise([{"role": role, "content": text} for role, text in talk], answer)
     messages = [Message(role, (text,)) for role, text in talk]
     assert tuple(prompt) == host.dialogue.prompt(messages, "anyone")
     following = [*messages, Message("assistant", (answer,)), Message("user", ("and then?",))]
@@ -65,4 +65,4 @@ def test_a_demonstration_has_the_tokens_that_a_policy_of_the_same_base_is_prompt
 )
 def test_a_template_that_cannot_be_filled_from_the_messages_alone_is_refused(base: Base, template: str) -> None:
     with pytest.raises(TemplateUnfit):
-        tokeniser_of((base.path / TOKENIZER).read_bytes(), template).tokenised([{"role": "user", "content": "x"}], "y")
+        tokeniser_of((base.path / TOKENIZER).read_bytes(), template).tokenise([{"role": "user", "content": "x"}], "y")

@@ -50,7 +50,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             own: Host = request.getfixturevalue("host")
             base = make_base(tmp_path_factory.mktemp("again"))
             saved = planted_checkpoint(tmp_path_factory.mktemp("checkpoints"), base, seed=1)
-            yield own.adapted(saved.digest, lambda _: saved.path)
+            yield own.adapted_model(saved.digest, lambda _: saved.path)
 
 
 def test_as_many_samples_come_as_were_asked_for_each_with_its_tokens(model: Model) -> None:

@@ -37,10 +37,10 @@ def test_every_recorded_verdict_is_recomputed_byte_for_byte(name: str) -> None:
         evaluation = item.event.evaluation
         before = log[: item.position - 1]
         state = newest_states(replay(VERDICTS, before))[evaluation]
-        benchmark = newest_states(replay(BENCHMARKS, before))[state.benchmark].frozen()
+        benchmark = newest_states(replay(BENCHMARKS, before))[state.benchmark].frozen_event()
         runs, rewards = newest_states(replay(RUNS, before)), newest_states(replay(REWARDS, before))
         champion, challenger = state.artifacts()
-        rules = state.ruled()
+        rules = state.opening_rules()
         verdict = judge(
             arm(benchmark, evaluation, "champion", champion, runs, rewards, rules),
             arm(benchmark, evaluation, "challenger", challenger, runs, rewards, rules),

@@ -82,7 +82,7 @@ def started(house: House, evaluation: str) -> list[RunStarted]:
 def test_both_arms_start_from_the_plans_that_were_recorded_when_the_evaluation_was_opened(
     house: House, client: EnvClient
 ) -> None:
-    frozen, present = a_benchmark(house, client, 2), present_champion(house.views()).pointed()
+    frozen, present = a_benchmark(house, client, 2), present_champion(house.views()).pointed_artifact()
     other = (*PLANS[TASK][:1], *PLANS[TASK])
     suite = Blob("application/json", canonical(build_micro_suite(other, "marketplace")))
     house.blobs.put([suite])
@@ -102,7 +102,7 @@ def test_a_task_without_a_plan_and_without_a_model_that_makes_one_is_refused(hou
 
 
 def test_who_follows_no_plan_is_given_the_instruction_alone(house: House, client: EnvClient) -> None:
-    frozen, present = a_benchmark(house, client, 1), present_champion(house.views()).pointed()
+    frozen, present = a_benchmark(house, client, 1), present_champion(house.views()).pointed_artifact()
     executor = PolicyExecutor(Scripted([]))
     evaluation = challenge(house, frozen, learned(house), Rules(), executor)
     state = house.views().find(VERDICTS)[evaluation]
@@ -139,7 +139,7 @@ def test_an_arms_run_that_takes_too_long_is_begun_again_and_stands_once(house: H
     evaluation = challenge(house, frozen, learned(house), course.rules, executor)
     play_and_settle(house, client, evaluation, course, Quiet(), executor)
     assert sorted(executor.tries.values()) == [2, 2]
-    verdict = house.views().find(VERDICTS)[evaluation].reached()
+    verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
     assert verdict is not None
     assert (verdict.missing, verdict.pairs) == (0, 1)
     head = house.store.head()
@@ -184,13 +184,13 @@ def test_an_early_stop_leaves_the_rest_unplayed_and_a_killed_evaluation_goes_on_
     assert reporter.seen[0].endswith("block 1 of 6: 0")
     runs = [event.run for event in started(house, evaluation)]
     assert (runs[: len(begun)], len(set(runs))) == (begun, len(runs))
-    verdict = house.views().find(VERDICTS)[evaluation].reached()
+    verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
     assert verdict is not None
     assert (verdict.missing, verdict.alpha) == (0, 5_000)
     assert verdict.looked_at is not None
     played = {run.env_seed for run in house.views().find(RUNS, f"{evaluation}__").values() if run.is_sealed}
     assert verdict.looked_at <= len(played) < 60
-    assert present_champion(house.views()).pointed() == challenger
+    assert present_champion(house.views()).pointed_artifact() == challenger
 
 
 def test_a_benchmark_that_has_judged_all_it_may_opens_nothing_more(house: House, client: EnvClient) -> None:
@@ -236,7 +236,7 @@ def test_what_looked_worse_is_played_again_once_and_a_confirmed_regression_holds
     ]
     runs = [event.run for event in started(house, evaluation)]
     assert (len(runs), len(set(runs))) == (56, 56)
-    verdict = house.views().find(VERDICTS)[evaluation].reached()
+    verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
     assert verdict is not None
     assert verdict.screened == verdict.regressions == (f"{TASK}__seed{worse}",)
     assert [(each.champion_passed, each.challenger_passed) for each in verdict.confirmations] == [(4, 0)]

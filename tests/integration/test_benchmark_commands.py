@@ -38,7 +38,7 @@ def test_seeds_are_drawn_where_nobody_has_been_and_the_same_number_draws_the_sam
     assert "plan_steps" not in first["templates"][0]
     second = shown(flywheel, "benchmark", "refresh", "boats", "--seed", "8")
     assert (second["benchmark"], second["successor_of"], second["alpha"]) == ("boats-2", "boats", 40_000)
-    held = [house.views().find(BENCHMARKS)[name].frozen() for name in ("boats", "boats-2")]
+    held = [house.views().find(BENCHMARKS)[name].frozen_event() for name in ("boats", "boats-2")]
     places = [{*instances_of(each)} for each in held]
     assert len(places[0] | places[1]) == 84
     assert not (places[0] | places[1]) & benchmark_instances(before.values())
@@ -100,7 +100,7 @@ def test_a_benchmark_says_that_it_is_saturated_or_exhausted(flywheel: Flywheel, 
     assert (code, "saturated: the champion passed every sealed run" in out) == (0, True)
     champion = house.views().get(CHAMPIONS, CHAMPION)
     assert champion is not None
-    benchmark, present = house.views().find(BENCHMARKS)["marketplace-1"].frozen(), champion.pointed()
+    benchmark, present = house.views().find(BENCHMARKS)["marketplace-1"].frozen_event(), champion.pointed_artifact()
     for number in range(10):
         open_evaluation(house.store, f"e-{number}", benchmark, present, present, Rules(), "ann")
     assert standing() == ("exhausted", False, True)

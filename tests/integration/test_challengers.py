@@ -121,12 +121,12 @@ def judged(house: House, client: EnvClient, host: ModelServer, challenger: Artif
         evaluation = challenge(house, frozen, challenger, RULES, executor)
         said = play_and_settle(house, client, evaluation, COURSE, Quiet(), executor)
     state = house.views().find(VERDICTS)[evaluation]
-    verdict = state.reached()
+    verdict = state.verdict_reached()
     assert verdict is not None
     assert said == f"{evaluation} was decided: promote", verdict.reasons
     won = verdict.challenger.passed
     assert (verdict.champion.passed, verdict.p_value) == (0, -(-(10**12) // 2**won))
-    assert present_champion(house.views()).pointed() == verdict.challenger.artifact == challenger
+    assert present_champion(house.views()).pointed_artifact() == verdict.challenger.artifact == challenger
     asked = dict(models_of_runs(house))
     assert len(asked) == 2 * len(SEEDS)
     assert set(asked.values()) == {("base", "base-served"), (CHECKPOINT, "ck-3f9a1c22-served")}

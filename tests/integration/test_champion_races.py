@@ -76,7 +76,7 @@ def move(store: EventStore, views: ReplayedViews, reason: str, number: int) -> P
     versions = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
     state = views.get(CHAMPIONS, CHAMPION)
     assert state is not None
-    verdict = verdict_on(state.pointed(), chosen)
+    verdict = verdict_on(state.pointed_artifact(), chosen)
     evaluation = f"{reason}-{versions[-1]}"
     store.append([Append(f"evaluation/{evaluation}", (opening(evaluation, verdict),), "race")])
     return settle(store, evaluation, verdict, versions[-1], reason).last
@@ -153,4 +153,4 @@ def the_stack_is_what_the_line_says(store: EventStore, pointed: list[Recorded]) 
     state = seen(store).get(CHAMPIONS, CHAMPION)
     assert state is not None
     assert state.stack == tuple(position for position, _ in stack)
-    assert state.pointed() == stack[-1][1]
+    assert state.pointed_artifact() == stack[-1][1]

@@ -105,7 +105,7 @@ def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
     stops = iter([False, True])
     replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
     views = house.views()
-    present, benchmark = present_champion(views).pointed(), present_benchmark(views, SITE)
+    present, benchmark = present_champion(views).pointed_artifact(), present_benchmark(views, SITE)
     no_champion = present.model_copy(update={"weights": "other"})
     open_evaluation(house.store, "eval-1", benchmark, no_champion, present, COURSE.rules, "controller")
     settle(house.store, "eval-1", judge_again(house, "eval-1"), 1, "controller")
@@ -123,7 +123,10 @@ def test_what_helps_on_another_site_alone_is_not_judged_here(
     propose(house.store, "rw-a", anchor_of(PLANS[task][0]))
     decide_rewrite(house.store, "rw-a", True, True, True)
     first_facts(house)
-    assert remember(house.views(), "base")[0].memory.digest != present_champion(house.views()).pointed().memory.digest
+    assert (
+        remember(house.views(), "base")[0].memory.digest
+        != present_champion(house.views()).pointed_artifact().memory.digest
+    )
     stops = iter([False, True])
     course = replace(COURSE, max_rounds=0)
     said = replace(controller(house, client, course), is_told_to_stop=lambda: next(stops)).run()

@@ -181,8 +181,8 @@ def test_only_what_was_planned_for_the_executor_and_its_model_is_put_again(
         a_sweep("other").model_copy(update={"executor": name, "model": "openai:other"}),
     ):
         empty_house.store.append([append_of(event)])
-    assert {ticket.sweep for ticket in Backlog(empty_house, "marketplace").unended()} == {"walked"}
-    assert {ticket.sweep for ticket in Backlog(empty_house, "marketplace", policy).unended()} == {"asked"}
+    assert {ticket.sweep for ticket in Backlog(empty_house, "marketplace").pending_tickets()} == {"walked"}
+    assert {ticket.sweep for ticket in Backlog(empty_house, "marketplace", policy).pending_tickets()} == {"asked"}
 
 
 def test_a_run_of_any_name_that_ended_is_not_put_again(queue: RolloutQueue, empty_house: House) -> None:

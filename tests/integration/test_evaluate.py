@@ -122,8 +122,8 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     said = Controller(house, client, "marketplace", COURSE, Watching(meanwhile)).run()
     assert said == "eval-1 was decided: void"
     pointed = present_champion(house.views())
-    assert (pointed.pointed(), pointed.by) == (BY_HAND, "operator")
-    void = house.views().find(VERDICTS)["eval-1"].reached()
+    assert (pointed.pointed_artifact(), pointed.by) == (BY_HAND, "operator")
+    void = house.views().find(VERDICTS)["eval-1"].verdict_reached()
     assert void is not None
     assert void.decision == "void"
     assert void.reasons[0].startswith("base@0 was judged, but base@1 is champion since position")
@@ -132,11 +132,11 @@ def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judge
     assert void.mean_delta is not None
 
     assert Controller(house, client, "marketplace", COURSE, Watching()).run() == "eval-2 was decided: promote"
-    after = house.views().find(VERDICTS)["eval-2"].reached()
+    after = house.views().find(VERDICTS)["eval-2"].verdict_reached()
     assert after is not None
     assert after.champion.artifact == BY_HAND
     assert after.challenger.artifact.memory.digest == void.challenger.artifact.memory.digest
-    assert present_champion(house.views()).pointed() == after.challenger.artifact
+    assert present_champion(house.views()).pointed_artifact() == after.challenger.artifact
     assert every_verdict_recomputes(house) == 2
 
     check_what_the_log_holds(house)
@@ -171,7 +171,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     """The champion is pointed between reading it and opening the evaluation."""
     house = opened_house
     challenger = house.views().find(VERDICTS)["eval-1"].artifacts()[1]
-    frozen = house.views().find(BENCHMARKS)[first_benchmark_name("marketplace")].frozen()
+    frozen = house.views().find(BENCHMARKS)[first_benchmark_name("marketplace")].frozen_event()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
     assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
     suite = suite_of(frozen.templates, "marketplace", house.store, house.blobs, None)
@@ -179,7 +179,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     assert play_and_settle(house, client, "eval-2", COURSE, Watching()) == "eval-2 was decided: void"
     pointed = house.views().get(CHAMPIONS, CHAMPION)
     assert pointed is not None
-    assert pointed.pointed() == BY_HAND
+    assert pointed.pointed_artifact() == BY_HAND
     assert challenge(house, frozen, challenger, COURSE.rules) == "eval-3"
     assert house.views().find(VERDICTS)["eval-3"].artifacts()[0] == BY_HAND
 
@@ -206,7 +206,7 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
     said = next(line for line in reporter.said if "froze" in line)
     assert said.startswith(f"marketplace-1 {why}; froze marketplace-2: 10 sealed instances, 2 visible ones")
     assert said.endswith("an alpha of its own, 0.05 for 10 challengers")
-    benchmarks = {key: state.frozen() for key, state in house.views().find(BENCHMARKS).items()}
+    benchmarks = {key: state.frozen_event() for key, state in house.views().find(BENCHMARKS).items()}
     fresh = benchmarks["marketplace-2"]
     assert (fresh.successor_of, len(fresh.tasks), sealed_instances(fresh)) == ("marketplace-1", 12, 10)
     assert not {*instances_of(fresh)} & {*instances_of(small)}

@@ -102,7 +102,7 @@ def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str,
     views = ReplayedViews(store, store.head())
     runs, rewards, state = views.find(RUNS), views.find(REWARDS), views.get(BENCHMARKS, "bench")
     assert state is not None
-    frozen = state.frozen()
+    frozen = state.frozen_event()
     champion = arm(frozen, EVALUATION, "champion", OLD, runs, rewards, RULES)
     challenger = arm(frozen, EVALUATION, "challenger", NEW, runs, rewards, RULES)
     verdict = judge(champion, challenger, frozen, RULES, Alpha(1, 5_000, 5_000))
@@ -115,8 +115,8 @@ def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str,
     pointed, settled = after.get(CHAMPIONS, CHAMPION), after.get(VERDICTS, EVALUATION)
     assert pointed is not None
     assert settled is not None
-    assert pointed.pointed() == now
-    assert settled.reached() == verdict
+    assert pointed.pointed_artifact() == now
+    assert settled.verdict_reached() == verdict
 
 
 def test_a_run_with_another_memory_under_the_same_name_is_refused() -> None:

@@ -137,7 +137,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
 
     plain = logprobs(ask(host.base()))
     for saved in checkpoints:
-        model = host.adapted(saved.digest, at(saved.path))
+        model = host.adapted_model(saved.digest, at(saved.path))
         found = ask(model)
         assert found.model == f"{host.name}+{saved.digest[:12]}"
         assert distance(logprobs(found), plain) > 0.01
@@ -148,7 +148,7 @@ def test_an_adapter_moves_what_is_said_and_is_logged_as_it_was_worn(
 
 
 def test_a_request_draws_the_same_alone_and_in_any_company(host: Host, checkpoints: list[Checkpoint]) -> None:
-    models = [host.base(), *(host.adapted(saved.digest, at(saved.path)) for saved in checkpoints)]
+    models = [host.base(), *(host.adapted_model(saved.digest, at(saved.path)) for saved in checkpoints)]
     asked = [
         (models[number % 3], [*ASK, Message("user", (f"open /boats/{number} " * (1 + number % 4),))], number)
         for number in range(24)
@@ -288,19 +288,19 @@ def test_a_checkpoint_whose_bytes_changed_is_refused(tmp_path: Path, host: Host,
     content[-1] ^= 1
     (saved.path / name).write_bytes(content)
     with pytest.raises(CheckpointAltered, match=name):
-        host.adapted(saved.digest, at(saved.path))
+        host.adapted_model(saved.digest, at(saved.path))
 
 
 def test_a_checkpoint_that_does_not_belong_is_refused(tmp_path: Path, host: Host, base: Base) -> None:
     with pytest.raises(CheckpointMissing, match=r"no manifest\.json"):
-        host.adapted("a" * 64, at(tmp_path))
+        host.adapted_model("a" * 64, at(tmp_path))
     other = planted_checkpoint(tmp_path, make_base(tmp_path / "bases", seed=2), seed=3)
     with pytest.raises(AdapterUnfit, match=base.digest):
-        host.adapted(other.digest, at(other.path))
+        host.adapted_model(other.digest, at(other.path))
     saved = planted_checkpoint(tmp_path, base, seed=4)
     (saved.path / TENSORS).unlink()
     with pytest.raises(CheckpointMissing, match=TENSORS):
-        host.adapted(saved.digest, at(saved.path))
+        host.adapted_model(saved.digest, at(saved.path))
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_checkpoint_that_many_ask_for_at_once_is_fetched_once(base: Base, chec
         return saved.path
 
     with closing(Host(base.path)) as opened, ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: opened.adapted(saved.digest, folder_of), range(4)))
+        found = list(threads.map(lambda _: opened.adapted_model(saved.digest, folder_of), range(4)))
     assert fetched == [saved.digest]
     assert len(set(map(id, found))) == 1
 
@@ -373,8 +373,8 @@ def test_an_adapter_that_was_put_on_by_half_is_put_on_again(
         with monkeypatch.context() as patched:
             patched.setattr("peft.set_peft_model_state_dict", full)
             with pytest.raises(DrawingFailed, match="out of memory"):
-                opened.adapted(saved.digest, at(saved.path))
-        assert distance(logprobs(ask(opened.adapted(saved.digest, at(saved.path)))), plain) > 0.01
+                opened.adapted_model(saved.digest, at(saved.path))
+        assert distance(logprobs(ask(opened.adapted_model(saved.digest, at(saved.path)))), plain) > 0.01
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6
 
 
@@ -389,7 +389,9 @@ def test_an_adapter_that_lacks_a_tensor_is_refused_and_leaves_the_base_as_it_was
     with closing(Host(base.path)) as opened:
         plain = logprobs(ask(opened.base()))
         with pytest.raises(AdapterUnfit, match="missing"):
-            opened.adapted(digest, at(saved.path))
+            opened.adapted_model(digest, at(saved.path))
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6
-        assert distance(logprobs(ask(opened.adapted(checkpoints[0].digest, at(checkpoints[0].path)))), plain) > 0.01
+        assert (
+            distance(logprobs(ask(opened.adapted_model(checkpoints[0].digest, at(checkpoints[0].path)))), plain) > 0.01
+        )
         assert distance(logprobs(ask(opened.base())), plain) < 1e-6

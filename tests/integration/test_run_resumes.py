@@ -128,7 +128,7 @@ def test_the_champion_moves_by_at_least_three_tenths_and_a_second_run_goes_on_fr
     commands: Commands, empty_house: House
 ) -> None:
     first = commands.completed()
-    verdict = next(iter(empty_house.views().find(VERDICTS).values())).reached()
+    verdict = next(iter(empty_house.views().find(VERDICTS).values())).verdict_reached()
     assert verdict is not None
     assert verdict.mean_delta is not None
     assert verdict.mean_delta >= 300_000

@@ -226,10 +226,10 @@ def test_a_loop_killed_at_every_word_completes_and_repeats_no_stage(
 
     (saved,) = house.views().find(WEIGHTS).values()
     (verdict,) = house.views().find(VERDICTS).values()
-    reached = verdict.reached()
+    reached = verdict.verdict_reached()
     assert reached is not None
     assert (verdict.decision, verdict.challenger["weights"]) == ("promote", saved.checkpoint), reached.reasons
-    assert present_champion(house.views()).pointed().weights == saved.checkpoint
+    assert present_champion(house.views()).pointed_artifact().weights == saved.checkpoint
     assert every_verdict_recomputes(house) == 1
     assert all(found.is_identical for found in compare(house.views()))
 

@@ -93,7 +93,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     assert (saved.algorithm, saved.base, saved.dataset) == ("grpo", base.digest, stage.dataset.dataset)
     training = house.views().find(TRAININGS)[stage.name]
     assert (training.status, training.checkpoint, training.step, training.of) == ("saved", saved.checkpoint, 2, 2)
-    assert training.configured() == GRPO
+    assert training.stage_config() == GRPO
 
     head = house.store.head()
     assert train_stage(house, stage, quiet) == saved
@@ -366,7 +366,7 @@ def test_a_stage_over_the_command_line(
     code, said = flywheel("train", "grpo", "--dataset", rows[:8], *options, "--json")
     assert code == 0, said
     saved = json.loads(said)
-    assert house.views().find(TRAININGS)[saved["training"]].configured() == GRPO
+    assert house.views().find(TRAININGS)[saved["training"]].stage_config() == GRPO
     digest = saved["checkpoint"]
     assert [row["checkpoint"] for row in json.loads(flywheel("checkpoint", "list", "--json")[1])] == [digest]
     assert json.loads(flywheel("checkpoint", "show", digest[:8], "--json")[1])["stage"]["status"] == "saved"

@@ -207,7 +207,7 @@ def test_a_champion_on_another_base_asks_for_that_one_and_nothing_is_warmed_up(
     house = a_house(empty_house, tmp_path)
     saved = sample("CheckpointSaved")
     assert isinstance(saved, CheckpointSaved)
-    pointed = present_champion(house.views()).pointed().model_copy(update={"weights": saved.checkpoint})
+    pointed = present_champion(house.views()).pointed_artifact().model_copy(update={"weights": saved.checkpoint})
     by_hand = ChampionPointed(artifact=pointed, by="operator", reason="a test", evaluation=None)
     house.store.append([Append("checkpoint/x", (saved,), "test"), Append("champion", (by_hand,), "test")])
     serving = Growing()

@@ -42,7 +42,7 @@ def start(house: House, run: str, artifact: Artifact) -> None:
 def champion(house: House) -> Artifact:
     state = house.views().get(CHAMPIONS, CHAMPION)
     assert state is not None
-    return state.pointed()
+    return state.pointed_artifact()
 
 
 def challenger(house: House) -> Artifact:

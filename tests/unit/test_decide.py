@@ -119,7 +119,7 @@ def open_one(
     benchmark: str = FROZEN.benchmark,
     executor: str | None = None,
 ) -> None:
-    present = present_champion(views(store)).pointed()
+    present = present_champion(views(store)).pointed_artifact()
     frozen = FROZEN.model_copy(update={"benchmark": benchmark, "environment": benchmark.removesuffix("-1")})
     freeze_into(store, frozen, "controller")
     open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller", executor=executor)
@@ -127,7 +127,7 @@ def open_one(
 
 def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold", *, by: str = "test") -> None:
     scores: dict[str, list[int | None]] = {"promote": [1_000_000] * 8, "hold": [0] * 8, "void": [None] * 8}
-    first = an_arm(FROZEN, "champion", [0] * 8, pinned=present_champion(views(store)).pointed())
+    first = an_arm(FROZEN, "champion", [0] * 8, pinned=present_champion(views(store)).pointed_artifact())
     second = an_arm(FROZEN, "challenger", scores[decision], pinned=challenger)
     verdict = judge(first, second, FROZEN, COURSE.rules, Alpha(1, 5_000, 5_000))
     assert verdict.decision == decision

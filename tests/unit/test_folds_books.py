@@ -48,7 +48,7 @@ def test_a_token_that_was_revoked_before_it_was_issued_has_no_digest_to_match() 
 
 def test_a_benchmark_comes_back_as_the_event_that_froze_it() -> None:
     event = sample("BenchmarkFrozen")
-    assert only(BENCHMARKS, event).frozen() == event
+    assert only(BENCHMARKS, event).frozen_event() == event
 
 
 def test_the_instances_of_benchmarks_are_environment_oracle_task_and_seed() -> None:

@@ -29,7 +29,7 @@ def test_the_champion_is_the_last_one_pointed_at_and_says_who_moved_it_and_why()
     assert (state.name, state.actor, state.reason, state.evaluation) == ("base@7", "ada", "it won", "e1")
     assert (state.since, state.stack) == (2, (1, 2))
     assert isinstance(event, ChampionPointed)
-    assert state.pointed() == event.artifact
+    assert state.pointed_artifact() == event.artifact
 
 
 def test_a_checkpoint_champion_is_named_by_its_digest() -> None:
@@ -62,9 +62,9 @@ def test_an_evaluation_is_undecided_until_its_verdict_and_then_keeps_every_numbe
     assert isinstance(opened, EvaluationOpened)
     assert isinstance(reached, VerdictReached)
     waiting, decided = only(VERDICTS, opened), only(VERDICTS, opened, reached)
-    assert (waiting.decision, waiting.reached()) == (None, None)
-    assert (waiting.artifacts(), waiting.ruled()) == ((opened.champion, opened.challenger), opened.rules)
-    assert (decided.decision, decided.reached()) == (reached.verdict.decision, reached.verdict)
+    assert (waiting.decision, waiting.verdict_reached()) == (None, None)
+    assert (waiting.artifacts(), waiting.opening_rules()) == ((opened.champion, opened.challenger), opened.rules)
+    assert (decided.decision, decided.verdict_reached()) == (reached.verdict.decision, reached.verdict)
     assert (decided.opened_since, decided.benchmark) == (1, opened.benchmark)
 
 

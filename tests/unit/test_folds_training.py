@@ -30,7 +30,7 @@ def test_a_stage_starts_progresses_and_is_saved() -> None:
     assert isinstance(begun, TrainingStarted)
     state = training(begun, sample("TrainingProgressed", step=7))
     assert (state.status, state.attempts, state.step, state.of) == ("started", 1, 7, 80)
-    assert (state.configured(), state.parent, state.upto) == (begun.config, begun.parent, begun.upto)
+    assert (state.stage_config(), state.parent, state.upto) == (begun.config, begun.parent, begun.upto)
     done = training(begun, sample("TrainingProgressed"), SAVED)
     assert (done.status, done.checkpoint, done.metrics["clip_fraction"]) == ("saved", SAVED.checkpoint, "0")
     assert (done.started_since, done.since) == (1, 3)

@@ -70,7 +70,7 @@ def views(store: EventStore) -> ReplayedViews:
 def champion(store: EventStore) -> Artifact:
     state = views(store).get(CHAMPIONS, CHAMPION)
     assert state is not None
-    return state.pointed()
+    return state.pointed_artifact()
 
 
 def champion_events(store: EventStore) -> list[AnyEvent]:

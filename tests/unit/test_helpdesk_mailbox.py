@@ -23,14 +23,14 @@ def test_every_seed_gives_each_task_an_answer_that_needs_every_filter() -> None:
         assert len(box.customers) == CUSTOMERS
         triage = to_triage(box)
         assert 4 <= len(triage) <= PAGE_SIZE
-        assert len(box.matching(topic="Billing")) > len(triage)
+        assert len(box.matching_tickets(topic="Billing")) > len(triage)
         assert all((ticket.team, ticket.priority) == ("Nobody", "Normal") for ticket in triage)
         oldest, goes = to_merge(box)
         assert 2 <= len(goes) <= PAGE_SIZE
-        others = [ticket for ticket in box.matching(topic="Outage") if ticket not in {oldest, *goes}]
+        others = [ticket for ticket in box.matching_tickets(topic="Outage") if ticket not in {oldest, *goes}]
         assert any(ticket.subject == oldest.subject for ticket in others)
         assert any(ticket.customer == oldest.customer for ticket in others)
-        assert box.matching(topic="Shipping")
+        assert box.matching_tickets(topic="Shipping")
 
 
 def test_the_mailbox_follows_from_the_seed_alone_and_is_the_same_on_every_machine() -> None:

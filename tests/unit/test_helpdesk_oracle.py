@@ -177,12 +177,12 @@ def test_a_slot_is_granted_or_not_whatever_is_done_and_once() -> None:
         desk.ask_callback("Morning")
         desk.ask_callback("Afternoon")
         assert len(desk.mutations) == 1
-        assert desk.granted is not None
-        assert scored(desk, CALL_ID) == (desk.granted, 10_000 * desk.granted)
-        outcomes.add(desk.granted)
+        assert desk.is_granted is not None
+        assert scored(desk, CALL_ID) == (desk.is_granted, 10_000 * desk.is_granted)
+        outcomes.add(desk.is_granted)
         late = Desk(SEED, repeat)
         late.ask_callback("Afternoon")
-        assert late.granted == desk.granted
+        assert late.is_granted == desk.is_granted
         assert scored(late, CALL_ID) == (False, 0)
     assert outcomes == {True, False}
 

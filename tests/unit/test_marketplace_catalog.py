@@ -25,7 +25,7 @@ def test_every_seed_gives_each_task_one_right_boat_that_needs_every_filter(seeds
         assert len({boat.price for boat in stock.boats}) == len(stock.boats) == 600
         assert min(boat.price for boat in stock.boats) > 0
         for wanted, filters in ((LEAD_WANTED, LEAD_FILTERS), (PHONE_WANTED, PHONE_FILTERS)):
-            right, *others = stock.qualifying(wanted)
+            right, *others = stock.qualifying_boats(wanted)
             assert len(others) >= 2
             assert first(stock, filters) == right
             for skipped in set(filters) - {"pmax"}:
@@ -46,7 +46,7 @@ def test_the_catalogue_is_the_same_on_every_machine_and_python() -> None:
 
 def test_the_right_boat_varies_with_the_seed() -> None:
     for wanted in (LEAD_WANTED, PHONE_WANTED):
-        assert len({catalogue(seed).qualifying(wanted)[0].slug for seed in range(40)}) == 40
+        assert len({catalogue(seed).qualifying_boats(wanted)[0].slug for seed in range(40)}) == 40
 
 
 def test_boats_are_complete_and_newest_first() -> None:

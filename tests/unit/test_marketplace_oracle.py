@@ -17,7 +17,7 @@ def harbour() -> Harbour:
 
 
 def lead(harbour: Harbour, rank: int = 0, said: Mapping[str, str] = RIGHT) -> None:
-    harbour.submit_lead(harbour.catalogue.qualifying(LEAD_WANTED)[rank], **said)
+    harbour.submit_lead(harbour.catalogue.qualifying_boats(LEAD_WANTED)[rank], **said)
 
 
 def scored(harbour: Harbour, task_id: str) -> tuple[bool, int]:
@@ -63,7 +63,7 @@ def test_precision_falls_with_everything_beside_the_hit(harbour: Harbour) -> Non
 
 
 def test_phone_task(harbour: Harbour) -> None:
-    right, other, *_ = harbour.catalogue.qualifying(PHONE_WANTED)
+    right, other, *_ = harbour.catalogue.qualifying_boats(PHONE_WANTED)
     harbour.reveal_phone(right)
     harbour.reveal_phone(right)
     assert scored(harbour, PHONE_ID) == (True, 10_000)
@@ -74,7 +74,7 @@ def test_phone_task(harbour: Harbour) -> None:
 def test_reasons_never_name_the_answer(harbour: Harbour) -> None:
     lead(harbour, rank=1)
     grade = harbour.grade(LEAD_ID)
-    right = harbour.catalogue.qualifying(LEAD_WANTED)[0]
+    right = harbour.catalogue.qualifying_boats(LEAD_WANTED)[0]
     assert not any(str(right.id) in reason or right.make in reason for reason in grade.reasons)
     assert grade.diff["expected"] == {"operation": "lead_submitted", "target_id": str(right.id)}
 

@@ -15,8 +15,7 @@ from agents.plans import (
     rewrite_id,
     slot_of,
 )
-from eventlog.events import Change, EditStep, FollowLink, InsertSteps, PreferTarget, ReplaceUrl, Step, places
-from eventlog.events import unroll
+from eventlog.events import Change, EditStep, FollowLink, InsertSteps, PreferTarget, ReplaceUrl, Step, places, unroll
 from tests.unit.test_agent_samples import OPEN, piece
 
 SEARCH = Step(type="submit", intent="search", label="Search")

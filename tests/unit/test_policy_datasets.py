@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agents.rewards import DEFAULT_PRICES
-from agents.rewards import grade_run
+from agents.rewards import DEFAULT_PRICES, grade_run
 from api.datasets import freeze as datasets
 from api.datasets.card import card_of
 from api.datasets.freeze import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register

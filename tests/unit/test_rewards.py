@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rewards import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, SHAPING_VERSION, Conduct, conduct_of, cost_of, penalty_of
-from agents.rewards import grade_run
+from agents.rewards import (
+    DEFAULT_LAMBDA,
+    DEFAULT_PRICES,
+    REWARD_VERSION,
+    SHAPING_VERSION,
+    Conduct,
+    conduct_of,
+    cost_of,
+    grade_run,
+    penalty_of,
+)
 from eventlog.events import RewardGraded, Usage
 from projections.costs import PriceBook
 from tests.unit.test_agent_samples import BOOK

@@ -122,14 +122,14 @@ def train(store: MemoryStore, sweep: SweepPlanned, stage: StageOf, *events: AnyE
 
 
 def open_on(store: MemoryStore, checkpoint: str, name: str = "eval-1", benchmark: BenchmarkFrozen = FROZEN) -> None:
-    present = present_champion(views(store)).pointed()
+    present = present_champion(views(store)).pointed_artifact()
     challenger = present.model_copy(update={"weights": checkpoint})
     open_evaluation(store, name, benchmark, present, challenger, RULES, SLOW_CONTROLLER, executor="policy")
 
 
 def settle(store: MemoryStore, checkpoint: str, scores: Sequence[int | None], name: str = "eval-1") -> str:
     """A verdict over a champion that passed one sealed run of eight; the decision."""
-    present = present_champion(views(store)).pointed()
+    present = present_champion(views(store)).pointed_artifact()
     challenger = present.model_copy(update={"weights": checkpoint})
     first = an_arm(FROZEN, "champion", [1_000_000] + [0] * 7, pinned=present)
     second = an_arm(FROZEN, "challenger", list(scores), pinned=challenger)
@@ -223,7 +223,7 @@ def test_a_round_that_gives_nothing_takes_nothing_from_a_checkpoint_that_was_bet
 
     other = "c9" * 32
     add(store, f"training/{other}", SAVED.model_copy(update={"checkpoint": other, "base": BASE_DIGEST}))
-    point(store, present_champion(views(store)).pointed().model_copy(update={"weights": other}))
+    point(store, present_champion(views(store)).pointed_artifact().model_copy(update={"weights": other}))
     assert following(store, "s2", course=THREE).weights == other  # it was better than another champion
 
 
@@ -254,7 +254,7 @@ def test_a_checkpoint_on_another_base_is_not_gone_on_with() -> None:
     sweep = plan(store, "s1")
     play(store, sweep.specs, True, False)
     checkpoint = train(store, sweep, SFT, STARTED, SAVED)
-    point(store, present_champion(views(store)).pointed().model_copy(update={"weights": checkpoint}))
+    point(store, present_champion(views(store)).pointed_artifact().model_copy(update={"weights": checkpoint}))
     assert following(store, "s1").weights == checkpoint
     assert following(store, "s1", base=OTHER_BASE).weights == BASE
 

@@ -105,8 +105,8 @@ class ForeignClient:
             if instance is not None:
                 self._check_open(instance)
             if not self._seen and self.dialect.seeding != "none":
-                self._forget(self._seeded(seed + 1 if seed < LARGEST_SEED else seed - 1, None))
-            return self._seeded(seed, instance)
+                self._forget(self._instance_of_seed(seed + 1 if seed < LARGEST_SEED else seed - 1, None))
+            return self._instance_of_seed(seed, instance)
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
         """Have an instance judged for one task. Raises UnknownTask, also where the site says so in a reason."""
@@ -160,7 +160,7 @@ class ForeignClient:
         self._check_open(instance)
         self._forget(instance)
 
-    def _seeded(self, seed: int, instance: Instance | str | None) -> Instance:
+    def _instance_of_seed(self, seed: int, instance: Instance | str | None) -> Instance:
         """An instance of a seed, remembered if its state is of that seed."""
         if self.dialect.one_instance:
             self._open.clear()  # beforehand: whoever is being answered now must not take it for their own
@@ -200,7 +200,7 @@ class ForeignClient:
         if self._has_seed_call and paths.seed is not None:
             answer = self._answer("POST", paths.seed, "seed", body={"seed": seed}, instance=instance)
             if answer.status_code not in ABSENT:
-                return self._accepted("seed", answer)
+                return self._check_accepted("seed", answer)
             self._has_seed_call = False
         if paths.reset is None or self.dialect.seeding == "seed":
             told = "it has no call that takes a seed"
@@ -210,9 +210,9 @@ class ForeignClient:
         return self._post(paths.reset, "reset", {"seed": seed}, instance)
 
     def _post(self, path: str, operation: str, body: Body, instance: Instance | str | None) -> Facts:
-        return self._accepted(operation, self._answer("POST", path, operation, body=body, instance=instance))
+        return self._check_accepted(operation, self._answer("POST", path, operation, body=body, instance=instance))
 
-    def _accepted(self, operation: str, answer: httpx2.Response) -> Facts:
+    def _check_accepted(self, operation: str, answer: httpx2.Response) -> Facts:
         """What a site said to a call that it was to obey: nothing, or an object that does not say no."""
         if answer.status_code == HTTPStatus.NO_CONTENT:
             return {}

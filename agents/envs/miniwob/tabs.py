@@ -92,7 +92,7 @@ class Tabs:
         self._served.add(instance)
         url = f"{self.origin}/{PREFIX}/{instance}/miniwob/{task}.html"
         try:
-            opened = self.call("reset", lambda: self._opened(url, seed))
+            opened = self.call("reset", lambda: self._open_tab(url, seed))
         except EnvironmentDown:
             self._served.discard(instance)
             raise
@@ -133,9 +133,9 @@ class Tabs:
         """End the browser; no instance is open afterwards."""
         self._served.clear()
         self._tabs.clear()
-        self._portal.call(self._stopped)
+        self._portal.call(self._stop)
 
-    async def _opened(self, url: str, seed: int) -> Page:
+    async def _open_tab(self, url: str, seed: int) -> Page:
         browser = await self._chromium()
         context = await browser.new_context(
             viewport={"width": WIDTH, "height": HEIGHT},
@@ -154,7 +154,7 @@ class Tabs:
     async def _chromium(self) -> Browser:
         async with self._starting:
             if self._browser is None or not self._browser.is_connected():
-                await self._stopped()
+                await self._stop()
                 from playwright.async_api import async_playwright  # noqa: PLC0415 (heavy)
 
                 self._driver = await async_playwright().start()
@@ -165,7 +165,7 @@ class Tabs:
                 )
             return self._browser
 
-    async def _stopped(self) -> None:
+    async def _stop(self) -> None:
         from playwright.async_api import Error  # noqa: PLC0415 (heavy)
 
         browser, driver = self._browser, self._driver

@@ -30,7 +30,7 @@ NOT_THERE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWE
 def wrong_token(target: Target) -> str:
     """Every admin call but health is refused without the token, and does nothing."""
     count = 0
-    with target.minted(target.seeds[0]) as instance:
+    with target.new_instance(target.seeds[0]) as instance:
         before = target.environment.state(instance)
         for what, token in STRANGERS:
             with target.stranger(token) as stranger:
@@ -63,7 +63,7 @@ def _is_refused(ask: Callable[[], object]) -> bool:
 
 def pages_port(target: Target) -> str:
     """Where agents are, there is no admin surface."""
-    with target.minted(target.seeds[0]) as instance:
+    with target.new_instance(target.seeds[0]) as instance:
         origin = _origin(instance.url)
         if origin == _origin(target.admin_url):
             raise Skipped(
@@ -92,7 +92,7 @@ def _origin(address: str) -> str:
 
 def unknown_task(target: Target) -> str:
     """A task that there is not is refused: no score, and nothing that could be taken for one."""
-    with target.minted(target.seeds[0]) as instance:
+    with target.new_instance(target.seeds[0]) as instance:
         for task_id in (NO_SUCH_TASK, f"{target.tasks[0].task_id}x"):
             try:
                 graded = target.environment.oracle(instance, task_id)

@@ -23,7 +23,7 @@ DRAWS: Final = 16
 def null_agent(target: Target) -> str:
     """Nothing is done, then the first page is only looked at: no task may pay for that."""
     for seed in target.seeds:
-        with target.minted(seed) as instance:
+        with target.new_instance(seed) as instance:
             for done in ("without any action", "after one look at the first page"):
                 for task in target.tasks:
                     graded = target.environment.oracle(instance, task.task_id)
@@ -38,7 +38,7 @@ def random_agent(target: Target) -> str:
     walks = [(seed, number) for seed in target.seeds for number in range(WALKS_EACH)]
     passes = dict.fromkeys((task.task_id for task in target.graded_by_deeds), 0)
     for seed, number in walks:
-        with target.minted(seed, repeat=number) as instance:
+        with target.new_instance(seed, repeat=number) as instance:
             with target.visit(instance) as session:
                 rng = random.Random(f"probe/walk/{target.rng_seed}/{seed}/{number}")  # noqa: S311 (repeatable)
                 for page in walk(session, rng, STEPS):
@@ -62,8 +62,8 @@ def oracle_agent(target: Target) -> str:
             _require_win(target, task)
             continue
         for seed in target.seeds:
-            with target.minted(seed) as instance:
-                graded = target.solved(instance, task.task_id, seed)
+            with target.new_instance(seed) as instance:
+                graded = target.solve_task(instance, task.task_id, seed)
             if not graded.passed:
                 raise Failed(f"{task.task_id} at seed {seed} is failed by its known solution: {_why(graded)}")
     return f"{len(target.tasks)} tasks at {len(target.seeds)} seeds are passed by those who know the answer"
@@ -71,8 +71,8 @@ def oracle_agent(target: Target) -> str:
 
 def _require_win(target: Target, task: TaskText) -> None:
     for repeat in range(DRAWS):
-        with target.minted(target.seeds[0], repeat=repeat) as instance:
-            if target.solved(instance, task.task_id, target.seeds[0]).passed:
+        with target.new_instance(target.seeds[0], repeat=repeat) as instance:
+            if target.solve_task(instance, task.task_id, target.seeds[0]).passed:
                 return
     raise Failed(f"{task.task_id} was never won in {DRAWS} instances; expected chance to grant some")
 
@@ -80,7 +80,7 @@ def _require_win(target: Target, task: TaskText) -> None:
 def looking_only(target: Target) -> str:
     """Grading, twice for each task, leaves an instance as it is, and says the same both times."""
     seed = target.seeds[0]
-    with target.minted(seed) as instance:
+    with target.new_instance(seed) as instance:
         for when in ("fresh", "used"):
             before = target.environment.state(instance), target.environment.mutations(instance)
             for task in target.tasks:
@@ -91,7 +91,7 @@ def looking_only(target: Target) -> str:
                 raise Failed(f"grading changed a {when} instance")
             if when == "fresh":
                 try:
-                    target.used(instance, seed)
+                    target.use_instance(instance, seed)
                 except Skipped:
                     return "a fresh instance is graded without being changed; none could be used"
     return f"{len(target.tasks)} tasks are graded twice alike, and nothing changes by it"

@@ -96,7 +96,7 @@ def _fingerprints(target: Target) -> tuple[StartFingerprint, ...]:
     found = []
     for seed in target.seeds:
         try:
-            with target.minted(seed) as instance:
+            with target.new_instance(seed) as instance:
                 made = target.fingerprint(instance).removeprefix("sha256:")
         except EnvironmentFailure:
             continue  # why seeds do not work here stands in the probes

@@ -11,7 +11,7 @@ def two_seeds(target: Target) -> str:
     """One seed twice is one state, two seeds are two, and the answer of one is not that of the other."""
     found: dict[str, int] = {}
     for seed in target.seeds:
-        with target.minted(seed) as one, target.minted(seed) as two:
+        with target.new_instance(seed) as one, target.new_instance(seed) as two:
             first, second = target.fingerprint(one), target.fingerprint(two)
         if first != second:
             raise Failed(f"seed {seed} made two different states")
@@ -24,8 +24,8 @@ def two_seeds(target: Target) -> str:
         return f"{len(found)} seeds, {len(found)} states; answers are not compared, since none is known by its seed"
     answer, other = target.seeds[:2]
     for task in target.graded_by_deeds:
-        with target.minted(other) as instance:
-            if target.solved(instance, task.task_id, answer).passed:
+        with target.new_instance(other) as instance:
+            if target.solve_task(instance, task.task_id, answer).passed:
                 raise Failed(f"{task.task_id} at seed {other} is passed by the answer of seed {answer}")
     return f"{len(found)} seeds, {len(found)} states; no answer of seed {answer} passes at seed {other}"
 
@@ -33,9 +33,9 @@ def two_seeds(target: Target) -> str:
 def repeat_without_reset(target: Target) -> str:
     """What was done stays until a reset and is gone after it, so that a used instance can be told from a fresh one."""
     seed, env = target.seeds[0], target.environment
-    with target.minted(seed) as instance:
+    with target.new_instance(seed) as instance:
         start = target.fingerprint(instance)
-        target.used(instance, seed)
+        target.use_instance(instance, seed)
         used, changes = target.fingerprint(instance), env.mutations(instance)
         if used == start:
             raise Failed("a used instance has the fingerprint of a fresh one: a second run on it would go unnoticed")
@@ -46,7 +46,7 @@ def repeat_without_reset(target: Target) -> str:
         if target.fingerprint(instance) != start or env.mutations(instance):
             raise Failed("after a reset the instance is not as it was at first: state leaks over it")
         task = (target.graded_by_deeds or target.tasks)[0].task_id
-        if target.is_solved and not target.solved(instance, task, seed).passed:
+        if target.is_solved and not target.solve_task(instance, task, seed).passed:
             raise Failed(f"after a reset the known solution of {task} fails: something of the run before it is left")
     return "what was done stays until the reset, and is gone after it"
 
@@ -54,15 +54,15 @@ def repeat_without_reset(target: Target) -> str:
 def side_by_side(target: Target) -> str:
     """Two instances of one seed: what is done to one, its reset and its end are not seen in the other."""
     seed, env = target.seeds[0], target.environment
-    with target.minted(seed) as one:
-        with target.minted(seed) as two:
+    with target.new_instance(seed) as one:
+        with target.new_instance(seed) as two:
             if one.instance == two.instance:
                 raise Skipped("this environment has one instance at a time")
             fresh = env.state(two)
-            target.used(one, seed)
+            target.use_instance(one, seed)
             if env.state(two) != fresh or env.mutations(two):
                 raise Failed("what was done to one instance is seen in another")
-            target.used(two, seed)
+            target.use_instance(two, seed)
             used = env.state(two)
             env.reset(seed, instance=one)
             if env.state(two) != used:
@@ -76,12 +76,12 @@ def side_by_side(target: Target) -> str:
 def mutations_by_id(target: Target) -> str:
     """Ids ascend, `since` asks for those above one, what was listed stays listed, and a reset begins again."""
     seed, env = target.seeds[0], target.environment
-    with target.minted(seed) as instance:
+    with target.new_instance(seed) as instance:
         if env.mutations(instance):
             raise Failed("a fresh instance has mutations")
-        target.used(instance, seed)
+        target.use_instance(instance, seed)
         first = env.mutations(instance)
-        target.used(instance, seed, turn=1)
+        target.use_instance(instance, seed, turn=1)
         every = env.mutations(instance)
         if every[: len(first)] != first:
             raise Failed("a mutation that was listed before is not listed any more, or is another one")

@@ -92,7 +92,7 @@ class Target:
         return tuple(task for task in self.tasks if task.cluster != CONTROL)
 
     @contextmanager
-    def minted(self, seed: int, *, repeat: int = 0) -> Iterator[Instance]:
+    def new_instance(self, seed: int, *, repeat: int = 0) -> Iterator[Instance]:
         """An instance of its own, closed afterwards."""
         instance = self.environment.reset(seed, repeat=repeat)
         try:
@@ -104,7 +104,7 @@ class Target:
             raise
         self.environment.close(instance)
 
-    def solved(self, instance: Instance, task_id: str, seed: int) -> Graded:
+    def solve_task(self, instance: Instance, task_id: str, seed: int) -> Graded:
         """Do a task on an instance with the answer of a seed, and have it judged. Raises Skipped."""
         if self.deeds is not None:
             self.deeds.solve(instance)
@@ -116,7 +116,7 @@ class Target:
             self.solve(session, task_id, seed)
         return self.environment.oracle(instance, task_id)
 
-    def used(self, instance: Instance, seed: int, *, turn: int = 0) -> None:
+    def use_instance(self, instance: Instance, seed: int, *, turn: int = 0) -> None:
         """Change something in an instance: do a task, or walk by seed where no solution is known.
 
         Raises Skipped where nothing came of it, Failed where a task was passed and no change is listed.
@@ -124,7 +124,7 @@ class Target:
         before, is_done = self.environment.mutations(instance), False
         if self.is_solved:
             tasks = self.graded_by_deeds or self.tasks
-            is_done = self.solved(instance, tasks[turn % len(tasks)].task_id, seed).passed
+            is_done = self.solve_task(instance, tasks[turn % len(tasks)].task_id, seed).passed
         else:
             with self.visit(instance) as session:
                 rng = random.Random(f"probe/use/{self.rng_seed}/{seed}/{turn}")  # noqa: S311 (repeatable)

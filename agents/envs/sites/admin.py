@@ -90,10 +90,12 @@ class _Surface(Generic[S]):
         task_id = request.query_params.get("task_id")
         if not task_id:
             raise Refusal(
-                422, "task_missing", "the query has no task_id: expected one of the known ones", **self._known()
+                422, "task_missing", "the query has no task_id: expected one of the known ones", **self._describe_site()
             )
         if task_id not in self._task_ids:
-            raise Refusal(404, "unknown_task", "this site grades no such task: expected a known one", **self._known())
+            raise Refusal(
+                404, "unknown_task", "this site grades no such task: expected a known one", **self._describe_site()
+            )
         grade = state.grade(task_id)
         return {
             "task_id": task_id,
@@ -152,7 +154,7 @@ class _Surface(Generic[S]):
             raise Refusal(404, "unknown_instance", "no instance of that id is open: reset to get one")
         return instance, state
 
-    def _known(self) -> dict[str, JsonValue]:
+    def _describe_site(self) -> dict[str, JsonValue]:
         return {"known": list(self._task_ids)}
 
 

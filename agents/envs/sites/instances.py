@@ -49,14 +49,14 @@ class Instances(Generic[S]):
     def mint(self, seed: int, repeat: int = 0) -> str:
         """Open a new instance made from the seed and the index of its noise, and return its id."""
         instance = secrets.token_hex(16)
-        self._open[instance] = self._made(seed, repeat)
+        self._open[instance] = self._make(seed, repeat)
         while len(self._open) > self._capacity:
             self._open.popitem(last=False)
         return instance
 
     def restart(self, instance: str, seed: int, repeat: int = 0) -> None:
         """Make an open instance anew from the seed, under the id it has; it gets the site's conditions again."""
-        self._open[instance] = self._made(seed, repeat)
+        self._open[instance] = self._make(seed, repeat)
         self._open.move_to_end(instance)
 
     def find(self, instance: str) -> S | None:
@@ -90,5 +90,5 @@ class Instances(Generic[S]):
         """Forget an instance; closing one that is not open changes nothing."""
         self._open.pop(instance, None)
 
-    def _made(self, seed: int, repeat: int) -> _Opened[S]:
+    def _make(self, seed: int, repeat: int) -> _Opened[S]:
         return _Opened(self._start(seed, repeat), repeat, self._conditions)

@@ -58,7 +58,7 @@ class Chromium:
         self._thread.start()
         with ExitStack() as unless_started:
             unless_started.callback(self._end)
-            self.call(self._started())
+            self.call(self._start())
             unless_started.pop_all()
         return self
 
@@ -80,7 +80,7 @@ class Chromium:
         from .visit import open_visit  # noqa: PLC0415
 
         async def begun() -> BrowserSurface:
-            browser = await self._started()
+            browser = await self._start()
             visit = await open_visit(browser, root_address(root), profile, timeout_s=self._timeout_s, headers=sent)
             return BrowserSurface(visit, self.call)
 
@@ -94,13 +94,13 @@ class Chromium:
         """Have something done in the browser's loop, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _started(self) -> Browser:
+    async def _start(self) -> Browser:
         async with self._starting:
             if self._browser is None or not self._browser.is_connected():
-                self._browser = await self._launched(usable(self._program))
+                self._browser = await self._launch(usable(self._program))
             return self._browser
 
-    async def _launched(self, program: Path) -> Browser:
+    async def _launch(self, program: Path) -> Browser:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 (an extra)
 
         if self._driver is None:
@@ -114,13 +114,13 @@ class Chromium:
 
     def _end(self) -> None:
         try:
-            self.call(self._closed())
+            self.call(self._close_window())
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    async def _closed(self) -> None:
+    async def _close_window(self) -> None:
         if self._browser is not None and self._browser.is_connected():
             await self._browser.close()
         if self._driver is not None:

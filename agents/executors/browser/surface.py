@@ -28,29 +28,29 @@ class BrowserSurface:
 
     def act(self, step: Step) -> Acted:
         """See Surface."""
-        return self._asked(step.type, self._visit.act(step))
+        return self._ask(step.type, self._visit.act(step))
 
     def text(self) -> str | None:
         """See Surface."""
-        return self._asked("reading", self._visit.text())
+        return self._ask("reading", self._visit.text())
 
     def view(self) -> str | None:
         """See Surface."""
-        return self._asked("reading", self._visit.view())
+        return self._ask("reading", self._visit.view())
 
     def screenshot(self) -> bytes | None:
         """See Surface."""
-        return self._asked("drawing", self._visit.screenshot())
+        return self._ask("drawing", self._visit.screenshot())
 
     def profile(self) -> bytes:
         """What the session's next call goes on from. Raises EnvironmentDown."""
-        return self._asked("its profile", self._visit.profile())
+        return self._ask("its profile", self._visit.profile())
 
     def close(self) -> None:
         """End the visit."""
         self._call(self._visit.close())
 
-    def _asked(self, operation: str, work: Coroutine[Any, Any, T]) -> T:
+    def _ask(self, operation: str, work: Coroutine[Any, Any, T]) -> T:
         """A page that hangs or a window that died is a site that does not answer."""
         visit = self._visit
         try:

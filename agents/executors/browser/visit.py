@@ -88,10 +88,10 @@ class Visit:
         """See Surface."""
         try:
             if step.type == "navigate":
-                return await self._navigated(step, address_of(self.root, step.url or "/"))
+                return await self._navigate(step, address_of(self.root, step.url or "/"))
             if step.type == "finish":
                 return Acted("ok")
-            return await self._acted(step) if await self._is_somewhere() else Acted(missing_target(step))
+            return await self._act(step) if await self._is_somewhere() else Acted(missing_target(step))
         except Absent as absent:
             return Acted(absent.problem)
 
@@ -137,21 +137,21 @@ class Visit:
     async def _is_somewhere(self) -> bool:
         if not self._is_open and self._begin is not None:
             again = Step(type="navigate", intent="go on where the profile stopped", url=self._begin)
-            await self._navigated(again, address_of(self.root, self._begin))
+            await self._navigate(again, address_of(self.root, self._begin))
         return self._is_open
 
-    async def _navigated(self, step: Step, address: str) -> Acted:
+    async def _navigate(self, step: Step, address: str) -> Acted:
         self._is_open = True
-        return await self._moved(step, lambda: self._window.goto(address))
+        return await self._act_and_wait(step, lambda: self._window.goto(address))
 
-    async def _acted(self, step: Step) -> Acted:
+    async def _act(self, step: Step) -> Acted:
         value = step.value or ""
         match step.type:
             case "click_at":
                 return await self._clicked_at(step)
             case "press_key":
                 focused = (await self._window.evaluate_handle("document.activeElement")).as_element()
-                return await self._moved(step, lambda: focused.press(value) if focused else _nothing())
+                return await self._act_and_wait(step, lambda: focused.press(value) if focused else _nothing())
             case "scroll":
                 await self._window.evaluate("(y) => window.scrollBy({top: y, behavior: 'instant'})", _pixels(step))
                 return Acted("ok")
@@ -159,15 +159,15 @@ class Visit:
                 seen = await self._read()
                 control, place = seen.page.option(step.label or "", value)
                 element = await self._live(seen, control, step)
-                return await self._moved(step, lambda: element.select_option(index=place))
+                return await self._act_and_wait(step, lambda: element.select_option(index=place))
             case "fill_field":
                 seen = await self._read()
                 element = await self._live(seen, seen.page.fillable(step.label or ""), step)
-                return await self._moved(step, lambda: element.fill(value))
+                return await self._act_and_wait(step, lambda: element.fill(value))
             case _:
-                return await self._clicked(step)
+                return await self._click(step)
 
-    async def _clicked(self, step: Step) -> Acted:
+    async def _click(self, step: Step) -> Acted:
         """Follow a link or press a button. What a form holds is for the site to judge, not for the browser."""
         seen, label = await self._read(), step.label or ""
         is_link = step.type == "click"
@@ -175,7 +175,7 @@ class Visit:
         await self._window.evaluate(_SAME_WINDOW)
         if not is_link:
             await element.evaluate(_UNCHECKED)
-        acted = await self._moved(step, element.click)
+        acted = await self._act_and_wait(step, element.click)
         await self._window.mouse.move(-1, -1)  # so that nothing is drawn as hovered
         return acted
 
@@ -188,7 +188,7 @@ class Visit:
         if element is None or corner is None:
             raise Absent("no_such_link", step.value or "")
         x, y = place[0] - corner["x"], place[1] - corner["y"]
-        return await self._moved(step, lambda: element.click(position={"x": x, "y": y}, force=True))
+        return await self._act_and_wait(step, lambda: element.click(position={"x": x, "y": y}, force=True))
 
     async def _live(self, seen: Seen, found: Any, step: Step) -> Any:
         element = await seen.element(found)
@@ -209,7 +209,7 @@ class Visit:
     async def _body(self) -> bytes:
         return b"" if self._answer is None else await self._answer.body()
 
-    async def _moved(self, step: Step, action: Callable[[], Awaitable[object]]) -> Acted:
+    async def _act_and_wait(self, step: Step, action: Callable[[], Awaitable[object]]) -> Acted:
         """Do it and wait for the page that it leads to, if it leads to one. Raises Absent where it cannot be done."""
         self._asked, problem = None, None
         try:
@@ -226,12 +226,12 @@ class Visit:
             raise problem
         if self._asked is None:
             return Acted("ok", led=step.type in _LEADING)
-        return await self._answered(self._asked)
+        return await self._result_of(self._asked)
 
     def _was_asked(self) -> bool:
         return self._asked is not None
 
-    async def _answered(self, asked: Request) -> Acted:
+    async def _result_of(self, asked: Request) -> Acted:
         answer = await asked.response()
         if answer is None or answer.status in UNAVAILABLE:
             actual = (asked.failure or "no answer") if answer is None else f"status {answer.status}"

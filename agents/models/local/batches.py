@@ -143,7 +143,7 @@ class Batches:
                 if not self._turn():
                     return
             except Exception as problem:  # noqa: BLE001 the park: who waits is told, the next request is served
-                self._fail(self._named(problem))
+                self._fail(self._translate_error(problem))
 
     def _turn(self) -> bool:
         """Take what has come, and give every row a token; False where it was closed."""
@@ -164,16 +164,16 @@ class Batches:
             self._step(weights, lane)
         return True
 
-    def _loaded(self) -> Network:
+    def _load_network(self) -> Network:
         if self._network is None:
             self._network = self._load()
         return self._network
 
     def _put(self, putting: _Putting) -> None:
         try:
-            self._loaded().attach(putting.adapter)
+            self._load_network().attach(putting.adapter)
         except Exception as problem:  # noqa: BLE001 the park: who waits is told
-            putting.future.set_exception(self._named(problem))
+            putting.future.set_exception(self._translate_error(problem))
         else:
             putting.future.set_result(None)
 
@@ -192,7 +192,7 @@ class Batches:
         if (found := self._kept.longest(weights, row.ids)) is not None:
             beginning, first = found
             lane.cells.put(place, beginning, first)
-        logits = self._loaded().read(weights, lane.cells, place, row.ids, first)
+        logits = self._load_network().read(weights, lane.cells, place, row.ids, first)
         self._take(weights, [row], [logits])
 
     def _step(self, weights: str, lane: _Lane) -> None:
@@ -200,7 +200,7 @@ class Batches:
             return
         tokens = [row.ids[-1] for row in lane.rows]
         places = [len(row.ids) - 1 for row in lane.rows]
-        logits = self._loaded().step(weights, lane.cells, tokens, places)
+        logits = self._load_network().step(weights, lane.cells, tokens, places)
         self._take(weights, lane.rows, logits)
 
     def _take(self, weights: str, rows: Sequence[_Row], logits: Iterable[NDArray[Any]]) -> None:
@@ -232,7 +232,7 @@ class Batches:
                 lane.rows[place] = last
                 lane.cells.move(len(lane.rows), place, len(last.ids) - 1)
 
-    def _named(self, problem: Exception) -> ModelFailure:
+    def _translate_error(self, problem: Exception) -> ModelFailure:
         """What went wrong, as a failure of this model; what a library raised is its cause."""
         if isinstance(problem, ModelFailure):
             return problem

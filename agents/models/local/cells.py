@@ -63,7 +63,7 @@ class Cells:
         self._rows = self._rows if rows <= self._rows else max(rows, 2 * self._rows)
         self._length = self._length if length <= self._length else max(length, 2 * self._length, _LEAST)
         for layer, pair in self._layers.items():
-            self._layers[layer] = (self._grown(pair[0]), self._grown(pair[1]))
+            self._layers[layer] = (self._grow(pair[0]), self._grow(pair[1]))
 
     def read(self, row: int, first: int, upto: int) -> None:
         """The next pass is over the tokens `first` to `upto` of one row."""
@@ -118,7 +118,7 @@ class Cells:
         """Zeros, because what is masked is still multiplied by 0."""
         return like.new_zeros(self._rows, like.shape[1], self._length, like.shape[3])
 
-    def _grown(self, old: Tensor) -> Tensor:
+    def _grow(self, old: Tensor) -> Tensor:
         new = self._empty(old)
         new[: old.shape[0], :, : old.shape[2]] = old
         return new

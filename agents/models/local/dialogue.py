@@ -56,7 +56,7 @@ class Dialogue:
         pieces = self._pieces(tuple(message.role for message in messages))
         ids = [*self._mark_ids(pieces[0])]
         for message, key, after in zip(messages, _keys(messages, drawn_as), pieces[1:], strict=True):
-            answer = self._recalled(key) if message.role == "assistant" else None
+            answer = self._recall(key) if message.role == "assistant" else None
             said = answer or self._word_ids(message.text)
             ids += [*said, *self._mark_ids(self._without_end(after, said))]
         return tuple(ids)
@@ -96,7 +96,7 @@ class Dialogue:
         special = {number for number, token in self._marks.get_added_tokens_decoder().items() if token.special}
         return frozenset([each for each in self._mark_ids(text) if each in special][:1])
 
-    def _recalled(self, key: str) -> tuple[int, ...] | None:
+    def _recall(self, key: str) -> tuple[int, ...] | None:
         with self._lock:
             if key in self._remembered:
                 self._remembered.move_to_end(key)

@@ -56,7 +56,7 @@ class Host:
         """The model of these weights, `base` or a checkpoint's digest, where they are in memory."""
         return self._known.get(weights)
 
-    def adapted(self, digest: str, folder_of: Callable[[str], Path]) -> LocalModel:
+    def adapted_model(self, digest: str, folder_of: Callable[[str], Path]) -> LocalModel:
         """The base model with the checkpoint of this digest, read the first time from where `folder_of` says it lies.
 
         Concurrent callers block until it is loaded. Raises AdapterUnfit, CheckpointMissing, CheckpointAltered,
@@ -96,7 +96,7 @@ class LocalModel:
             said = f"{len(prompt)} tokens and {sampling.max_tokens} for an answer, of {longest}"
             raise RequestRejected(url=self.name, actual=_TOO_LARGE, said=said)
         asks = [
-            Ask(self._weights, prompt, sampling, number, dialogue.ends, self._stopping(sampling.stop))
+            Ask(self._weights, prompt, sampling, number, dialogue.ends, self._stop_rule(sampling.stop))
             for number in range(sampling.samples)
         ]
         drawn = [future.result() for future in [self._host.batches.draw(ask) for ask in asks]]
@@ -112,7 +112,7 @@ class LocalModel:
             served=self._host.served,
         )
 
-    def _stopping(self, stops: tuple[str, ...]) -> _Stopping | None:
+    def _stop_rule(self, stops: tuple[str, ...]) -> _Stopping | None:
         return _Stopping(self._host.dialogue, stops) if stops else None
 
     def _sample(self, drawn: Drawn, request: Request) -> Sample:

@@ -87,7 +87,7 @@ class Network:
             cells.read(row, first, len(ids))
             places = torch.arange(first, len(ids), device=self._device)
             visible = torch.arange(len(ids), device=self._device)[None, :] <= places[:, None]
-            logits = self._passed(torch.tensor([list(ids[first:])]), places[None], visible[None, None], cells)
+            logits = self._forward(torch.tensor([list(ids[first:])]), places[None], visible[None, None], cells)
             found: NDArray[Any] = self._numbers(logits)[0]
             return found
 
@@ -102,10 +102,10 @@ class Network:
             cells.step(at, upto)
             visible = torch.arange(upto, device=self._device)[None, :] <= at[:, None]
             return self._numbers(
-                self._passed(torch.tensor(tokens)[:, None], at[:, None], visible[:, None, None], cells)
+                self._forward(torch.tensor(tokens)[:, None], at[:, None], visible[:, None, None], cells)
             )
 
-    def _passed(self, ids: Any, places: Any, visible: Any, cells: Cells) -> Any:
+    def _forward(self, ids: Any, places: Any, visible: Any, cells: Cells) -> Any:
         answer = self._model(
             input_ids=ids.to(self._device),
             attention_mask=visible,

@@ -100,7 +100,7 @@ class Dispatch(Generic[W, R]):
                 self._give_out(lanes, running)
                 if not running:
                     break
-                for future, ending in self._ended(running):
+                for future, ending in self._await_ended(running):
                     place = running.pop(future).place
                     lanes.free(place)
                     yield self._outcome(place, ending, future)
@@ -119,7 +119,7 @@ class Dispatch(Generic[W, R]):
             future = begin(self._work, self._calls[place].work, self._states[place])
             running[future] = _Running(place, time.monotonic() + self._allowed_s)
 
-    def _ended(self, running: dict[Future[R], _Running]) -> list[tuple[Future[R], Ending]]:
+    def _await_ended(self, running: dict[Future[R], _Running]) -> list[tuple[Future[R], Ending]]:
         """Wait until something ends, and say what did, by place; nothing where the stop alone came."""
         stop = self._stop.result() if self._stop.done() else math.inf
         until = min(stop, *(each.until for each in running.values()))

@@ -148,9 +148,9 @@ class Runner:
             if not await self._turn(stop):
                 await asyncio.to_thread(self.queue.put_back, job)
                 return
-            facts = await self._played(job, ticket)
+            facts = await self._play(job, ticket)
         except Exception as error:
-            await self._tried(job, ticket, error)
+            await self._park(job, ticket, error)
             raise
         self.tell(Notice("timed_out", ticket) if facts is None else Notice("played", ticket, facts=facts))
 
@@ -163,7 +163,7 @@ class Runner:
                 await asyncio.wait_for(stop.wait(), _PAUSE_S)
         return False
 
-    async def _played(self, job: Queued, ticket: Ticket) -> Facts | None:
+    async def _play(self, job: Queued, ticket: Ticket) -> Facts | None:
         """What came of a job; None where it took too long and was given up.
 
         A process that was frozen finds its time over when it wakes: what was given to others meanwhile is theirs.
@@ -178,7 +178,7 @@ class Runner:
         await asyncio.to_thread(self.give_up, ticket)
         return None
 
-    async def _tried(self, job: Queued, ticket: Ticket, error: Exception) -> None:
+    async def _park(self, job: Queued, ticket: Ticket, error: Exception) -> None:
         said = {"error": f"{type(error).__name__}: {error}"}
         if job.attempts + 1 < TRIES:
             self.tell(Notice("failed", ticket, facts=said))

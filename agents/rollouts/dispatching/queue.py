@@ -109,7 +109,7 @@ class RolloutQueue:
 
         What was refused, or was appended before, puts none. `further` is appended along; the outcome is the first's.
         """
-        with self._locked() as connection:
+        with self._lock() as connection:
             requests = [encode_append(each) for each in (append, *further)]
             outcome = by_call(connection.cursor(binary=True), requests)[0]
             if isinstance(outcome, Committed):
@@ -120,7 +120,7 @@ class RolloutQueue:
         """Put the jobs that are not there, in order; how many those were. A parked or cancelled one is there."""
         if not wanted:
             return 0
-        with self._locked() as connection:
+        with self._lock() as connection:
             sweeps = sorted({ticket.sweep for ticket in wanted})
             there = set(connection.execute(_THERE, (TASK, sweeps)).fetchall())
             lacking = [ticket for ticket in wanted if (ticket.sweep, ticket.spec) not in there]
@@ -190,7 +190,7 @@ class RolloutQueue:
         return len(rows)
 
     @contextmanager
-    def _locked(self) -> Iterator[psycopg.Connection[Any]]:
+    def _lock(self) -> Iterator[psycopg.Connection[Any]]:
         """One transaction, after all others that put jobs. Raises LogUnavailable."""
         with self.engine.begin() as connection:
             connection.execute(_LOCK)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.rewards import SHAPING_VERSION, cost_of, penalty_of
-from agents.rewards import shape_reward
+from agents.rewards import SHAPING_VERSION, cost_of, penalty_of, shape_reward
 from agents.rollouts.errors import CannotGrade
 from agents.rollouts.regrade import VERIFIERS, Regraded, Verifier, regrade_run, restore_instance, verifier
 from eventlog.blobs import BlobStore

@@ -110,7 +110,7 @@ def runs_not_played(
     ]
     truth = truth_at(upto)
     for state in sorted(truth.find(VERDICTS).values(), key=lambda state: state.opened_since):
-        benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen()
+        benchmark = truth.find(BENCHMARKS)[state.benchmark].frozen_event()
         opened = Position(state.opened_since)
         templates = planned_templates(benchmark.templates, state.plans(), store, blobs, opened)
         found += _of_evaluation(state, benchmark, templates, truth_at, other_at, reads)
@@ -201,9 +201,9 @@ def _pieces_not_judged(views_at: ViewsAt, opened: Sequence[VerdictState], upto: 
     champion = views.get(CHAMPIONS, CHAMPION)
     if champion is None:
         return ()
-    known = [champion.pointed(), *(state.artifacts()[1] for state in opened if state.decision != "void")]
+    known = [champion.pointed_artifact(), *(state.artifacts()[1] for state in opened if state.decision != "void")]
     judged = {_memory_digest(views_at, artifact) for artifact in known}
-    present = remember(views, champion.pointed().weights)[0].memory.digest
+    present = remember(views, champion.pointed_artifact().weights)[0].memory.digest
     held = tuple(key for key, state in candidacies(views).items() if state.status == "promoted")
     return held if present not in judged else ()
 

@@ -130,7 +130,7 @@ class Keeping(Stores):
     def blobs_answer_by_their_subjects(self) -> None:
         assert self.blobs.digests() == self.shelf.digests() == self.bodies.keys()
         empty = {address for address, (whose, _) in self.bodies.items() if whose in self.emptied}
-        assert {found.address for found in self.blobs.listing() if found.is_erased} == empty
+        assert {found.address for found in self.blobs.list_blobs() if found.is_erased} == empty
         for address, (whose, page) in self.bodies.items():
             expected = None if whose in self.locked else page
             assert (found(self.blobs, address), found(self.shelf, address)) == (expected, expected)

@@ -82,14 +82,14 @@ class _Visit:
         if place == "inbox":
             return self._inbox()
         if place == "assign":
-            return await self._posted(self._assign)
+            return await self._post(self._assign)
         ticket = self._desk.ticket(number)
         if ticket is None:
             return page_response(missing_page(self._addresses), 404)
         if place == "ticket":
-            return self._read(lambda: self._asked(ticket))
+            return self._read(lambda: self._ask_form(ticket))
         act = self._reply if place == "reply" else self._merge
-        return await self._posted(lambda fields: act(ticket, fields))
+        return await self._post(lambda fields: act(ticket, fields))
 
     def _inbox(self, errors: tuple[str, ...] = ()) -> Response:
         if self._request.method not in READING and not errors:
@@ -118,7 +118,7 @@ class _Visit:
         changed = self._desk.assign(numbers, team, PRIORITY_CODES.get(priority))
         return redirect_to(f"{self._addresses.of('inbox')}?done={changed}")
 
-    def _asked(self, ticket: Ticket) -> str:
+    def _ask_form(self, ticket: Ticket) -> str:
         sender = self._request.query_params.get("by", "")
         if sender not in SENDERS:
             return self._ticket(ticket, Shown())
@@ -154,14 +154,14 @@ class _Visit:
 
     async def _callbacks(self) -> Response:
         if self._request.method in READING:
-            return page_response(callbacks_page(self._addresses, self._desk.granted))
-        return await self._posted(self._ask)
+            return page_response(callbacks_page(self._addresses, self._desk.is_granted))
+        return await self._post(self._ask)
 
     def _ask(self, fields: list[tuple[str, str]]) -> Response:
         slot = SLOTS.get(dict(fields).get("slo", ""))
         if slot is None:
             return page_response(
-                callbacks_page(self._addresses, self._desk.granted, error="Please choose a slot."), 422
+                callbacks_page(self._addresses, self._desk.is_granted, error="Please choose a slot."), 422
             )
         self._desk.ask_callback(slot)
         return redirect_to(self._addresses.text("callbacks"))
@@ -169,7 +169,7 @@ class _Visit:
     def _ticket(self, ticket: Ticket, extra: Shown) -> str:
         return ticket_page(self._addresses, self._desk, ticket, extra)
 
-    async def _posted(self, act: Callable[[list[tuple[str, str]]], Response]) -> Response:
+    async def _post(self, act: Callable[[list[tuple[str, str]]], Response]) -> Response:
         if self._request.method != "POST":
             return self._wrong_method("POST")
         try:

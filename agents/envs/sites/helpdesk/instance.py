@@ -108,11 +108,11 @@ class Desk:
 
     def ask_callback(self, slot: str) -> None:
         """Ask for a call-back slot, once; whether it is granted was settled at the reset."""
-        if self.granted is None:
+        if self.is_granted is None:
             self._journal.record(CALLED, "slot", slot, {"slot": slot, "granted": self._is_granted})
 
     @property
-    def granted(self) -> bool | None:
+    def is_granted(self) -> bool | None:
         """Whether the slot was granted; None before one was asked for."""
         found = (each.payload["granted"] is True for each in self.mutations if each.operation == CALLED)
         return next(found, None)

@@ -88,7 +88,7 @@ class Mailbox:
         facts = [asdict(customer) for customer in self.customers], [asdict(ticket) for ticket in self.tickets]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
-    def matching(self, *, topic: Topic, plan: Plan | None = None, status: Status = "New") -> tuple[Ticket, ...]:
+    def matching_tickets(self, *, topic: Topic, plan: Plan | None = None, status: Status = "New") -> tuple[Ticket, ...]:
         """Tickets of a topic and a status from customers of a plan, the oldest first."""
         return tuple(
             ticket

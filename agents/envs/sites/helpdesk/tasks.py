@@ -31,17 +31,17 @@ CALLED_PER_MILLE: Final = 400
 
 def to_triage(mailbox: Mailbox) -> tuple[Ticket, ...]:
     """The tickets of the triage task."""
-    return mailbox.matching(topic=TRIAGE_TOPIC, plan=TRIAGE_PLAN)
+    return mailbox.matching_tickets(topic=TRIAGE_TOPIC, plan=TRIAGE_PLAN)
 
 
 def to_answer(mailbox: Mailbox) -> Ticket:
     """The ticket of the reply task."""
-    return mailbox.matching(topic=REPLY_TOPIC, plan=REPLY_PLAN)[0]
+    return mailbox.matching_tickets(topic=REPLY_TOPIC, plan=REPLY_PLAN)[0]
 
 
 def to_merge(mailbox: Mailbox) -> tuple[Ticket, tuple[Ticket, ...]]:
     """The ticket of the merging task that stays, and those that go into it."""
-    oldest, *others = mailbox.matching(topic=MERGE_TOPIC)
+    oldest, *others = mailbox.matching_tickets(topic=MERGE_TOPIC)
     return oldest, tuple(each for each in others if (each.customer, each.subject) == (oldest.customer, oldest.subject))
 
 

@@ -72,12 +72,12 @@ class _Visit:
         found = self._harbour.family.locate(path)
         if found is None:
             further = await FurtherVisit(self._harbour, self._addresses, self._request).response(text)
-            return further or self._missing()
+            return further or self._missing_page()
         place, key = found
         if place == "search":
             return self._search()
         boat = self._harbour.catalogue.by_slug.get(key) or self._harbour.catalogue.by_id.get(key)
-        return self._missing() if boat is None else await self._boat(place, boat)
+        return self._missing_page() if boat is None else await self._boat(place, boat)
 
     async def _boat(self, place: Place, boat: Boat) -> Response:
         if place == "lead":
@@ -130,7 +130,7 @@ class _Visit:
     def _move(self, place: Place, boat: Boat) -> Response:
         return redirect_to(self._addresses.of(place, boat))
 
-    def _missing(self) -> Response:
+    def _missing_page(self) -> Response:
         return page_response(missing_page(self._addresses), 404)
 
     def _wrong_method(self, allowed: str) -> Response:

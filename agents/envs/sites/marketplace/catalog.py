@@ -78,7 +78,7 @@ class Catalogue:
         facts = json.dumps([asdict(boat) for boat in self.boats], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(facts.encode()).hexdigest()
 
-    def qualifying(self, wanted: Wanted) -> tuple[Boat, ...]:
+    def qualifying_boats(self, wanted: Wanted) -> tuple[Boat, ...]:
         """The boats that pass a task's filters, the cheapest (the right one) first."""
         fitting = (
             boat

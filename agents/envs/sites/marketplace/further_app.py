@@ -46,10 +46,10 @@ class FurtherVisit:
                 return await self._draw()
             case [kind, number, *parts] if number in self._harbour.catalogue.by_id:
                 boat = self._harbour.catalogue.by_id[number]
-                return await self._offered(kind, boat, parts) if has_papers(boat) else None
+                return await self._offer_page(kind, boat, parts) if has_papers(boat) else None
         return None
 
-    async def _offered(self, kind: str, boat: Boat, parts: list[str]) -> Response | None:
+    async def _offer_page(self, kind: str, boat: Boat, parts: list[str]) -> Response | None:
         match kind, parts:
             case "papers", []:
                 papers = papers_of(self._harbour.seed, boat)
@@ -77,7 +77,7 @@ class FurtherVisit:
         if self._request.method != "POST":
             return self._wrong_method("POST")
         self._harbour.save_entry(boat, paper, entry)
-        return redirect_to(f"{self._addresses.offered('papers', boat, key)}?saved={entry.key}")
+        return redirect_to(f"{self._addresses.offer_address('papers', boat, key)}?saved={entry.key}")
 
     def _contact(self, boat: Boat) -> Response:
         if self._request.method != "POST":
@@ -97,7 +97,7 @@ class FurtherVisit:
         if self._harbour.troubles.met(AGAIN):
             return page_response(watch_page(self._addresses, boat, said=email, error=AGAIN_WORDS))
         self._harbour.watch(boat, email)
-        return redirect_to(self._addresses.offered("watch", boat, "set"))
+        return redirect_to(self._addresses.offer_address("watch", boat, "set"))
 
     async def _draw(self) -> Response:
         if self._request.method in READING:

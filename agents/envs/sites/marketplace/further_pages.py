@@ -28,8 +28,8 @@ def dealer_part(addresses: Addresses, harbour: Harbour, boat: Boat) -> Html:
     if not has_papers(boat):
         return Html("")
     links = (
-        (addresses.offered("papers", boat), "Papers of this boat"),
-        (addresses.offered("watch", boat), "Watch the price"),
+        (addresses.offer_address("papers", boat), "Papers of this boat"),
+        (addresses.offer_address("watch", boat), "Watch the price"),
         (addresses.text("dealers"), "How dealers work"),
     )
     items = (tag("li", None, tag("a", {"href": href}, words)) for href, words in links)
@@ -40,7 +40,7 @@ def dealer_part(addresses: Addresses, harbour: Harbour, boat: Boat) -> Html:
 def _contact(addresses: Addresses, harbour: Harbour, boat: Boat) -> Html:
     if harbour.is_contacted(boat):
         return tag("p", {"role": "status"}, "A contact request was started.")
-    action = {"method": "post", "action": addresses.offered("contact", boat)}
+    action = {"method": "post", "action": addresses.offer_address("contact", boat)}
     return tag("form", action, tag("button", {"type": "submit"}, "Start a contact request"))
 
 
@@ -54,7 +54,8 @@ def papers_page(addresses: Addresses, boat: Boat, papers: Papers) -> str:
     """The list of a boat's papers."""
     title = f"Papers of the {boat.title}"
     links = (
-        tag("li", None, tag("a", {"href": addresses.offered("papers", boat, key)}, TITLES[key])) for key in papers.order
+        tag("li", None, tag("a", {"href": addresses.offer_address("papers", boat, key)}, TITLES[key]))
+        for key in papers.order
     )
     return page(addresses, title, tag("h1", None, title), tag("ul", None, *links), _back(addresses, boat))
 
@@ -86,12 +87,12 @@ def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: Entry |
 
 
 def _save_form(addresses: Addresses, boat: Boat, paper: Paper, entry: Entry) -> Html:
-    action = {"method": "post", "action": addresses.offered("papers", boat, paper.key, entry.key)}
+    action = {"method": "post", "action": addresses.offer_address("papers", boat, paper.key, entry.key)}
     return tag("form", action, tag("button", {"type": "submit"}, f"Save {entry.name.lower()}"))
 
 
 def _inner(addresses: Addresses, boat: Boat, key: str) -> Html:
-    return tag("p", None, tag("a", {"href": addresses.offered("papers", boat, key)}, TITLES[key]))
+    return tag("p", None, tag("a", {"href": addresses.offer_address("papers", boat, key)}, TITLES[key]))
 
 
 def watch_page(addresses: Addresses, boat: Boat, *, said: str = "", error: str | None = None) -> str:
@@ -101,7 +102,7 @@ def watch_page(addresses: Addresses, boat: Boat, *, said: str = "", error: str |
         "Watch the price",
         tag("h1", None, "Watch the price"),
         tag("p", None, f"We write to you when the price of the {boat.title} falls."),
-        _email_form(addresses.offered("watch", boat), "Watch this boat", said, error),
+        _email_form(addresses.offer_address("watch", boat), "Watch this boat", said, error),
         _back(addresses, boat),
     )
 
@@ -114,7 +115,7 @@ def watching_page(addresses: Addresses, boat: Boat) -> str:
 
 def interruption_page(addresses: Addresses, boat: Boat) -> str:
     """What stands in the way once, in some instances."""
-    onward = tag("a", {"href": addresses.offered("watch", boat)}, "Continue")
+    onward = tag("a", {"href": addresses.offer_address("watch", boat)}, "Continue")
     offer = tag("p", None, "Boats under watch sell faster. Tell your friends about Harbourline!")
     heading = tag("h1", None, "One moment")
     return page(addresses, "One moment", heading, offer, tag("p", None, onward), _back(addresses, boat))

@@ -31,7 +31,7 @@ INTERRUPTION, AGAIN = ODDS
 
 def right_boat(catalogue: Catalogue, wanted: Wanted) -> Boat:
     """The boat that a further task is about: the dearest that passes the filters."""
-    return catalogue.qualifying(wanted)[-1]
+    return catalogue.qualifying_boats(wanted)[-1]
 
 
 _SEARCH: Final = (

@@ -53,7 +53,7 @@ class Addresses(InstanceAddresses):
         """The boats page."""
         return self.prefix + self.family.path("search")
 
-    def offered(self, kind: str, boat: Boat, *parts: str) -> str:
+    def offer_address(self, kind: str, boat: Boat, *parts: str) -> str:
         """What a dealer offers with a boat, such as `papers`; these never drift."""
         return "/".join((self.prefix, kind, str(boat.id), *parts))
 

@@ -24,12 +24,12 @@ Faults = Callable[[Mutation, Boat], list[str]]
 
 def grade_lead(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
     """Pass one request for details on the cheapest qualifying boat with the right words, and nothing else."""
-    return grade_single(catalogue.qualifying(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
+    return grade_single(catalogue.qualifying_boats(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
 
 
 def grade_phone(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
     """Pass showing the phone number of the cheapest qualifying boat, and nothing else."""
-    return grade_single(catalogue.qualifying(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
+    return grade_single(catalogue.qualifying_boats(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
 
 
 GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], Grade]]] = {

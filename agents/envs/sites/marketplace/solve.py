@@ -36,7 +36,7 @@ def solve(session: Session, task_id: str, seed: int) -> None:
 
 
 def _lead(session: Session, stock: Catalogue) -> None:
-    page = _find_boat(session, stock.qualifying(LEAD_WANTED)[0])
+    page = _find_boat(session, stock.qualifying_boats(LEAD_WANTED)[0])
     page.fill("Your name", LEAD_REQUEST.name)
     page.fill("Email", LEAD_REQUEST.email)
     page.fill("Message", LEAD_REQUEST.message)
@@ -44,7 +44,7 @@ def _lead(session: Session, stock: Catalogue) -> None:
 
 
 def _phone(session: Session, stock: Catalogue) -> None:
-    session.submit(_find_boat(session, stock.qualifying(PHONE_WANTED)[0]), "Show phone number")
+    session.submit(_find_boat(session, stock.qualifying_boats(PHONE_WANTED)[0]), "Show phone number")
 
 
 def _spec(session: Session, stock: Catalogue) -> None:
