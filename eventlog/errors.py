@@ -153,7 +153,7 @@ class NotAConversation(FlywheelError):
 
 
 class WeightsFailure(FlywheelError):
-    """{message}."""
+    """These weights cannot be used: {message}."""
 
 
 class BaseMissing(WeightsFailure):

@@ -32,6 +32,9 @@ from projections.engine.projector import Projector
 from tests.forks import Cold, forking
 from tests.shared import Copies, SharedDatabases, lend, open_on
 
+# Processes share the cores, and a process that forks others may hold no threads of a linear algebra library.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")

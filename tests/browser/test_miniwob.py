@@ -421,6 +421,7 @@ def test_a_policy_acts_on_a_page_by_what_it_sees(tabs: Tabs) -> None:
     assert "ONE" in model.asked[1].messages[-1].text
 
 
+@pytest.mark.costly("probes a task and sweeps it in a Chromium of its own")
 def test_a_task_is_admitted_and_swept_from_the_command_line(flywheel: Flywheel) -> None:
     site = "miniwob.click-button"
     sweep = ("rollout", "sweep", site, "--seeds", "3,4", "--siblings", "2")
@@ -435,6 +436,7 @@ def test_a_task_is_admitted_and_swept_from_the_command_line(flywheel: Flywheel) 
     assert flywheel("rollout", "sweep", "miniwob.no-such-task", "--executor", "miniwob-script")[0] == 1
 
 
+@pytest.mark.costly("probes a task in a Chromium of its own")
 def test_a_task_is_probed_from_the_command_line(flywheel: Flywheel) -> None:
     found = shown(flywheel, "env", "probe", "miniwob.enter-text", "--seeds", "3,4")
     outcomes = {probe["name"]: probe["outcome"] for probe in found["probes"]}

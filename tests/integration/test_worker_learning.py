@@ -79,6 +79,7 @@ def of(house: House, types: list[str]) -> list[Recorded]:
     return list(house.store.read(types=types))
 
 
+@pytest.mark.costly("two workers play and learn from whole sweeps")
 def test_what_two_workers_played_is_credited_and_captured_once_under_their_rule_and_nothing_is_left_to_a_controller(
     empty_house: House, start: Start
 ) -> None:
