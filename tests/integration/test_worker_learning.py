@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from agents.envs.sites.marketplace.app import ALL_TASKS
 from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.dispatching.queue import RolloutQueue
