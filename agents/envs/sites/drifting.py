@@ -14,7 +14,7 @@ F = TypeVar("F")
 SEALED_FROM: Final = 10_000
 
 
-def drawn(seed: int, *, stream: str, run: int, canonical: F, pools: tuple[Sequence[F], Sequence[F]]) -> F:
+def draw_family(seed: int, *, stream: str, run: int, canonical: F, pools: tuple[Sequence[F], Sequence[F]]) -> F:
     """The family of a seed: in each run of `run` seeds one is canonical, and neighbours never share a family.
 
     `pools` are the drifted families of training and of sealed seeds; the stream's name keeps sites apart.

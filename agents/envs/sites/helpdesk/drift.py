@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from ..drifting import drawn, expression_of
+from ..drifting import draw_family, expression_of
 
 RUN: Final = 3
 
@@ -77,7 +77,7 @@ SEALED: Final = (
 
 def family_of(seed: int) -> Family:
     """The family of a seed's instances: one seed in three is canonical."""
-    return drawn(seed, stream="lanternpost:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
+    return draw_family(seed, stream="lanternpost:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
 
 
 @lru_cache(maxsize=16)

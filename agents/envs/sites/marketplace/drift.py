@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from ..drifting import drawn, expression_of
+from ..drifting import draw_family, expression_of
 
 RUN: Final = 4
 
@@ -111,7 +111,7 @@ SEALED: Final = (
 
 def family_of(seed: int) -> Family:
     """The family of a seed's instances."""
-    return drawn(seed, stream="harbourline:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
+    return draw_family(seed, stream="harbourline:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
 
 
 def _pattern(family: Family, place: Place) -> str:
