@@ -2,22 +2,26 @@
 
 A test may cost 10 processor seconds. One that costs more fails, unless it is marked `costly("why")` or is a long form
 that only `make endure` runs. `--costs FILE` writes a line of JSON for each test, and the terminal shows what each
-folder of tests came to.
+folder of tests came to. `python -m tests.costs FILE` shows it by room, as a table in Markdown: a test file belongs to
+the room that it imports most names from.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import resource
+import sys
 import time
-from collections import defaultdict
-from collections.abc import Generator
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ALLOWED_S = 10.0
+ROOMS = ("eventlog", "projections", "agents", "trainer", "gate", "api", "migrations")
 _KEY = "cost"
 _BEGAN = pytest.StashKey[tuple[float, float]]()
 
@@ -83,3 +87,43 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         folders[str(Path(test.partition("::")[0]).parent)].append(cpu)
     for folder, each in sorted(folders.items()):
         terminalreporter.write_line(f"{folder}: {len(each)} tests, {sum(each):.0f} processor seconds")
+
+
+def room_of(file: Path) -> str:
+    """The room that a test file imports most names from; of `api` and `agents` the room inside. Ties go by name."""
+    names: Counter[str] = Counter()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            root, *below = node.module.split(".")
+            if root in ROOMS:
+                names["/".join([root, *below[:1]]) if root in {"api", "agents"} else root] += len(node.names)
+    return min(names, key=lambda name: (-names[name], name), default="tests")
+
+
+def table_by_room(lines: Iterable[str]) -> str:
+    """Costs as a table of rooms, the costliest first."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    rooms: dict[str, str] = {}
+    for line in lines:
+        cost = json.loads(line)
+        file = cost["test"].partition("::")[0]
+        room = rooms.setdefault(file, room_of(Path(file)))
+        found[room].append((cost["cpu_s"], cost["wall_s"]))
+    rows = sorted(found.items(), key=lambda item: -sum(cpu for cpu, _ in item[1]))
+    total = [cost for each in found.values() for cost in each]
+    return "\n".join(
+        [
+            "| room | tests | processor seconds | wall seconds |",
+            "|---|---|---|---|",
+            *(_row(f"`{room}`", each) for room, each in rows),
+            _row("all", total),
+        ]
+    )
+
+
+def _row(name: str, costs: Sequence[tuple[float, float]]) -> str:
+    return f"| {name} | {len(costs):,} | {sum(cpu for cpu, _ in costs):,.0f} | {sum(wall for _, wall in costs):,.0f} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table_by_room(Path(sys.argv[1]).read_text().splitlines()) + "\n")
