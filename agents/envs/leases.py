@@ -73,7 +73,7 @@ class _Held:
 
 
 class Leased:
-    """An Environment under a lease; made by `leased`. May be shared by threads: each reset waits for its turn.
+    """An Environment under a lease; made by `with_lease`. May be shared by threads: each reset waits for its turn.
 
     A reset that fails gives the lease back, and so does a close that fails. `oracle`, `mutations` and `state` raise
     LeaseLost where the lease was lost before they were answered: nothing read so is a fact about one run.

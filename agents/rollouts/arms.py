@@ -27,7 +27,7 @@ def suite_of(
 ) -> tuple[TaskPlan, ...]:
     """A plan for each template: the one we ship, else what the model makes of its instruction; put as blobs.
 
-    Raises UnknownTemplate where there is neither, and what `decomposed` does.
+    Raises UnknownTemplate where there is neither, and what `decompose` does.
     """
     suites = [
         Blob(JSON_TYPE, canonical(build_micro_suite(_plan(template, store, blobs, model), environment)))

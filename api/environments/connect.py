@@ -57,7 +57,7 @@ class Placed:
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """A site ready to be played on. One of a single instance is leased over the house's database.
 
-    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.opened raises.
+    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises.
     """
     if where == ANEW and is_miniwob(name):
         with open_task(name, house.settings.browser) as (miniwob, tabs):

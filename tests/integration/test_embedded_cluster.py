@@ -454,10 +454,8 @@ def test_an_ordinary_user(homes: Homes, scratch: Path) -> None:
         scratch.chmod(0o755)
         os.chown(home.parent, NOBODY, NOBODY)
     text = """
-import psycopg
 from api.embedded.errors import HomeNotWritable
 from api.embedded.record import read_setup
-from api.embedded.roles import connected
 up(home); up(home)
 pid = status(home).pid
 try:

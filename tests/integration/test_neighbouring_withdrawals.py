@@ -38,7 +38,7 @@ def test_neighbouring_withdrawals_read_the_log_once_and_every_position_is_exact(
         reads[fold.name] += 1
         return resting(connection, store, fold, *rest)
 
-    monkeypatch.setattr(withdrawal, "resting", counted)
+    monkeypatch.setattr(withdrawal, "rows_resting_on", counted)
     projecting = Projector(engine)
     if is_rebuilt:
         projecting.rebuild(NAMES)

@@ -13,6 +13,6 @@ from api.sweeps.executors import Way
 def test_a_controller_whose_runs_teach_memory_nothing_is_refused_before_anything_is_opened(
     executor: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "opened", lambda: pytest.fail("the log was opened"))
+    monkeypatch.setattr(command, "open_project", lambda: pytest.fail("the log was opened"))
     with pytest.raises(typer.BadParameter, match="teach memory nothing"):
         command.worker(roles="runner,controller", executor=executor)
