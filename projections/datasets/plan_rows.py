@@ -1,7 +1,7 @@
 """Datasets: a query and the runs of a log prefix give rows. Pure; the columns are TRL's prompt and completion.
 
-What an agent is shown before a step is written here once: `prompt_for_step` and `answer_of_step` are what a policy is prompted with, so
-that it is trained on what it will see.
+What an agent is shown before a step is written here once: `prompt_for_step` and `answer_of_step` are what a policy is
+prompted with, so that it is trained on what it will see.
 """
 
 from __future__ import annotations
