@@ -77,7 +77,7 @@ def test_a_sweep_for_grpo_is_played_by_a_base_model_that_is_named_by_its_folder(
 
 def test_a_folder_without_a_base_is_named(flywheel: Flywheel) -> None:
     code, _, err = flywheel("rollout", "sweep", "--task", CONTROL, "--seeds", "0", "--model", "transformers:nowhere")
-    assert (code, "base model nowhere cannot be drawn from" in err) == (1, True)
+    assert (code, "base model nowhere cannot be used" in err) == (1, True)
 
 
 def test_the_gate_takes_a_policy_where_each_arm_is_played_by_its_own_weights(

@@ -136,6 +136,7 @@ def played(house: House, client: EnvClient, name: str, seeds: int, reporter: Rep
     return sweep
 
 
+@pytest.mark.usefixtures("cold_starts")  # a site that is back at once leaves no run missing
 @pytest.mark.timeout(600)
 @pytest.mark.costly("a process of a site for each trouble, and each run played on a calm site too")
 @pytest.mark.parametrize("runs", [150, pytest.param(300, marks=pytest.mark.endure)])
