@@ -5,8 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
-# How many processes run the tests side by side. Two leave two cores idle for almost half of the time: tests wait.
-JOBS ?= 4
+# How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
+JOBS ?= 3
 
 .PHONY: help run test endure check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
