@@ -1,9 +1,9 @@
 """What each test costs: processor seconds of the test and of the children that it waited for.
 
-A test may cost 10 processor seconds. One that costs clearly more (`BUSY`) fails, unless it is marked `costly("why")` or is a long form
-that only `make endure` runs. `--costs FILE` writes a line of JSON for each test, and the terminal shows what each
-folder of tests came to. `python -m tests.costs FILE` shows it by room, as a table in Markdown: a test file belongs to
-the room that it imports most names from.
+A test may cost 10 processor seconds. One that costs clearly more (`BUSY`) fails, unless it is marked `costly("why")` or
+is a long form that only `make endure` runs. `--costs FILE` writes a line of JSON for each test, and the terminal shows
+what each folder of tests came to. `python -m tests.costs FILE` shows it by room, as a table in Markdown: a test file
+belongs to the room that it imports most names from.
 """
 
 from __future__ import annotations
