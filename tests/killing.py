@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from agents.rewards import DEFAULT_PRICES
 from api.house import House
 from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
-from eventlog.events import CheckpointSaved
+from eventlog.events import CheckpointSaved, TrainingStarted
 from eventlog.store import START, Append, EventStore, Recorded
 from projections.engine.compare import compare
 from tests.conftest import Database, house_on
@@ -96,14 +97,29 @@ class Project:
         every = [recorded.event for recorded in self.house.store.read()]
         return [event for event in every if isinstance(event, types or object)]
 
-    def driven(self, words: Sequence[str], kills: Sequence[Kill]) -> None:
-        """Run a command, strike it at each of these, begin it again where that ended it, and see it to its end."""
+    def driven(self, words: Sequence[str], kills: Sequence[Kill]) -> Counter[str]:
+        """Run a command, kill it at each of these events, start it again after each kill, and wait for its end.
+
+        Returns how many kills interrupted a training, keyed by algorithm. A kill that follows an event may come so late
+        that the next training has begun.
+        """
+        interrupted: set[tuple[str, int]] = set()
         child = self.begun(words)
         for kill in kills:
             self.wait(kill, child)
-            if self.strike(kill, child):
+            is_gone = self.strike(kill, child)
+            interrupted.update(self.open_trainings())
+            if is_gone:
                 child = self.begun(words)
         self.completed(child)
+        return Counter(algorithm for algorithm, _ in interrupted)
+
+    def open_trainings(self) -> set[tuple[str, int]]:
+        """Algorithm and attempt of the training that was started last, if nothing was saved from it."""
+        found: set[tuple[str, int]] = set()
+        for event in self.events(TrainingStarted, CheckpointSaved):
+            found = {(event.config.algorithm, event.attempt)} if isinstance(event, TrainingStarted) else set()
+        return found
 
     def wait(self, kill: Kill, child: Child) -> None:
         """Until the log holds the fact of a kill."""
