@@ -36,6 +36,7 @@ from .routes import (
 from .routes.access import caller
 from .routes.admission import Admission
 from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
+from .routes.schemas import answer_schemas
 
 DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and can prove it.
@@ -98,9 +99,9 @@ _RESOURCES = (
 
 class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """The document, with the vocabulary of events beside the schemas of the routes."""
+        """The document, with the schemas of events and of answers beside those of the routes."""
         schema = super().openapi()
-        schema["components"]["schemas"].update(events.vocabulary())
+        schema["components"]["schemas"].update(answer_schemas() | events.vocabulary())
         return schema
 
 

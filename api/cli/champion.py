@@ -8,10 +8,10 @@ import msgspec
 import typer
 
 from gate.figures import count_noun
-from projections.champions import CHAMPION, CHAMPIONS, ChampionState
+from projections.champions import ChampionState
 
-from ..errors import Unknown
 from ..positions import read_position
+from ..queries.champion import champion_history, show_champion
 from .output import AsJson, AsOf, confirm, emit_json, facts, open_project, print_rows, say
 
 if TYPE_CHECKING:
@@ -35,12 +35,7 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        state = views.get(CHAMPIONS, CHAMPION)
-    if state is None:
-        raise Unknown(
-            what="champion", actual=f"at position {views.upto}", way_out="`flywheel run` points the first one."
-        )
-    row = {**_row(state), "as_of": views.upto}
+        row = {**_row(show_champion(views).champion), "as_of": views.upto}
     if as_json:
         emit_json(row)
     else:
@@ -53,8 +48,8 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
     with open_project() as house:
-        changes = house.views(read_position(house.store, as_of)).history(CHAMPIONS, CHAMPION)
-    rows = [_row(change.state) for change in changes if change.state is not None]
+        found = champion_history(house.views(read_position(house.store, as_of)))
+    rows = [_row(change.state) for change in found.history if change.state is not None]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     print_rows(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
 

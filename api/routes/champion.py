@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from projections.champions import CHAMPION, CHAMPIONS
-
-from ..errors import Unknown
+from ..queries import champion as queries
 from .problems import Problem
 from .reading import Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/champion", tags=["champion"])
 
@@ -16,19 +15,17 @@ router = APIRouter(prefix="/champion", tags=["champion"])
 @router.get(
     "",
     summary="Who is champion",
-    responses={404: {"model": Problem, "description": "No champion was pointed at yet."}},
+    responses={
+        200: answer_of(queries.ChampionAnswer),
+        404: {"model": Problem, "description": "No champion was pointed at yet."},
+    },
 )
 def champion(views: Reading) -> Response:
     """`{"champion": ...}`: the artifact, who moved the pointer, why, on what evaluation, since when."""
-    state = views.get(CHAMPIONS, CHAMPION)
-    if state is None:
-        way_out = f"None was pointed at up to position {views.upto}; run `flywheel run`, or `flywheel champion point`."
-        raise Unknown(what="champion", actual=CHAMPION, way_out=way_out)
-    return reply({"champion": state})
+    return reply(queries.show_champion(views))
 
 
-@router.get("/history", summary="Every move of the champion")
+@router.get("/history", summary="Every move of the champion", responses={200: answer_of(queries.ChampionHistory)})
 def history(views: Reading) -> Response:
     """`{"history": [{"since": position, "state": ...}]}`, oldest first."""
-    changes = views.history(CHAMPIONS, CHAMPION)
-    return reply({"history": [{"since": change.since, "state": change.state} for change in changes]})
+    return reply(queries.champion_history(views))

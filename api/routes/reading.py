@@ -141,8 +141,8 @@ async def position_for(scope: MutableMapping[str, Any]) -> Position | None:
         return None
 
 
-def reply(content: Mapping[str, object], *, status: int = 200) -> Response:
-    """JSON of plain values, fold states and times."""
+def reply(content: Mapping[str, object] | msgspec.Struct, *, status: int = 200) -> Response:
+    """JSON of a query's struct, or of plain values, fold states and times."""
     return Response(msgspec.json.encode(content, enc_hook=str), status_code=status, media_type="application/json")
 
 
