@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from agents.learning.memory import content_reader, erased_in, forget_everything, pieces_from, remember
 from agents.plans import Piece
 from eventlog.blobs import Blob
+from eventlog.errors import BlobMissing
 from eventlog.events import Artifact
 from eventlog.store import Position
 from projections.champions import CHAMPION, CHAMPIONS
@@ -70,12 +72,14 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
     return remember(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
 
 
-def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:
-    """The pieces an artifact remembers, as they are kept; without a change where the content was erased.
+def list_pieces(house: House, memory: Blob) -> list[dict[str, Any]]:
+    """The pieces in a memory, which need not be stored; `change` is null where the content was erased.
 
-    Raises BlobMissing, BlobErased.
+    Raises BlobErased where the memory itself was erased.
     """
-    held, read = house.blobs.get(artifact.memory.digest).body, content_reader(house.blobs)
+    read = content_reader(house.blobs)
+    with suppress(BlobMissing):
+        memory = house.blobs.get(memory.digest)
     kept: list[dict[str, Any]] = [
         {
             "piece": piece.piece,
@@ -84,7 +88,7 @@ def content(house: House, artifact: Artifact) -> list[dict[str, Any]]:
             "change": piece.change.model_dump(mode="json"),
             "wins": piece.wins,
         }
-        for piece in pieces_from(held, read)
+        for piece in pieces_from(memory.body, read)
     ]
     erased = {"kind": "erased", "step": "", "change": None, "wins": 0}
-    return kept + [{"piece": piece, **erased} for piece in erased_in(held, read)]
+    return kept + [{"piece": piece, **erased} for piece in erased_in(memory.body, read)]

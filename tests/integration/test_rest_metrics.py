@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -61,6 +62,14 @@ def test_metrics_need_a_token(empty_house: House) -> None:
     assert TestClient(create_app(empty_house)).get("/metrics").status_code == 401
 
 
+def await_appends(house: House, number: int) -> None:
+    """Wait, for 20 seconds at most, until so many appends wait in the store."""
+    end = time.monotonic() + 20
+    while house.store.group.counts.waiting < number:
+        assert time.monotonic() < end, house.store.group.counts
+        time.sleep(0.005)
+
+
 def test_beyond_the_bound_an_append_is_refused_at_once_and_counted_and_may_come_again(empty_house: House) -> None:
     settings = empty_house.settings.model_copy(update={"append_queue": 2})
     house = replace(empty_house, settings=settings)
@@ -70,8 +79,7 @@ def test_beyond_the_bound_an_append_is_refused_at_once_and_counted_and_may_come_
             text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))")
         ).scalar()
         waiting = [pool.submit(post, client, key) for key in "ab"]
-        while house.store.group.counts.waiting < 2:
-            pass
+        await_appends(house, 2)
         refused = post(client, "c")
         assert client.get("/v1/events").status_code == 200  # reading goes on
         connection.rollback()
@@ -91,8 +99,7 @@ def test_reads_go_on_while_as_many_appends_wait_as_are_let_in(empty_house: House
             text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))")
         ).scalar()
         waiting = [pool.submit(post, client, str(number)) for number in range(60)]
-        while empty_house.store.group.counts.waiting < 55:
-            pass
+        await_appends(empty_house, 55)
         answers = [client.get(path).status_code for path in ("/healthz", "/metrics", "/v1/runs", "/v1/events")]
         connection.rollback()
         assert {future.result(20).status_code for future in waiting} == {201}
