@@ -15,10 +15,10 @@ from eventlog.events import (
     Anchor,
     Applied,
     Change,
-    Conflict,
     EditStep,
     FollowLink,
     InsertSteps,
+    PieceConflict,
     PieceKind,
     PreferTarget,
     ReplaceUrl,
@@ -59,7 +59,7 @@ class Overlaid:
 
     plan: Plan
     applied: tuple[Applied, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[PieceConflict, ...]
     origins: tuple[int, ...]
 
 
@@ -155,14 +155,14 @@ def apply_overlay(plan: Plan, pieces: Sequence[Piece], *, forced: Piece | None =
 def _overlaid(plan: Plan, ranked: tuple[Piece, ...]) -> Overlaid:
     """The overlay of pieces in the order of their rank; the same plan and the same memory are overlaid once."""
     chosen: dict[tuple[int, Slot], Piece] = {}
-    conflicts: list[Conflict] = []
+    conflicts: list[PieceConflict] = []
     for piece in ranked:
         place = place_of(plan, piece.anchor)
         if place is None or apply_change(plan[place], piece.change) == (plan[place],):
             continue
         kept = chosen.setdefault((place, slot_of(piece.change)), piece)
         if kept is not piece:
-            conflicts.append(Conflict(step=place, kept=kept.piece, dropped=piece.piece))
+            conflicts.append(PieceConflict(step=place, kept=kept.piece, dropped=piece.piece))
     stands = [_resolve_target(place, step, chosen) for place, step in enumerate(plan)]
     applied = (
         Applied(piece=chosen[place, slot].piece, kind=chosen[place, slot].kind, step=place)

@@ -18,7 +18,7 @@ from eventlog.errors import FlywheelError
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
 from projections.engine.builds import bookmarks
-from projections.engine.views import at_least
+from projections.engine.views import catch_up_views
 
 from . import embedded, tokens
 from .embedded.errors import HomeNotWritable
@@ -32,7 +32,7 @@ LEAST_FREE_BYTES = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SetupCheck:
     """One thing looked at. `is_required` is false for what is only good to know."""
 
     name: str
@@ -45,12 +45,12 @@ class _Failed(Exception):
     """A check's own finding, for what no other part of the code would raise."""
 
 
-def checks(settings: Settings, *, port: int | None = None) -> Iterator[Check]:
+def checks(settings: Settings, *, port: int | None = None) -> Iterator[SetupCheck]:
     """Every check in order; those that need a database are left out once it cannot be reached."""
     yield _check("python", _python)
     yield _check("home", lambda: _home(settings.home))
     yield _check("port", lambda: _port(settings.host, settings.port if port is None else port))
-    yield Check(
+    yield SetupCheck(
         "chromium",
         ok=True,
         found=str(settings.browser or "not installed (no browser executor; browser tests are left out)"),
@@ -72,11 +72,11 @@ def checks(settings: Settings, *, port: int | None = None) -> Iterator[Check]:
         engine.dispose()
 
 
-def _check(name: str, look: Callable[[], str]) -> Check:
+def _check(name: str, look: Callable[[], str]) -> SetupCheck:
     try:
-        return Check(name, ok=True, found=look())
+        return SetupCheck(name, ok=True, found=look())
     except (FlywheelError, _Failed) as error:
-        return Check(name, ok=False, found=str(error))
+        return SetupCheck(name, ok=False, found=str(error))
 
 
 def _python() -> str:
@@ -125,7 +125,7 @@ def _schema(engine: Engine) -> str:
 def _log(engine: Engine, settings: Settings) -> str:
     store = PostgresStore(engine, archive=settings.archive_folder)
     events = 0
-    for row in verify_chain(store.stored(), after=START, previous=GENESIS):
+    for row in verify_chain(store.read_stored(), after=START, previous=GENESIS):
         decode(row)
         events += 1
     return f"{events} events, every one readable, chain holds"
@@ -144,7 +144,7 @@ def _projections(engine: Engine) -> str:
 def _token(settings: Settings) -> str:
     house = open_house(settings)
     try:
-        views = at_least(house.projector, house.engine, house.store)
+        views = catch_up_views(house.projector, house.engine, house.store)
         if settings.token is not None:
             if not tokens.is_accepted(views, settings.token.get_secret_value()):
                 raise _Failed(

@@ -34,7 +34,7 @@ class NotSetUp(FlywheelError):
     """There is no database under {actual} yet; run `flywheel db up`, or set FLYWHEEL_DATABASE_URL."""
 
 
-class PortInUse(FlywheelError):
+class ApiPortInUse(FlywheelError):
     """The port {port} on {host} cannot be used: it is {actual}; expected a free one. Stop what listens there, or choose another with
     --port."""
 

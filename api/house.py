@@ -12,14 +12,14 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import ProgrammingError
 
 from eventlog.blobs import Inventory, PostgresBlobs
-from eventlog.database import open_engine, schema_of
+from eventlog.database import open_engine, project_schema
 from eventlog.errors import ForeignSchema, ObjectStoreUnusable
 from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import check_version, version_of
 from projections.engine.projector import Projector
-from projections.engine.views import PostgresViews, at_least
+from projections.engine.views import PostgresViews, catch_up_views
 
 from .settings import Settings
 
@@ -41,7 +41,7 @@ class House:
 
     def views(self, as_of: Position | None = None) -> PostgresViews:
         """Reads at a position, default the head, after folding that far. Raises NotThereYet, ProjectionParked."""
-        return at_least(self.projector, self.engine, self.store, as_of=as_of)
+        return catch_up_views(self.projector, self.engine, self.store, as_of=as_of)
 
     @cached_property
     def frames(self) -> FrameViews:
@@ -58,7 +58,7 @@ class House:
         folder = self.settings.embeddings
         return None if folder is None else read_embeddings(folder)
 
-    def embedded(self, memory: Memory) -> Embeddings | None:
+    def embeddings_of(self, memory: Memory) -> Embeddings | None:
         """The model that a memory was pinned with, read only where it was with one.
 
         Raises EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit, LibrariesMissing.
@@ -132,4 +132,4 @@ def check_schema(engine: Engine) -> None:
             actual = version_of(connection)
     except ProgrammingError:
         actual = None
-    check_version(schema_of(engine), actual)
+    check_version(project_schema(engine), actual)

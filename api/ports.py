@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from .errors import BadHost, PortInUse
+from .errors import ApiPortInUse, BadHost
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -22,5 +22,5 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         actual = "taken" if error.errno == errno.EADDRINUSE else str(error.strerror or error)
-        raise PortInUse(port=port, host=host, actual=actual) from error
+        raise ApiPortInUse(port=port, host=host, actual=actual) from error
     return listener

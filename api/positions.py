@@ -14,7 +14,7 @@ def time_of(store: EventStore, position: Position) -> datetime:
     """When the event of a position was recorded; position 0 comes before any time. StopIteration: beyond the head."""
     if position == START:
         return datetime.min.replace(tzinfo=UTC)
-    return next(iter(store.stored(after=Position(position - 1), upto=position))).at
+    return next(iter(store.read_stored(after=Position(position - 1), upto=position))).at
 
 
 def read_position(store: PostgresStore, given: str | None) -> Position | None:

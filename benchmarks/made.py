@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from eventlog.codec import Encoded, EncodedAppend, content_digest, decode_event
+from eventlog.codec import EncodedAppend, EncodedEvent, content_digest, decode_event
 from eventlog.events import EVENT_TYPES
 from eventlog.store import Append
 
@@ -184,7 +184,7 @@ def _encoded(entry: Entry) -> EncodedAppend:
             version,
             kind.encode(),
         )
-        rows.append(Encoded(kind, version, body, hashlib.sha256(whole).digest()))
+        rows.append(EncodedEvent(kind, version, body, hashlib.sha256(whole).digest()))
     content = content_digest(entry.stream, rows)
     return EncodedAppend(entry.stream, entry.expect, entry.key, content, ACTOR, None, tuple(rows))
 

@@ -20,7 +20,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from .chain import microseconds
-from .codec import Encoded, EncodedAppend
+from .codec import EncodedAppend, EncodedEvent
 from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated
 
 MOST_BY_CALL = 100
@@ -143,7 +143,7 @@ def _events(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
     )
 
 
-def _columns(events: Sequence[Encoded]) -> tuple[list[Any], ...]:
+def _columns(events: Sequence[EncodedEvent]) -> tuple[list[Any], ...]:
     return (
         [event.type for event in events],
         [event.schema_version for event in events],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedEvent:
     """One event of a request, ready to store: `payload` is its canonical text, `digest` the event's."""
 
     type: str
@@ -40,28 +40,28 @@ class EncodedAppend:
     content: bytes
     actor: str
     cause: Position | None
-    events: tuple[Encoded, ...]
+    events: tuple[EncodedEvent, ...]
 
 
 def encode_append(request: Append) -> EncodedAppend:
     """A request with its digests. Raises UnstorableText, UnstorableNumber before anything is written."""
-    rows = encode(request)
+    rows = encode_events(request)
     content = content_digest(request.stream, rows)
     return EncodedAppend(request.stream, request.expect, request.key, content, request.actor, request.cause, rows)
 
 
-def encode(request: Append) -> tuple[Encoded, ...]:
+def encode_events(request: Append) -> tuple[EncodedEvent, ...]:
     """The rows of a request. Raises UnstorableText, UnstorableNumber before anything is written."""
     canonical({"stream": request.stream, "key": request.key})
     envelope = canonical({"actor": request.actor, "cause": request.cause})[:-1]
     return tuple(_encode_parts(event, envelope) for event in request.events)
 
 
-def _encode_parts(event: AnyEvent, envelope: bytes) -> Encoded:
+def _encode_parts(event: AnyEvent, envelope: bytes) -> EncodedEvent:
     """The canonical form of an event is put together from that of its parts: their names come in this order."""
     payload, kind, version = payload_bytes(event), event.type, event.schema_version
     whole = b'%s,"payload":%s,"schema_version":%d,"type":"%s"}' % (envelope, payload, version, kind.encode())
-    return Encoded(kind, version, payload, hashlib.sha256(whole).digest())
+    return EncodedEvent(kind, version, payload, hashlib.sha256(whole).digest())
 
 
 def payload_bytes(event: AnyEvent) -> bytes:
@@ -74,7 +74,7 @@ def payload_bytes(event: AnyEvent) -> bytes:
     return canonical({"payload": payload})[len('{"payload":') : -1] if "\\u" in plain else plain.encode()
 
 
-def content_digest(stream: str, rows: Iterable[Encoded]) -> bytes:
+def content_digest(stream: str, rows: Iterable[EncodedEvent]) -> bytes:
     """What a key stands for: stream, types, versions and payloads; never times or positions."""
     listed = b",".join(b'["%s",%d,%s]' % (row.type.encode(), row.schema_version, row.payload) for row in rows)
     return hashlib.sha256(b'{"events":[%s],"stream":%s}' % (listed, canonical(stream))).digest()

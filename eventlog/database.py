@@ -26,14 +26,14 @@ def schema_name(project: str) -> str:
     return f"{_PREFIX}{project}"
 
 
-def schema_of(engine: Engine) -> str:
+def project_schema(engine: Engine) -> str:
     """The schema an engine was opened on."""
     return str(engine.get_execution_options()["project_schema"])
 
 
 def project_of(engine: Engine) -> str:
     """The project an engine was opened on."""
-    return schema_of(engine).removeprefix(_PREFIX)
+    return project_schema(engine).removeprefix(_PREFIX)
 
 
 def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> Engine:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from .append_rule import Keyed, Known, judge_appends, place_rows
 from .chain import GENESIS, link
 from .codec import EncodedAppend, decode, encode_append
-from .judging import Keyed, Known, judge, place_rows
 from .store import START, Append, Committed, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 500
@@ -31,7 +31,7 @@ class MemoryStore:
         """See EventStore.append."""
         encoded = [encode_append(request) for request in requests]
         with self._changed:
-            outcomes = judge(encoded, Known(self.head(), self._keys, self._versions))
+            outcomes = judge_appends(encoded, Known(self.head(), self._keys, self._versions))
             for request, outcome in zip(encoded, outcomes, strict=True):
                 if isinstance(outcome, Committed):
                     self._write(request, outcome)
@@ -56,7 +56,7 @@ class MemoryStore:
         types: Sequence[str] | None = None,
     ) -> Iterator[Recorded]:
         """See EventStore.read."""
-        for row in self.stored(after=after, upto=upto, types=types):
+        for row in self.read_stored(after=after, upto=upto, types=types):
             if stream is None or row.stream == stream:
                 yield decode(row)
 
@@ -78,10 +78,10 @@ class MemoryStore:
         """See EventStore.head."""
         return Position(len(self._rows))
 
-    def stored(
+    def read_stored(
         self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
     ) -> Iterator[Stored]:
-        """See EventStore.stored."""
+        """See EventStore.read_stored."""
         wanted = None if types is None else frozenset(types)
         last = self.head() if upto is None else min(upto, self.head())
         for index in range(after, last):

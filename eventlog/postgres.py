@@ -17,9 +17,9 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from .appending import commit
 from .archive.segments import POSITIONS_OF_STREAM, live_from, segments
 from .codec import EncodedAppend, decode, encode_append
-from .database import first_line, schema_of, single_statements
+from .database import first_line, project_schema, single_statements
 from .errors import LogFull, LogUnavailable
-from .grouping import MOST_WAITING, GroupCommit
+from .group_commit import MOST_WAITING, GroupCommit
 from .store import START, Append, Outcome, Position, Recorded, Stored, Until
 
 _BATCH = 1000
@@ -103,10 +103,10 @@ class PostgresStore:
             if stream is None or types is None or recorded.event.type in types:
                 yield recorded
 
-    def stored(
+    def read_stored(
         self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
     ) -> Iterator[Stored]:
-        """See EventStore.stored."""
+        """See EventStore.read_stored."""
         return self._rows(after, upto, None, types)
 
     def _rows(
@@ -206,7 +206,7 @@ class PostgresStore:
 def _listener(engine: Engine) -> psycopg.Connection[Any]:
     url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
     connection = psycopg.connect(url, autocommit=True)
-    connection.execute(f'LISTEN "{schema_of(engine)}/events"')
+    connection.execute(f'LISTEN "{project_schema(engine)}/events"')
     return connection
 
 

@@ -47,7 +47,7 @@ class Signed(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LogHead:
     """Where a log stands now; `chain_at` gives the chain of any position up to its head."""
 
     project: str
@@ -55,14 +55,14 @@ class Standing:
     chain_at: Callable[[Position], bytes]
 
 
-def sign(standing: Standing, at: datetime, key: Ed25519PrivateKey) -> Signed:
+def sign(head: LogHead, at: datetime, key: Ed25519PrivateKey) -> Signed:
     """The head of a log that is not empty, signed. `at` is the time that the statement bears."""
     unsigned = Signed(
         format=FORMAT,
-        project=standing.project,
-        log=standing.chain_at(Position(1)).hex(),
-        position=standing.head,
-        chain=standing.chain_at(standing.head).hex(),
+        project=head.project,
+        log=head.chain_at(Position(1)).hex(),
+        position=head.head,
+        chain=head.chain_at(head.head).hex(),
         at=at.isoformat(timespec="seconds"),
         public_key=key.public_key().public_bytes_raw().hex(),
         signature=bytes(64).hex(),
@@ -74,14 +74,14 @@ def check_signature(signed: Signed, trusted: Ed25519PublicKey) -> None:
     """Raise ForeignKey unless the trusted key is named, SignatureBroken unless it signed exactly this."""
     raw = trusted.public_bytes_raw()
     if signed.public_key != raw.hex():
-        raise ForeignKey(actual=fingerprint(bytes.fromhex(signed.public_key)), expected=fingerprint(raw))
+        raise ForeignKey(actual=key_fingerprint(bytes.fromhex(signed.public_key)), expected=key_fingerprint(raw))
     try:
         trusted.verify(bytes.fromhex(signed.signature), signed.statement())
     except InvalidSignature as error:
-        raise SignatureBroken(position=signed.position, expected=fingerprint(raw)) from error
+        raise SignatureBroken(position=signed.position, expected=key_fingerprint(raw)) from error
 
 
-def check_standing(signed: Signed, standing: Standing) -> None:
+def check_log_head(signed: Signed, standing: LogHead) -> None:
     """Raise ForeignLog, LogTruncated or LogRewritten unless the log still has what was signed."""
     if signed.project != standing.project:
         raise ForeignLog(actual=f"the log of the project {standing.project!r}", expected=f"that of {signed.project!r}")
@@ -96,6 +96,6 @@ def check_standing(signed: Signed, standing: Standing) -> None:
         raise LogRewritten(position=signed.position, actual=actual, expected=signed.chain, at=signed.at)
 
 
-def fingerprint(public_key: bytes) -> str:
+def key_fingerprint(public_key: bytes) -> str:
     """A public key's 32 bytes in a form that people compare."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(public_key).digest()).decode().rstrip("=")

@@ -142,7 +142,7 @@ class EventStore(Protocol):
         """The last committed position."""
         ...
 
-    def stored(
+    def read_stored(
         self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
     ) -> Iterator[Stored]:
         """Rows as they are kept, of all types or of some, for verification, transfer and folding."""

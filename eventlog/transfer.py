@@ -25,7 +25,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError, IntegrityError
 
 from .blobs import Blob, Inventory, PostgresBlobs, postgres
-from .blobs.envelope import Envelope, Sealer, from_plain, plain
+from .blobs.envelope import Envelope, Sealer, envelope_json, from_plain
 from .chain import GENESIS, verify_chain
 from .database import first_line
 from .errors import BlobDamaged, LogNotEmpty, NotALog
@@ -66,13 +66,13 @@ def export_log(
     addresses = kept.digests()
     with _open(partial, "wt", compressed=file.suffix == ".gz") as out:
         out.write(_line({"format": FORMAT, "head": upto, "blobs": len(addresses)}))
-        for row in store.stored(upto=upto):
+        for row in store.read_stored(upto=upto):
             out.write(_line(_plain(row)))
             progress()
         for key in _keys(engine, upto):
             out.write(_line(key))
-        for found in kept.kept(addresses):
-            out.write(_line(plain(found)))
+        for found in kept.read_envelopes(addresses):
+            out.write(_line(envelope_json(found)))
     _flush(partial)
     partial.replace(file)
     _flush(file.parent)

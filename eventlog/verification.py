@@ -58,7 +58,7 @@ def chain_at(store: EventStore, position: Position) -> bytes:
     """The chain value at a position, as it is kept. Raises BrokenChain where no row has that position."""
     if position == START:
         return GENESIS
-    for row in store.stored(after=Position(position - 1), upto=position):
+    for row in store.read_stored(after=Position(position - 1), upto=position):
         return row.chain
     raise BrokenChain(position=position, what="its row", actual="missing", expected="an event")
 
@@ -121,7 +121,7 @@ def verify_range(opening: Opening, part: Range) -> bytes:
         previous, last = chain_at(store, part.after), part.after
         seen: list[Stored] = []
         try:
-            rows = store.stored(after=part.after, upto=part.upto)
+            rows = store.read_stored(after=part.after, upto=part.upto)
             for row in verify_chain(rows, after=part.after, previous=previous):
                 previous, last = row.chain, row.position
                 seen.append(row)

@@ -23,7 +23,7 @@ def next_alpha(ledger: AlphaState) -> Alpha:
     if ledger.is_exhausted:
         raise BenchmarkExhausted(benchmark=ledger.benchmark, actual=ledger.challenges, expected=ledger.challengers)
     share = ledger.alpha // ledger.challengers
-    return Alpha(ledger.challenges + 1, share, ledger.spent + share)
+    return Alpha(ledger.challenges + 1, share, ledger.spent_total + share)
 
 
 def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:

@@ -38,7 +38,7 @@ class PlannedArmRun:
     arm: ArmRun
 
 
-def freeze(
+def freeze_benchmark(
     name: str,
     environment: str,
     templates: Sequence[BenchmarkTemplate],
@@ -114,7 +114,7 @@ def _first_repeated(values: Iterable[object]) -> object | None:
     return None
 
 
-def refuse_unfit(
+def refuse_unfit_benchmark(
     benchmark: BenchmarkFrozen,
     environment: EnvironmentState,
     seen: Collection[Instance],

@@ -29,7 +29,7 @@ _STAKE = 2**64
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EProcessResult:
     """What an e-process reached over the first `looked_at` instances of the order."""
 
     looked_at: int
@@ -81,7 +81,7 @@ def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules
     return found.looked_at if found.is_stopped else None
 
 
-def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Evidence:
+def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> EProcessResult:
     """What the e-process has where it stops, else where the order ends."""
     tasks = order(benchmark, rules)
     fortunes = [_STAKE] * len(_SHARES)
@@ -94,8 +94,8 @@ def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: 
         left = len(tasks) - looked_at
         is_settled = _is_reached(fortunes, spent.alpha) or not _is_reachable(fortunes, left, spent.alpha)
         if found.instances and is_settled and not any(gaps(compared, rules)):
-            return Evidence(looked_at, _mean(fortunes), is_stopped=True)
-    return Evidence(len(tasks), _mean(fortunes), is_stopped=False)
+            return EProcessResult(looked_at, _mean(fortunes), is_stopped=True)
+    return EProcessResult(len(tasks), _mean(fortunes), is_stopped=False)
 
 
 def _together(before: Pairs, found: Pairs) -> Pairs:

@@ -16,10 +16,10 @@ from eventlog.events.event import EXACT
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
-from .checks import Check, affordable, at_least, check_regressions, decide_verdict, significant
+from .checks import PromotionCheck, check_cost, check_minimum, check_regressions, decide_verdict, significant
 from .confirmation import confirmations_of
 from .counts import pico
-from .eprocess import Evidence, evidence, order
+from .eprocess import EProcessResult, evidence, order
 from .errors import UnknownTest
 from .randomisation import SignFlip, sign_flip
 from .reported import report_figures, visible
@@ -37,11 +37,11 @@ class _Found:
     compared: Pairs
     voids: tuple[str, ...]
     strata: Strata | None
-    tested: SignFlip | Evidence
+    tested: SignFlip | EProcessResult
     looked_at: int
     champion: ArmSummary
     challenger: ArmSummary
-    checks: tuple[Check, ...]
+    checks: tuple[PromotionCheck, ...]
     worse: tuple[PairedInstance, ...]
 
     @property
@@ -139,7 +139,7 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
         looked_at=len(tasks),
         champion=first,
         challenger=second,
-        checks=(*checks, affordable(first, second, rules, len(basis))),
+        checks=(*checks, check_cost(first, second, rules, len(basis))),
         worse=tuple(each for each, value in zip(compared.instances, values, strict=True) if value < 0),
     )
 
@@ -147,9 +147,9 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
 _TESTS = ("sign_flip", "e_process")
 
 
-def _e_value(tested: SignFlip | Evidence) -> int | None:
+def _e_value(tested: SignFlip | EProcessResult) -> int | None:
     """In millionths; an event holds no larger number than `EXACT`."""
-    return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, Evidence) else None
+    return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, EProcessResult) else None
 
 
 def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
@@ -158,8 +158,8 @@ def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
     return sign_flip(values, draws, rules.max_exact, rules.rng_seed)
 
 
-def _checks(tested: SignFlip | Evidence, strata: Strata, rules: Rules, alpha: int) -> tuple[Check, ...]:
-    return significant(tested, alpha), at_least("mean difference", strata.mean(), rules.min_mean_delta)
+def _checks(tested: SignFlip | EProcessResult, strata: Strata, rules: Rules, alpha: int) -> tuple[PromotionCheck, ...]:
+    return significant(tested, alpha), check_minimum("mean difference", strata.mean(), rules.min_mean_delta)
 
 
 def _spoilt(champion: Arm, challenger: Arm) -> Iterator[str]:

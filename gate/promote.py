@@ -26,7 +26,7 @@ from projections.candidacy import Candidacy
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.projection import AnyFold, replay
 from projections.engine.views import Views
-from projections.memories import FOLDS, candidacies, kind_of
+from projections.memories import FOLDS, candidacies, piece_kind
 
 from .alpha import next_alpha
 from .errors import (
@@ -150,7 +150,7 @@ def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position
     raise AlreadyOpened(evaluation=unspent.evaluation)
 
 
-def settle(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
+def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
     """Record a verdict and, if it promotes, move the champion with it: both or neither.
 
     `expect` is the version of the champion's stream that was judged. Repeating it changes nothing.
@@ -209,7 +209,7 @@ def _is_left_behind(views: Views, name: str, piece: Candidacy, present: Memory, 
     if piece.status == "promoted":
         return (piece.promoted_since or 0) > restored.upto or name in restored.without
     if piece.status in {"demoted", "candidate", "retired"}:
-        fold = FOLDS[kind_of(piece)]
+        fold = FOLDS[piece_kind(piece)]
         return _holds(views, fold, present, name) and not _holds(views, fold, restored, name)
     return False
 
@@ -231,7 +231,7 @@ def _move(
     """Append at the version that the views have seen, so that a move they have not seen is a conflict."""
     known, restored = candidacies(views) if pieces else {}, event.artifact.memory.upto
     quarantines = tuple(
-        MemoryQuarantined(piece=piece, kind=kind_of(known[piece]), restored=restored, reason=event.reason)
+        MemoryQuarantined(piece=piece, kind=piece_kind(known[piece]), restored=restored, reason=event.reason)
         for piece in pieces
     )
     seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
@@ -253,7 +253,7 @@ def _refuse_empty(reason: str) -> None:
 
 
 def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> None:
-    opened = opening_of(store, evaluation)
+    opened = find_opening(store, evaluation)
     for what, actual, expected in (
         ("benchmark", verdict.benchmark, opened.benchmark_digest),
         ("champion", verdict.champion.artifact, opened.champion),
@@ -265,7 +265,7 @@ def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdic
             raise OtherEvaluation(evaluation=evaluation, what=what, actual=str(actual), expected=str(expected))
 
 
-def opening_of(store: EventStore, evaluation: str) -> EvaluationOpened:
+def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:
     """How an evaluation was opened, in whatever stream that stands. Raises NotOpened."""
     for recorded in store.read(types=["EvaluationOpened"]):
         if isinstance(recorded.event, EvaluationOpened) and recorded.event.evaluation == evaluation:

@@ -13,7 +13,7 @@ from projections.alpha import AlphaState
 from projections.benchmarks import BenchmarkState, Instance
 from projections.verdicts import VerdictState
 
-from .benchmark import freeze
+from .benchmark import freeze_benchmark
 from .errors import AlreadySucceeded, NoFreshSeeds
 
 VISIBLE_SEEDS = range(9_000, 10_000)
@@ -53,7 +53,7 @@ def describe_ledger(ledger: AlphaState | None, *, saturated: bool) -> str:
     return "saturated" if saturated else f"{ledger.challengers - ledger.challenges} challengers left"
 
 
-def newest(benchmarks: Mapping[str, BenchmarkState], name: str) -> str:
+def newest_successor(benchmarks: Mapping[str, BenchmarkState], name: str) -> str:
     """The benchmark that stands in the place of one: the last of its successors, or itself."""
     after = {state.successor_of: key for key, state in benchmarks.items() if state.successor_of is not None}
     while name in after:
@@ -66,14 +66,14 @@ def missing_tasks(benchmark: BenchmarkFrozen, tasks: Iterable[str]) -> tuple[str
     return tuple(sorted({*tasks} - {template.oracle_task_id for template in benchmark.templates}))
 
 
-def next_name(benchmarks: Collection[str], name: str) -> str:
+def successor_name(benchmarks: Collection[str], name: str) -> str:
     """The name of a successor: the same with the next number that is not taken."""
     numbered = _NUMBERED.fullmatch(name)
     stem, first = (numbered[1], int(numbered[2]) + 1) if numbered else (name, 2)
     return next(f"{stem}-{number}" for number in count(first) if f"{stem}-{number}" not in benchmarks)
 
 
-def draw(
+def draw_fresh_seeds(
     benchmark: str,
     environment: str,
     templates: Sequence[BenchmarkTemplate],
@@ -126,13 +126,13 @@ def successor(
     Raises AlreadySucceeded, NoFreshSeeds.
     """
     name = benchmark.benchmark
-    if newest(benchmarks, name) != name:
-        raise AlreadySucceeded(benchmark=name, actual=newest(benchmarks, name))
-    fresh = next_name(benchmarks.keys(), name)
+    if newest_successor(benchmarks, name) != name:
+        raise AlreadySucceeded(benchmark=name, actual=newest_successor(benchmarks, name))
+    fresh = successor_name(benchmarks.keys(), name)
     wanted = amounts or _amounts(benchmark)
     judged = benchmark.templates if templates is None else templates
-    visible, sealed = draw(fresh, benchmark.environment, judged, wanted, taken, rng_seed)
-    return freeze(
+    visible, sealed = draw_fresh_seeds(fresh, benchmark.environment, judged, wanted, taken, rng_seed)
+    return freeze_benchmark(
         fresh,
         benchmark.environment,
         judged,

@@ -14,7 +14,7 @@ from eventlog.events import BenchmarkFrozen, Interval, Rules, Verdict
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
-from .checks import Check, affordable, at_least, decide_verdict
+from .checks import PromotionCheck, check_cost, check_minimum, decide_verdict
 from .figures import count_noun, decimal
 from .stats import MICRO, average_repeats, bootstrap
 from .summaries import cost_basis, mismatches, summaries
@@ -39,7 +39,7 @@ def judge_as_seeds(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, r
     figures = _figures(compared.instances, rules) if compared.instances else None
     basis = cost_basis(compared.instances, rules)
     first, second = summaries(champion, challenger, compared.instances, basis, _mean)
-    checks = () if figures is None else (*_checks(figures, rules), affordable(first, second, rules, len(basis)))
+    checks = () if figures is None else (*_checks(figures, rules), check_cost(first, second, rules, len(basis)))
     decision, reasons = decide_verdict(voids, checks)
     return Verdict(
         decision=decision,
@@ -101,18 +101,18 @@ def _figures(instances: tuple[PairedInstance, ...], rules: Rules) -> _Figures:
     )
 
 
-def _checks(figures: _Figures, rules: Rules) -> tuple[Check, ...]:
+def _checks(figures: _Figures, rules: Rules) -> tuple[PromotionCheck, ...]:
     return (
-        at_least("mean difference", figures.mean_delta, rules.min_mean_delta),
-        at_least("probability of improvement", figures.prob_improvement, rules.min_prob_improvement),
-        at_least("win rate", figures.win_rate, rules.min_win_rate),
+        check_minimum("mean difference", figures.mean_delta, rules.min_mean_delta),
+        check_minimum("probability of improvement", figures.prob_improvement, rules.min_prob_improvement),
+        check_minimum("win rate", figures.win_rate, rules.min_win_rate),
         _few_regressions(len(figures.regressions), rules),
     )
 
 
-def _few_regressions(actual: int, rules: Rules) -> Check:
+def _few_regressions(actual: int, rules: Rules) -> PromotionCheck:
     is_met = actual <= rules.max_regressions
     bound = f"{'at most' if is_met else 'more than'} the {rules.max_regressions} allowed"
-    return Check(
+    return PromotionCheck(
         is_met, f"{count_noun(actual, 'regression')} of more than {decimal(rules.regression_tolerance)}, {bound}"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
-from eventlog.database import schema_of
+from eventlog.database import project_schema
 from eventlog.errors import ForeignSchema, UnreleasedSchema
 
 _AHEAD = 6_000_000
@@ -17,7 +17,7 @@ _ADOPTED = "0007"
 """The version before it, which has the same tables: a database that stands there is stamped as the first version."""
 
 
-def newest() -> str:
+def newest_revision() -> str:
     """The revision this code expects: what the name of the last migration begins with. It is read without Alembic."""
     names = [file.stem for file in (Path(__file__).parent / "versions").glob("[0-9]*_*.py")]
     if not names:
@@ -34,7 +34,7 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
     from alembic import command
     from alembic.config import Config
 
-    schema = schema_of(engine)
+    schema = project_schema(engine)
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     with engine.begin() as connection:
@@ -64,7 +64,7 @@ def check_version(schema: str, actual: str | None, *, may_upgrade: bool = False)
 
     With `may_upgrade`, one that can be upgraded to it is fine too. `actual` is None where nothing was migrated yet.
     """
-    expected = newest()
+    expected = newest_revision()
     if actual is not None and actual < _ADOPTED:
         raise UnreleasedSchema(schema=schema, actual=actual, expected=expected)
     is_newer = actual is not None and actual > expected

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class TokenState(State, frozen=True, kw_only=True):
+class TokenState(FoldState, frozen=True, kw_only=True):
     """A token's hash and role."""
 
     token: str = ""
@@ -16,7 +16,7 @@ class TokenState(State, frozen=True, kw_only=True):
     is_revoked: bool = False
 
 
-def _fold(state: TokenState, row: Row) -> TokenState:
+def _fold(state: TokenState, row: EventRow) -> TokenState:
     if row.type == "TokenIssued":
         return TokenState(token=row.text("token"), digest=row.text("digest"), role=row.text("role"))
     return replace(state, token=row.text("token"), is_revoked=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class AdviceState(State, frozen=True, kw_only=True):
+class AdviceState(FoldState, frozen=True, kw_only=True):
     """The tokens of the last call about a run, None where they are not known, and the position it was recorded at."""
 
     since: int = 0
@@ -13,11 +13,11 @@ class AdviceState(State, frozen=True, kw_only=True):
     output_tokens: int | None = None
 
 
-def _key(row: Row) -> str | None:
+def _key(row: EventRow) -> str | None:
     return row.text("run") if row.text("role") == "recovery" else None
 
 
-def _fold(_state: AdviceState, row: Row) -> AdviceState:
+def _fold(_state: AdviceState, row: EventRow) -> AdviceState:
     return AdviceState(
         since=row.position,
         input_tokens=row.maybe_number("input_tokens"),

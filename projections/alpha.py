@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class Spending(State, frozen=True, kw_only=True):
+class Spending(FoldState, frozen=True, kw_only=True):
     """One evaluation that was opened: its number among the benchmark's, and the alpha it spent, in millionths."""
 
     evaluation: str
@@ -16,7 +16,7 @@ class Spending(State, frozen=True, kw_only=True):
     since: int
 
 
-class AlphaState(State, frozen=True, kw_only=True):
+class AlphaState(FoldState, frozen=True, kw_only=True):
     """A benchmark's ledger: `alpha` in millionths over all `challengers`. What was spent is never refunded."""
 
     benchmark: str = ""
@@ -25,7 +25,7 @@ class AlphaState(State, frozen=True, kw_only=True):
     spendings: tuple[Spending, ...] = ()
 
     @property
-    def spent(self) -> int:
+    def spent_total(self) -> int:
         """What all evaluations spent, in millionths."""
         return sum(spending.alpha for spending in self.spendings)
 
@@ -40,7 +40,7 @@ class AlphaState(State, frozen=True, kw_only=True):
         return self.challenges >= self.challengers
 
 
-def _fold(state: AlphaState, row: Row) -> AlphaState:
+def _fold(state: AlphaState, row: EventRow) -> AlphaState:
     if row.type == "BenchmarkFrozen":
         return replace(
             state,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 from .runs import RunState
 
 if TYPE_CHECKING:
     from eventlog.events import BenchmarkFrozen, SweepPlanned
 
 
-class BenchmarkState(State, frozen=True, kw_only=True):
+class BenchmarkState(FoldState, frozen=True, kw_only=True):
     """A benchmark as it was frozen; templates and tasks keep the shape they have in the event."""
 
     benchmark: str = ""
@@ -82,7 +82,7 @@ def seen_instances(
     return frozenset(found)
 
 
-def _fold(_state: BenchmarkState, row: Row) -> BenchmarkState:
+def _fold(_state: BenchmarkState, row: EventRow) -> BenchmarkState:
     return BenchmarkState(
         benchmark=row.text("benchmark"),
         environment=row.text("environment"),

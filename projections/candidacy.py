@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from eventlog.chain import microseconds
 
-from .engine.projection import Row, State
+from .engine.projection import EventRow, FoldState
 from .evidence import (
     Evidence,
     Paired,
@@ -34,7 +34,7 @@ _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _WHOLE = 1_000_000
 
 
-class Candidacy(State, frozen=True, kw_only=True):
+class Candidacy(FoldState, frozen=True, kw_only=True):
     """How a piece stands. `rule` is as proposed; `last_at` is microseconds since 1970.
 
     `wins` and `losses` are of all treated runs, the streaks since it became a candidate. `treated` is the evidence of
@@ -75,7 +75,7 @@ def is_cold(state: Candidacy, now: datetime) -> bool:
     return _is_idle(state, microseconds(now))
 
 
-def status_of(state: Candidacy, now: datetime) -> str:
+def piece_status(state: Candidacy, now: datetime) -> str:
     """What a piece is as of an explicit `now`."""
     return "cold" if is_cold(state, now) else state.status
 
@@ -90,7 +90,7 @@ def may_return(states: Mapping[str, Candidacy], now: datetime) -> frozenset[str]
     return frozenset(
         key
         for key, state in states.items()
-        if status_of(state, now) in {"demoted", "retired", "cold"}
+        if piece_status(state, now) in {"demoted", "retired", "cold"}
         or (state.status == "quarantined" and not state.is_open)
     )
 
@@ -118,13 +118,13 @@ def _is_idle(state: Candidacy, moment: int) -> bool:
     return moment - state.last_at > state.rule.cold_after_days * _DAY
 
 
-def says_nothing_new(state: Candidacy, row: Row) -> bool:
+def says_nothing_new(state: Candidacy, row: EventRow) -> bool:
     """Whether a proposal is of a piece that is on trial or in use."""
     in_use = state.status == "promoted" and not _is_idle(state, row.moment)
     return state.rule is not None and (state.is_on_trial or in_use)
 
 
-def propose(state: C, row: Row) -> C:
+def propose(state: C, row: EventRow) -> C:
     """As it stands after a first proposal, or one that brings it back."""
     is_quarantined = state.status == "quarantined"
     rule = rule_of(row.record("rule"))
@@ -144,7 +144,7 @@ def propose(state: C, row: Row) -> C:
     )
 
 
-def trial_told(state: C, row: Row, *, won: bool, is_withheld: bool) -> C:
+def trial_told(state: C, row: EventRow, *, won: bool, is_withheld: bool) -> C:
     """As it stands after a trial of it, with `run`, `control_runs` and `control_successes`."""
     rule, controls = state.rule, row.records("control_runs")
     if rule is None or state.proposed_by in {row.text("run"), *controls}:
@@ -156,12 +156,12 @@ def trial_told(state: C, row: Row, *, won: bool, is_withheld: bool) -> C:
     return replace(state, last_at=row.moment)
 
 
-def quarantine(state: C, row: Row) -> C:
+def quarantine(state: C, row: EventRow) -> C:
     """As it stands after it was taken out."""
     return replace(state, status="quarantined", is_open=False, promoted_since=None, last_at=row.moment)
 
 
-def _count_treated(state: C, rule: Rule, trial: Trial, row: Row) -> C:
+def _count_treated(state: C, rule: Rule, trial: Trial, row: EventRow) -> C:
     state = _count_evidence(state, won=trial.won)
     if isinstance(rule, Seeds):
         return _by_streaks(state, rule, row)
@@ -189,7 +189,7 @@ def _count_evidence(state: C, *, won: bool) -> C:
     )
 
 
-def _by_streaks(state: C, rule: Seeds, row: Row) -> C:
+def _by_streaks(state: C, rule: Seeds, row: EventRow) -> C:
     if state.status in {"candidate", "demoted"} and state.consecutive_wins >= rule.wins_to_promote:
         return replace(state, status="promoted", promoted_since=row.position)
     if state.status == "promoted" and state.consecutive_losses >= rule.losses_to_demote:

@@ -8,8 +8,8 @@ from msgspec import field
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
-from .runs import name_of
+from .engine.projection import EventRow, Fold, FoldState
+from .runs import recorded_artifact_name
 
 if TYPE_CHECKING:
     from eventlog.events import Artifact
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CHAMPION = "champion"
 
 
-class ChampionState(State, frozen=True, kw_only=True):
+class ChampionState(FoldState, frozen=True, kw_only=True):
     """The pointer. `stack` holds the positions that `back` would restore, the present one last."""
 
     artifact: dict[str, Any] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class ChampionState(State, frozen=True, kw_only=True):
         return events.Artifact.model_validate(self.artifact, strict=False)
 
 
-def _fold(state: ChampionState, row: Row) -> ChampionState:
+def _fold(state: ChampionState, row: EventRow) -> ChampionState:
     by = row.text("by")
     return ChampionState(
         artifact=row.record("artifact"),
-        name=name_of(row.record("artifact")),
+        name=recorded_artifact_name(row.record("artifact")),
         by=by,
         actor=row.actor,
         reason=row.text("reason"),

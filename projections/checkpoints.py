@@ -10,19 +10,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 WARMUP = "warmup"
 
 
-class FileState(State, frozen=True, kw_only=True):
+class FileState(FoldState, frozen=True, kw_only=True):
     """A file of a checkpoint and the address of its bytes."""
 
     name: str = ""
     blob: str = ""
 
 
-class PlaceState(State, frozen=True, kw_only=True):
+class PlaceState(FoldState, frozen=True, kw_only=True):
     """Where a checkpoint was published, as what, and the digest of what lies there."""
 
     place: str = ""
@@ -31,7 +31,7 @@ class PlaceState(State, frozen=True, kw_only=True):
     since: int = 0
 
 
-class WeightsState(State, frozen=True, kw_only=True):
+class WeightsState(FoldState, frozen=True, kw_only=True):
     """A checkpoint. `base` is what it is an adapter on; of a warm-up, what it was trained from."""
 
     checkpoint: str = ""
@@ -52,7 +52,7 @@ class WeightsState(State, frozen=True, kw_only=True):
         return self.algorithm == WARMUP
 
 
-def _fold(state: WeightsState, row: Row) -> WeightsState:
+def _fold(state: WeightsState, row: EventRow) -> WeightsState:
     if row.type == "CheckpointPublished":
         place = PlaceState(
             place=row.text("place"), form=row.text("form"), digest=row.text("digest"), since=row.position
@@ -97,7 +97,7 @@ def descendants(known: Mapping[str, WeightsState], digests: Set[str]) -> tuple[s
     return tuple(sorted(found - digests))
 
 
-def learned_from(known: Iterable[WeightsState], datasets: Set[str]) -> frozenset[str]:
+def checkpoints_trained_on(known: Iterable[WeightsState], datasets: Set[str]) -> frozenset[str]:
     """The checkpoints that were trained on one of these datasets."""
     return frozenset(state.checkpoint for state in known if state.dataset in datasets)
 

@@ -16,7 +16,7 @@ from .runs import RUNS, RunState
 def contaminated_runs(views: Views, prefix: str = "") -> frozenset[str]:
     """Every contaminated run, in groups and in arms; with a prefix, those of groups and runs whose names begin so."""
     groups = (state for state in views.find(GROUPS, prefix).values() if state.evaluation is None)
-    in_groups = frozenset(run for state in groups for run in state.contaminated)
+    in_groups = frozenset(run for state in groups for run in state.contaminated_siblings)
     return in_groups | contaminated_in_arms(views.find(RUNS, prefix).values())
 
 
@@ -25,7 +25,7 @@ def is_contaminated(views: Views, run: RunState) -> bool:
     if run.evaluation is not None:
         return run.run in contaminated_in_arms(views.find(RUNS, f"{run.evaluation}__").values())
     group = views.get(GROUPS, run.group)
-    return group is not None and run.run in group.contaminated
+    return group is not None and run.run in group.contaminated_siblings
 
 
 def contaminated_in_arms(runs: Iterable[RunState]) -> frozenset[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 PRICES = "prices"
 SPENT = "spent"
 
 
-class PriceBook(State, frozen=True, kw_only=True):
+class PriceBook(FoldState, frozen=True, kw_only=True):
     """Micro-dollars for an action, a second, a thousand tokens."""
 
     version: int
@@ -20,7 +20,7 @@ class PriceBook(State, frozen=True, kw_only=True):
     per_thousand_output_tokens: int
 
 
-class CostState(State, frozen=True, kw_only=True):
+class CostState(FoldState, frozen=True, kw_only=True):
     """Under the key `prices` the book; under `spent` the sums in micro-dollars."""
 
     book: PriceBook | None = None
@@ -32,7 +32,7 @@ class CostState(State, frozen=True, kw_only=True):
 _BOOK = ("version", "per_action", "per_second", "per_thousand_input_tokens", "per_thousand_output_tokens")
 
 
-def _fold(state: CostState, row: Row) -> CostState:
+def _fold(state: CostState, row: EventRow) -> CostState:
     if row.type == "PriceBookSet":
         return replace(state, book=PriceBook(**{name: row.number(name) for name in _BOOK}))
     if row.flag("again"):

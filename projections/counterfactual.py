@@ -112,13 +112,13 @@ def views_through(store: EventStore, truth: ViewsAt, mapping: EventMap, touched:
 def under_rule(rule: PromotionRule) -> EventMap:
     """The map that puts a rule on every proposal."""
 
-    def mapped(recorded: Recorded) -> Recorded:
+    def put_rule(recorded: Recorded) -> Recorded:
         event = recorded.event
         if isinstance(event, RewriteProposed) and event.rule != rule:
             return replace(recorded, event=event.model_copy(update={"rule": rule}))
         return recorded
 
-    return mapped
+    return put_rule
 
 
 def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str, bool]) -> EventMap:
@@ -127,7 +127,7 @@ def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str,
     `passed` says of each run whose outcome is another one what it is.
     """
 
-    def mapped(recorded: Recorded) -> Recorded:
+    def put_rewards(recorded: Recorded) -> Recorded:
         event = recorded.event
         if isinstance(event, RewardGraded):
             return replace(recorded, event=rewards.get(recorded.position, event))
@@ -135,7 +135,7 @@ def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str,
             return replace(recorded, event=_with_outcome(event, passed))
         return recorded
 
-    return mapped
+    return put_rewards
 
 
 def _with_outcome(event: Trial, passed: Mapping[str, bool]) -> Trial:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class CourseState(State, frozen=True, kw_only=True):
+class CourseState(FoldState, frozen=True, kw_only=True):
     """A course. `since` is the position it was opened at, `opened_at` when (microseconds since 1970).
 
     `closed` says why it ended, `closed_since` at which position; None: it goes on. `number` counts the courses of the
@@ -39,7 +39,7 @@ def course_key(environment: str, loop: str) -> str:
     return f"{loop}/{environment}"
 
 
-def _open(state: CourseState, row: Row) -> CourseState:
+def _open(state: CourseState, row: EventRow) -> CourseState:
     is_same = state.is_open and state.course == row.text("course")
     return CourseState(
         course=row.text("course"),
@@ -56,7 +56,7 @@ def _open(state: CourseState, row: Row) -> CourseState:
     )
 
 
-def _fold(state: CourseState, row: Row) -> CourseState:
+def _fold(state: CourseState, row: EventRow) -> CourseState:
     if row.type == "CourseOpened":
         return _open(state, row)
     if not state.is_open or state.course != row.text("course"):

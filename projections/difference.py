@@ -19,7 +19,7 @@ from .errors import BackwardDifference
 from .failures import FAILURES, clusters
 from .frozen_datasets import CHECKPOINTS
 from .moves import (
-    ChampionMoved,
+    ChampionChange,
     ClusterMoved,
     CostsMoved,
     DatasetAdded,
@@ -28,8 +28,8 @@ from .moves import (
     PricesMoved,
     RewriteMoved,
     RunsPlayed,
+    StatusChange,
     TokenMoved,
-    Turn,
     VerdictMoved,
 )
 from .rewards import REWARDS, RewardState
@@ -64,26 +64,26 @@ WITHDRAWN = "withdrawn"
 """What is said of a rewrite that nothing is left of, because its runs were withdrawn."""
 
 
-def turns_of(changes: Iterable[Change[RewriteState]], *, after: int = 0) -> tuple[Turn, ...]:
+def status_changes(changes: Iterable[Change[RewriteState]], *, after: int = 0) -> tuple[StatusChange, ...]:
     """The positions beyond `after` at which a rewrite's status turned; `changes` are its whole history, in order."""
     status: str | None = None
-    found: list[Turn] = []
+    found: list[StatusChange] = []
     for change in changes:
         state = RewriteState(status=WITHDRAWN) if change.state is None else change.state
         if state.status != status and change.since > after:
-            found.append(Turn(int(change.since), state.status, state.wins, state.losses))
+            found.append(StatusChange(int(change.since), state.status, state.wins, state.losses))
         status = state.status
     return tuple(found)
 
 
-def _champion(before: Views, after: Views) -> ChampionMoved | None:
+def _champion(before: Views, after: Views) -> ChampionChange | None:
     moves = tuple(
         Pointing(int(c.since), c.state.name, c.state.by, c.state.actor, c.state.reason, c.state.evaluation)
         for c in after.history(CHAMPIONS, CHAMPION)
         if c.state is not None and c.since > before.upto
     )
     was, is_ = before.get(CHAMPIONS, CHAMPION), after.get(CHAMPIONS, CHAMPION)
-    return ChampionMoved(was.name if was else None, is_.name if is_ else None, moves) if moves else None
+    return ChampionChange(was.name if was else None, is_.name if is_ else None, moves) if moves else None
 
 
 def _rewrites(before: Views, after: Views) -> Iterable[RewriteMoved]:
@@ -92,7 +92,7 @@ def _rewrites(before: Views, after: Views) -> Iterable[RewriteMoved]:
         was = known.get(key)
         if was == state:
             continue
-        turns = turns_of(after.history(REWRITES, key), after=int(before.upto))
+        turns = status_changes(after.history(REWRITES, key), after=int(before.upto))
         if turns:
             yield RewriteMoved(
                 rewrite=key,

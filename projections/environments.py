@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class Probe(State, frozen=True, kw_only=True):
+class ProbeFinding(FoldState, frozen=True, kw_only=True):
     """What one probe found."""
 
     name: str
@@ -15,14 +15,14 @@ class Probe(State, frozen=True, kw_only=True):
     detail: str
 
 
-class Fingerprint(State, frozen=True, kw_only=True):
+class Fingerprint(FoldState, frozen=True, kw_only=True):
     """The start state of a seed."""
 
     env_seed: int
     fingerprint: str
 
 
-class EnvironmentState(State, frozen=True, kw_only=True):
+class EnvironmentState(FoldState, frozen=True, kw_only=True):
     """An environment: its newest probe, and since when it is admitted (None: it is not).
 
     `admitted_tasks` is the digest of the tasks that were admitted; where the site grades other tasks now, the
@@ -34,7 +34,7 @@ class EnvironmentState(State, frozen=True, kw_only=True):
     probed_since: int = 0
     tasks: tuple[str, ...] = ()
     tasks_digest: str = ""
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[ProbeFinding, ...] = ()
     seeds: tuple[int, ...] = ()
     rng_seed: int = 0
     fingerprints: tuple[Fingerprint, ...] = ()
@@ -45,7 +45,7 @@ class EnvironmentState(State, frozen=True, kw_only=True):
     rests_on: int | None = None
 
     @property
-    def failed(self) -> tuple[str, ...]:
+    def failed_probes(self) -> tuple[str, ...]:
         """The probes that the newest report says failed."""
         return tuple(probe.name for probe in self.probes if probe.outcome == "failed")
 
@@ -54,7 +54,7 @@ class EnvironmentState(State, frozen=True, kw_only=True):
         return self.admitted_since is not None and self.admitted_tasks == tasks_digest
 
 
-def _fold(state: EnvironmentState, row: Row) -> EnvironmentState:
+def _fold(state: EnvironmentState, row: EventRow) -> EnvironmentState:
     if row.type == "EnvironmentAdmitted":
         return replace(
             state,
@@ -65,7 +65,7 @@ def _fold(state: EnvironmentState, row: Row) -> EnvironmentState:
             reason=row.text("reason"),
             rests_on=row.number("probe"),
         )
-    probes = tuple(Probe(**probe) for probe in row.records("probes"))
+    probes = tuple(ProbeFinding(**probe) for probe in row.records("probes"))
     fresh = EnvironmentState(
         environment=row.text("environment"),
         url=row.maybe_text("url"),
@@ -77,7 +77,7 @@ def _fold(state: EnvironmentState, row: Row) -> EnvironmentState:
         rng_seed=row.number("rng_seed"),
         fingerprints=tuple(Fingerprint(**each) for each in row.records("fingerprints")),
     )
-    if fresh.failed:
+    if fresh.failed_probes:
         return fresh
     return replace(
         fresh,

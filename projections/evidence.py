@@ -12,12 +12,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from .engine.projection import State
+from .engine.projection import FoldState
 
 Judgement = Literal["adopt", "give_up"]
 
 
-class Seeds(State, frozen=True, kw_only=True, tag="seeds", tag_field="name"):
+class Seeds(FoldState, frozen=True, kw_only=True, tag="seeds", tag_field="name"):
     """See SeedsRule."""
 
     wins_to_promote: int
@@ -25,7 +25,7 @@ class Seeds(State, frozen=True, kw_only=True, tag="seeds", tag_field="name"):
     cold_after_days: int
 
 
-class Paired(State, frozen=True, kw_only=True, tag="paired", tag_field="name"):
+class Paired(FoldState, frozen=True, kw_only=True, tag="paired", tag_field="name"):
     """See PairedRule."""
 
     controls: int
@@ -41,7 +41,7 @@ class Paired(State, frozen=True, kw_only=True, tag="paired", tag_field="name"):
 Rule = Seeds | Paired
 
 
-class Evidence(State, frozen=True, kw_only=True):
+class Evidence(FoldState, frozen=True, kw_only=True):
     """Trials in order: `k` of them, `u` and `v` as above, the present run of wins (`streak`) and the `longest`."""
 
     k: int = 0
@@ -59,7 +59,7 @@ class Evidence(State, frozen=True, kw_only=True):
         return self.k - self.wins
 
 
-class Trial(State, frozen=True, kw_only=True):
+class Trial(FoldState, frozen=True, kw_only=True):
     """One trial: whether the run that differed passed, and how many of its controls did."""
 
     won: bool

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 FailureClass = Literal["bad_url", "page_error", "missing_control", "refused_input", "out_of_budget", "wrong_outcome"]
 """bad_url: a planned address led nowhere. page_error: the site answered with an error. missing_control: a link, field
@@ -28,7 +28,7 @@ _OF_OUTCOME: dict[str, FailureClass] = {
 }
 
 
-class FailureState(State, frozen=True, kw_only=True):
+class FailureState(FoldState, frozen=True, kw_only=True):
     """What stopped a run: the step that went wrong, unless a later one went well, for a policy goes on after it.
 
     `passed` is None until the oracle spoke; a run that passed is no failure.
@@ -61,7 +61,7 @@ class FailureCluster:
     runs: tuple[str, ...]
 
 
-def _fold(state: FailureState, row: Row) -> FailureState:
+def _fold(state: FailureState, row: EventRow) -> FailureState:
     match row.type:
         case "RunStarted":
             return FailureState(

@@ -8,13 +8,13 @@ from msgspec import field
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 if TYPE_CHECKING:
     from eventlog.events import Query
 
 
-class DatasetState(State, frozen=True, kw_only=True):
+class DatasetState(FoldState, frozen=True, kw_only=True):
     """A frozen dataset: digest, query, position, size."""
 
     dataset: str = ""
@@ -25,12 +25,12 @@ class DatasetState(State, frozen=True, kw_only=True):
     refused: dict[str, int] = field(default_factory=dict)
     frozen_since: int = 0
 
-    def queried(self) -> Query:
+    def parse_query(self) -> Query:
         """The query it was frozen from."""
         return events.query_of(self.query)
 
 
-def _fold(_state: DatasetState, row: Row) -> DatasetState:
+def _fold(_state: DatasetState, row: EventRow) -> DatasetState:
     return DatasetState(
         dataset=row.text("dataset"),
         query=row.record("query"),

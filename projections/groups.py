@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
-from .runs import name_of
+from .engine.projection import EventRow, Fold, FoldState
+from .runs import recorded_artifact_name
 
 
-class Sibling(State, frozen=True, kw_only=True):
+class Sibling(FoldState, frozen=True, kw_only=True):
     """One run of a group; None is not known (yet). It carried a `candidate`, or did without a promoted piece."""
 
     run: str
@@ -45,7 +45,7 @@ def contaminated_starts(starts: Mapping[str, str | None]) -> frozenset[str]:
     return frozenset(run for run, start in starts.items() if start not in clean)
 
 
-class GroupState(State, frozen=True, kw_only=True):
+class GroupState(FoldState, frozen=True, kw_only=True):
     """One instance and its siblings in order of index."""
 
     group: str = ""
@@ -58,12 +58,12 @@ class GroupState(State, frozen=True, kw_only=True):
     siblings: tuple[Sibling, ...] = ()
 
     @property
-    def contaminated(self) -> frozenset[str]:
+    def contaminated_siblings(self) -> frozenset[str]:
         """The siblings that began from another state than the others."""
         return contaminated_starts({sibling.run: sibling.fingerprint for sibling in self.siblings})
 
 
-def _join(state: GroupState, row: Row) -> GroupState:
+def _join(state: GroupState, row: EventRow) -> GroupState:
     sibling = Sibling(
         run=row.text("run"),
         index=row.number("spec.sibling_index"),
@@ -79,13 +79,13 @@ def _join(state: GroupState, row: Row) -> GroupState:
         template=row.text("spec.template"),
         env_seed=row.number("spec.env_seed"),
         environment=row.text("task_spec.environment"),
-        artifact=name_of(row.record("artifact")),
+        artifact=recorded_artifact_name(row.record("artifact")),
         evaluation=arm.get("evaluation"),
         siblings=tuple(siblings),
     )
 
 
-def _about(sibling: Sibling, row: Row) -> Sibling:
+def _about(sibling: Sibling, row: EventRow) -> Sibling:
     match row.type:
         case "InstanceReset":
             return replace(sibling, fingerprint=row.text("fingerprint"))
@@ -102,7 +102,7 @@ def _about(sibling: Sibling, row: Row) -> Sibling:
             )
 
 
-def _fold(state: GroupState, row: Row) -> GroupState:
+def _fold(state: GroupState, row: EventRow) -> GroupState:
     if row.type == "RunStarted":
         return _join(state, row)
     run = row.text("run")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 MICRO = 1_000_000
 
 
-class Opinion(State, frozen=True, kw_only=True):
+class LatestOpinion(FoldState, frozen=True, kw_only=True):
     """The newest word of one judge on a run; `score` in millionths."""
 
     judge: str
@@ -20,12 +20,12 @@ class Opinion(State, frozen=True, kw_only=True):
     score: int
 
 
-class JudgedState(State, frozen=True, kw_only=True):
+class JudgedState(FoldState, frozen=True, kw_only=True):
     """A run: what the oracle said (None: it has none), and each judge that spoke, by name."""
 
     run: str = ""
     oracle: bool | None = None
-    opinions: tuple[Opinion, ...] = ()
+    opinions: tuple[LatestOpinion, ...] = ()
 
     def proxy_score(self, judge: str) -> int | None:
         """A judge's score (micro) where it counts: where no oracle graded the run and this judge spoke."""
@@ -45,7 +45,7 @@ class Calibration:
     false_fails: int
 
     @property
-    def compared(self) -> int:
+    def compared_runs(self) -> int:
         """Runs that both spoke of."""
         return self.oracle_passed + self.oracle_failed
 
@@ -62,7 +62,7 @@ class Calibration:
     @property
     def accuracy(self) -> int | None:
         """The share of runs on which both said the same."""
-        return _share(self.compared - self.false_passes - self.false_fails, self.compared)
+        return _share(self.compared_runs - self.false_passes - self.false_fails, self.compared_runs)
 
 
 def judge_name(model: str, prompt: str) -> str:
@@ -94,12 +94,12 @@ def _share(count: int, whole: int) -> int | None:
     return count * MICRO // whole if whole else None
 
 
-def _fold(state: JudgedState, row: Row) -> JudgedState:
+def _fold(state: JudgedState, row: EventRow) -> JudgedState:
     run = row.text("run")
     if row.type == "RewardGraded":
         return replace(state, run=run, oracle=row.flag("passed")) if row.text("channel") == "oracle" else state
     judge = judge_name(row.text("model"), row.text("prompt"))
-    said = Opinion(judge=judge, passed=row.flag("passed"), score=row.number("score"))
+    said = LatestOpinion(judge=judge, passed=row.flag("passed"), score=row.number("score"))
     others = (opinion for opinion in state.opinions if opinion.judge != judge)
     return replace(state, run=run, opinions=tuple(sorted((*others, said), key=lambda opinion: opinion.judge)))
 

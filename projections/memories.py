@@ -35,6 +35,6 @@ def candidacies(views: Views) -> dict[str, Candidacy]:
     return found
 
 
-def kind_of(state: Candidacy) -> PieceKind:
+def piece_kind(state: Candidacy) -> PieceKind:
     """What kind of piece a state is of."""
     return next((kind for kind in LOOSE if isinstance(state, PieceState) and state.kind == kind), "rewrite")

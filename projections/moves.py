@@ -21,7 +21,7 @@ class Pointing:
 
 
 @dataclass(frozen=True, slots=True)
-class ChampionMoved:
+class ChampionChange:
     """Who was champion and who is, with every move in between. None: there was none yet."""
 
     before: str | None
@@ -30,7 +30,7 @@ class ChampionMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StatusChange:
     """From this position on a rewrite had this status, after so many wins and losses."""
 
     since: int
@@ -48,7 +48,7 @@ class RewriteMoved:
     change: Mapping[str, str]
     before: str | None
     after: str
-    turns: tuple[Turn, ...]
+    turns: tuple[StatusChange, ...]
     wins: int
     losses: int
 
@@ -142,7 +142,7 @@ class Difference:
 
     before: int
     after: int
-    champion: ChampionMoved | None
+    champion: ChampionChange | None
     rewrites: tuple[RewriteMoved, ...]
     runs: tuple[RunsPlayed, ...]
     failures: tuple[ClusterMoved, ...]

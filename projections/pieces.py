@@ -10,7 +10,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from .candidacy import Candidacy, propose, quarantine, says_nothing_new, trial_told
-from .engine.projection import Fold, Row
+from .engine.projection import EventRow, Fold
 
 if TYPE_CHECKING:
     from eventlog.events import PieceKind
@@ -52,7 +52,7 @@ class _Recording:
 def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> Fold[PieceState]:
     """The fold of one kind of piece, a row for each piece. Trials and quarantines of other kinds are not its own."""
 
-    def key(row: Row) -> str | None:
+    def key(row: EventRow) -> str | None:
         if row.type == recorded.event:
             return row.text(recorded.id)
         return row.text("piece") if row.text("kind") == kind else None
@@ -72,8 +72,8 @@ def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> 
     )
 
 
-def _step(recorded: _Recording) -> Callable[[PieceState, Row], PieceState]:
-    def fold(state: PieceState, row: Row) -> PieceState:
+def _step(recorded: _Recording) -> Callable[[PieceState, EventRow], PieceState]:
+    def fold(state: PieceState, row: EventRow) -> PieceState:
         match row.type:
             case "MemoryQuarantined":
                 return replace(quarantine(state, row), piece=row.text("piece"))
@@ -85,7 +85,7 @@ def _step(recorded: _Recording) -> Callable[[PieceState, Row], PieceState]:
     return fold
 
 
-def _record(state: PieceState, row: Row, recorded: _Recording) -> PieceState:
+def _record(state: PieceState, row: EventRow, recorded: _Recording) -> PieceState:
     return replace(
         propose(state, row),
         piece=row.text(recorded.id),

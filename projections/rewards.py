@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class Grade(State, frozen=True, kw_only=True):
+class VerifierGrade(FoldState, frozen=True, kw_only=True):
     """What one version of a verifier said last of a run, in micro-units; `since` is where in the log."""
 
     version: str
@@ -16,7 +16,7 @@ class Grade(State, frozen=True, kw_only=True):
     shaped: int | None
 
 
-class RewardState(State, frozen=True, kw_only=True):
+class RewardState(FoldState, frozen=True, kw_only=True):
     """The grade in force, in micro-units; `cost`, `value` and `shaped` are None where they are unknown.
 
     The newest by position is in force, whichever version of a verifier gave it. `others` has the newest of every other
@@ -37,14 +37,14 @@ class RewardState(State, frozen=True, kw_only=True):
     progress: int | None = None
     shaping: str | None = None
     shaped: int | None = None
-    others: tuple[Grade, ...] = ()
+    others: tuple[VerifierGrade, ...] = ()
 
 
-def _others(state: RewardState, version: str) -> tuple[Grade, ...]:
+def _others(state: RewardState, version: str) -> tuple[VerifierGrade, ...]:
     """The newest grade of every version but one, of the grades before."""
     if not state.run:
         return ()
-    said = Grade(
+    said = VerifierGrade(
         version=state.version,
         since=state.since,
         score=state.score,
@@ -55,7 +55,7 @@ def _others(state: RewardState, version: str) -> tuple[Grade, ...]:
     return tuple(grade for grade in (*state.others, said) if grade.version != version)
 
 
-def _fold(state: RewardState, row: Row) -> RewardState:
+def _fold(state: RewardState, row: EventRow) -> RewardState:
     version = row.text("version")
     return RewardState(
         run=row.text("run"),

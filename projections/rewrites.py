@@ -8,7 +8,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from .candidacy import Candidacy, propose, quarantine, says_nothing_new, trial_told
-from .engine.projection import Fold, Row
+from .engine.projection import EventRow, Fold
 
 
 class RewriteState(Candidacy, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class RewriteState(Candidacy, frozen=True, kw_only=True):
     confidence: int = 0
 
 
-def _propose(state: RewriteState, row: Row) -> RewriteState:
+def _propose(state: RewriteState, row: EventRow) -> RewriteState:
     if says_nothing_new(state, row):
         return state
     return replace(
@@ -32,7 +32,7 @@ def _propose(state: RewriteState, row: Row) -> RewriteState:
     )
 
 
-def _fold(state: RewriteState, row: Row) -> RewriteState:
+def _fold(state: RewriteState, row: EventRow) -> RewriteState:
     match row.type:
         case "RewriteProposed":
             return _propose(state, row)
@@ -44,7 +44,7 @@ def _fold(state: RewriteState, row: Row) -> RewriteState:
             return trial_told(state, row, won=row.type == "RewriteWon", is_withheld=False)
 
 
-def _key(row: Row) -> str | None:
+def _key(row: EventRow) -> str | None:
     if row.type in {"MemoryQuarantined", "PieceTried"}:
         return row.text("piece") if row.text("kind") == "rewrite" else None
     return row.text("rewrite")

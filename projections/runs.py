@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 OUTSIDE: Final = "ext-"
 """What the name of a run from outside begins with, and its group's and sweep's; none of ours does."""
@@ -21,7 +21,7 @@ DEMONSTRATION: Final = "demonstration"
 """The executor that walks a plan as a policy's conversation. Its last step says that it is done, and is in no plan."""
 
 
-class RunState(State, frozen=True, kw_only=True):
+class RunState(FoldState, frozen=True, kw_only=True):
     """A run. `status` is started, completed, halted, out_of_budget or missing. None is unknown."""
 
     run: str = ""
@@ -57,12 +57,12 @@ class RunState(State, frozen=True, kw_only=True):
         return self.status != "started"
 
 
-def name_of(artifact: dict[str, Any]) -> str:
+def recorded_artifact_name(artifact: dict[str, Any]) -> str:
     """The written form of an artifact as its event holds it."""
     return events.artifact_name(artifact["weights"], artifact["memory"]["upto"])
 
 
-def _start(row: Row) -> RunState:
+def _start(row: EventRow) -> RunState:
     arm = row.maybe_record("arm") or {}
     return RunState(
         run=row.text("run"),
@@ -74,7 +74,7 @@ def _start(row: Row) -> RunState:
         candidate=row.maybe_text("spec.candidate"),
         environment=row.text("task_spec.environment"),
         instruction=row.text("task_spec.instruction"),
-        artifact=name_of(row.record("artifact")),
+        artifact=recorded_artifact_name(row.record("artifact")),
         memory=row.text("artifact.memory.digest"),
         executor=row.text("executor"),
         plan=row.text("plan"),
@@ -87,7 +87,7 @@ def _start(row: Row) -> RunState:
     )
 
 
-def _fold(state: RunState, row: Row) -> RunState:
+def _fold(state: RunState, row: EventRow) -> RunState:
     match row.type:
         case "RunStarted":
             return _start(row)

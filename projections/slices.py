@@ -8,13 +8,13 @@ from msgspec import field
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 if TYPE_CHECKING:
     from eventlog.events import Query
 
 
-class SliceState(State, frozen=True, kw_only=True):
+class SliceState(FoldState, frozen=True, kw_only=True):
     """The newest registration of a group: digest, query, position, size."""
 
     group: str = ""
@@ -25,12 +25,12 @@ class SliceState(State, frozen=True, kw_only=True):
     refused: dict[str, int] = field(default_factory=dict)
     registered_since: int = 0
 
-    def queried(self) -> Query:
+    def parse_query(self) -> Query:
         """The query it was registered with."""
         return events.query_of(self.query)
 
 
-def _fold(_state: SliceState, row: Row) -> SliceState:
+def _fold(_state: SliceState, row: EventRow) -> SliceState:
     return SliceState(
         group=row.text("group"),
         dataset=row.text("dataset"),

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 
-class Standing(State, frozen=True, kw_only=True):
+class SubstrateStats(FoldState, frozen=True, kw_only=True):
     """What one substrate came to in a cluster; gains and costs are sums in micro-units.
 
     `chosen` counts its choices, `pulls` those credited, `idle` those where nothing of it applied, `unknown` those whose
@@ -42,7 +42,7 @@ class Standing(State, frozen=True, kw_only=True):
         return self.cost // self.pulls if self.pulls else None
 
 
-class SubstrateState(State, frozen=True, kw_only=True):
+class SubstrateState(FoldState, frozen=True, kw_only=True):
     """One cluster of an environment: its substrates in order of name.
 
     `epsilon` is the chance of exploring next (micro), None before the first choice; `start` and `halved_after` are what
@@ -51,7 +51,7 @@ class SubstrateState(State, frozen=True, kw_only=True):
 
     environment: str = ""
     cluster: str = ""
-    substrates: tuple[Standing, ...] = ()
+    substrates: tuple[SubstrateStats, ...] = ()
     epsilon: int | None = None
     start: int = 0
     halved_after: int = 0
@@ -62,25 +62,25 @@ class SubstrateState(State, frozen=True, kw_only=True):
         return sum(each.pulls for each in self.substrates)
 
 
-def key_of(environment: str, cluster: str) -> str:
+def cluster_key(environment: str, cluster: str) -> str:
     """The row of a cluster."""
     return f"{environment}/{cluster}"
 
 
 def standings(
     states: Mapping[str, SubstrateState], environment: str, cluster: str
-) -> Mapping[events.Substrate, Standing]:
+) -> Mapping[events.Substrate, SubstrateStats]:
     """What is known of a cluster's substrates, by name."""
-    state = states.get(key_of(environment, cluster), SubstrateState())
+    state = states.get(cluster_key(environment, cluster), SubstrateState())
     return {each.substrate: each for each in state.substrates}
 
 
-def _with(state: SubstrateState, standing: Standing) -> SubstrateState:
+def _with(state: SubstrateState, standing: SubstrateStats) -> SubstrateState:
     others = [each for each in state.substrates if each.substrate != standing.substrate]
     return replace(state, substrates=tuple(sorted((*others, standing), key=lambda each: each.substrate)))
 
 
-def _credit(before: Standing, row: Row) -> Standing:
+def _credit(before: SubstrateStats, row: EventRow) -> SubstrateStats:
     gain, cost = row.maybe_number("gain"), row.maybe_number("cost")
     if not row.flag("applied"):
         return replace(before, idle=before.idle + 1)
@@ -95,9 +95,9 @@ def _epsilon(state: SubstrateState) -> int | None:
     return state.start * state.halved_after // (state.halved_after + state.pulls)
 
 
-def _fold(state: SubstrateState, row: Row) -> SubstrateState:
+def _fold(state: SubstrateState, row: EventRow) -> SubstrateState:
     name = cast("events.Substrate", row.text("substrate"))
-    before = next((each for each in state.substrates if each.substrate == name), Standing(substrate=name))
+    before = next((each for each in state.substrates if each.substrate == name), SubstrateStats(substrate=name))
     state = replace(state, environment=row.text("environment"), cluster=row.text("cluster"))
     if row.type == "SubstrateChosen":
         state = _with(state, replace(before, chosen=before.chosen + 1))
@@ -124,7 +124,7 @@ SUBSTRATES = Fold(
         ),
     },
     initial=SubstrateState(),
-    key=lambda row: key_of(row.text("environment"), row.text("cluster")),
+    key=lambda row: cluster_key(row.text("environment"), row.text("cluster")),
     fold=_fold,
     rests_on={"SubstrateCredited": ("run", "control_runs")},
 )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .champions import CHAMPION, CHAMPIONS, ChampionState
-from .checkpoints import WEIGHTS, descendants, learned_from
-from .engine.projection import Fold, Row, State
+from .checkpoints import WEIGHTS, checkpoints_trained_on, descendants
+from .engine.projection import EventRow, Fold, FoldState
 from .frozen_datasets import CHECKPOINTS, DatasetState
 from .runs import RUNS
 from .verdicts import VERDICTS
@@ -32,7 +32,7 @@ SUBJECT = "subject/"
 PLAYED = "played/"
 
 
-class TaintState(State, frozen=True, kw_only=True):
+class TaintState(FoldState, frozen=True, kw_only=True):
     """One fact and the position it was stated at; fields that this kind of fact has no use for are empty.
 
     `runs` are those withdrawn, the one played, or those that a piece of memory (of this `kind`) was learned from: the
@@ -99,7 +99,7 @@ def trace_taint(views: Views, runs: Collection[str], holding: Holding) -> Tainte
     frozen = views.find(CHECKPOINTS, "dataset/").values() if among else ()
     datasets = {state.dataset for state in frozen if holding(state, among)}
     weights = views.find(WEIGHTS)
-    checkpoints = learned_from(weights.values(), datasets)
+    checkpoints = checkpoints_trained_on(weights.values(), datasets)
     return Tainted(
         runs=_in_order(among),
         rewrites=_in_order(piece for piece, kind in learned.items() if kind == "rewrite"),
@@ -182,7 +182,7 @@ def _of_subject(subject: str) -> str:
     return f"{SUBJECT}{_hash_subject(subject)}/"
 
 
-def _key(row: Row) -> str | None:
+def _key(row: EventRow) -> str | None:
     match row.type:
         case "RunStarted":
             subject = row.maybe_text("subject")
@@ -198,7 +198,7 @@ def _key(row: Row) -> str | None:
             return f"{LEARNED}{row.position:020d}"
 
 
-def _fold(state: TaintState, row: Row) -> TaintState:
+def _fold(state: TaintState, row: EventRow) -> TaintState:
     if state.since:
         return state  # a run is started once, a subject erased once: the first fact stands
     match row.type:

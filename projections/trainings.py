@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from eventlog import events
 from eventlog.chain import digest
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 if TYPE_CHECKING:
     from eventlog.events import StageConfig
@@ -22,7 +22,7 @@ def training_name(dataset: str, base: str, parent: str | None, config: StageConf
     return f"{config.algorithm}-{digest(made_of).hex()[:16]}"
 
 
-class TrainingState(State, frozen=True, kw_only=True):
+class TrainingState(FoldState, frozen=True, kw_only=True):
     """A stage. `status` is started, failed or saved; `attempts` is how often it was begun.
 
     `step` and `metrics` are those of the last step that was recorded. `error` and `message` say why it failed.
@@ -50,7 +50,7 @@ class TrainingState(State, frozen=True, kw_only=True):
         return events.stage_config_of(self.config)
 
 
-def _fold(state: TrainingState, row: Row) -> TrainingState:
+def _fold(state: TrainingState, row: EventRow) -> TrainingState:
     match row.type:
         case "TrainingStarted":
             return TrainingState(

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from eventlog import events
 
-from .engine.projection import Fold, Row, State
+from .engine.projection import EventRow, Fold, FoldState
 
 if TYPE_CHECKING:
     from eventlog.events import Artifact, Rules, TaskPlan, Verdict
 
 
-class VerdictState(State, frozen=True, kw_only=True):
+class VerdictState(FoldState, frozen=True, kw_only=True):
     """An evaluation. `verdict` keeps the shape it has in the event; None while the arms are still playing."""
 
     evaluation: str = ""
@@ -51,7 +51,7 @@ class VerdictState(State, frozen=True, kw_only=True):
         return None if self.verdict is None else events.Verdict.model_validate(self.verdict, strict=False)
 
 
-def _fold(state: VerdictState, row: Row) -> VerdictState:
+def _fold(state: VerdictState, row: EventRow) -> VerdictState:
     if row.type == "EvaluationOpened":
         return VerdictState(
             evaluation=row.text("evaluation"),

@@ -26,7 +26,7 @@ from eventlog.blobs.conversations import get_messages
 from eventlog.events import BenchmarkFrozen, ModelCalled, Rules, SeedsRule, SftQuery, Step, Template
 from eventlog.store import EventStore
 from eventlog.weights_folder import Base
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from tests.unit.test_agent_samples import BOOK, a_store, views
 from trainer.request import DatasetRef, WarmupConfig, WarmupRequest
 from trainer.tiny import Shape, make_tiny
@@ -59,7 +59,7 @@ def make_coin(folder: Path, client: EnvClient) -> Base:
     start = make_tiny(folder, _words(store, blobs), _SHAPE, seed=1)
     query = SftQuery(runs="demonstration", min_score=0, tokens=keep_tokens(blobs, start.path))
     file = folder / "demonstrations.parquet"
-    made = datasets.write(store, blobs, views(store), query, file)
+    made = datasets.write_dataset(store, blobs, views(store), query, file)
     rows = DatasetRef(path=str(file), digest=made.digest, upto=made.upto)
     request = WarmupRequest(dataset=rows, base=str(start.path), out=str(folder), config=_WARMING)
     return warm_up(request, lambda _line: None)
@@ -68,7 +68,7 @@ def make_coin(folder: Path, client: EnvClient) -> Base:
 def smallest_benchmark(client: EnvClient) -> BenchmarkFrozen:
     """The slow loop's benchmark of that task, as small as the gate's rules allow."""
     sealed = range(10_000, 10_000 + Rules().min_pairs)
-    return freeze(benchmark_name(SITE), SITE, without_plans([_task(client)]), [9_000], sealed, 1)
+    return freeze_benchmark(benchmark_name(SITE), SITE, without_plans([_task(client)]), [9_000], sealed, 1)
 
 
 def _task(client: EnvClient) -> Template:

@@ -168,7 +168,7 @@ def nothing_is_left(at: Project, *bases: str) -> None:
 def the_log_is_whole(at: Project) -> None:
     """Its chain holds, and what is folded is what folding it all again gives."""
     store = at.house.store
-    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == store.head()
+    assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == store.head()
     assert all(found.is_identical for found in compare(at.house.views()))
 
 

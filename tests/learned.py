@@ -49,8 +49,10 @@ def _run(row: Row, index: int, calls: tuple[PolicyCall, ...]) -> PolicyRun:
 
 def frozen(house: House, query: Query) -> DatasetState:
     """A dataset of the log as it is now."""
-    digest = freeze.freeze(house.store, freeze.build(house.store, house.blobs, house.views(), query), "test")
-    return freeze.find(house.views(), digest)
+    digest = freeze.freeze_dataset(
+        house.store, freeze.build_dataset(house.store, house.blobs, house.views(), query), "test"
+    )
+    return freeze.find_dataset(house.views(), digest)
 
 
 def with_models(house: House, folder: Path) -> House:

@@ -18,8 +18,8 @@ from typing import Final
 
 import pytest
 
-from api.training.stage_process import Line, lines_of
-from trainer.request import Request, read_request
+from api.training.stage_process import Line, trainer_lines
+from trainer.request import TrainingRequest, read_request
 
 LIBRARIES: Final = (
     "matplotlib.backends.backend_agg",
@@ -68,8 +68,8 @@ class Lines(io.StringIO):
 def lines_here(file: Path) -> Generator[Line]:
     """What `lines_of` yields for a request, of a stage that is trained in this process; several get processes."""
     request = read_request(file)
-    if isinstance(request, Request) and request.config.processes > 1:
-        yield from lines_of(file)
+    if isinstance(request, TrainingRequest) and request.config.processes > 1:
+        yield from trainer_lines(file)
         return
     lines = Lines()
     with ThreadPoolExecutor(1) as training:
@@ -84,11 +84,11 @@ def lines_here(file: Path) -> Generator[Line]:
 
 
 def _train(file: Path, lines: Lines) -> None:
-    from trainer.__main__ import run
+    from trainer.__main__ import run_request
     from trainer.process import run_and_report
 
     try:
-        run_and_report(lambda emit: run(file, emit, lines), lines)
+        run_and_report(lambda emit: run_request(file, emit, lines), lines)
     except ReaderGone:
         pass
     finally:
@@ -105,7 +105,7 @@ def training_libraries() -> None:
 @pytest.fixture
 def stages_here(training_libraries: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let stages be trained in this process."""
-    monkeypatch.setattr("api.training.stages.lines_of", lines_here)
+    monkeypatch.setattr("api.training.stages.trainer_lines", lines_here)
 
 
 @pytest.fixture(autouse=True)

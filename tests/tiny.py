@@ -13,8 +13,8 @@ from eventlog.weights_folder import Base
 from projections.row_columns import TRAINED, Kind
 from trainer.adapters import adapter_tensors, description_bytes, fresh, targets
 from trainer.bases import load_model, load_tokenizer
-from trainer.checkpoint import Checkpoint, Manifest, load_checkpoint, write_adapter, write_manifest
-from trainer.request import Config, DatasetRef, Lora, ParentRef, Request, SftConfig
+from trainer.checkpoint import Checkpoint, CheckpointManifest, load_checkpoint, write_adapter, write_manifest
+from trainer.request import Config, DatasetRef, Lora, ParentRef, SftConfig, TrainingRequest
 from trainer.tiny import Shape, make_tiny
 
 SMALL = Shape(vocabulary=300, hidden=64, layers=2, heads=4, key_heads=2, inner=96, longest=128)
@@ -121,10 +121,10 @@ def write_rows(file: Path, kind: Kind, rows: Sequence[Row]) -> Path:
 
 def request(
     folder: Path, base: Base, kind: Kind, rows: Sequence[Row], config: Config, parent: ParentRef | None = None
-) -> Request:
+) -> TrainingRequest:
     """A training run over these rows; its checkpoints go to `folder/checkpoints`."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Request(
+    return TrainingRequest(
         dataset=DatasetRef(path=str(write_rows(folder / f"{kind}.parquet", kind, rows)), digest=DIGEST, upto=99),
         base=str(base.path),
         parent=parent,
@@ -144,7 +144,7 @@ def planted_checkpoint(out: Path, base: Base, seed: int, scale: float = 0.1) -> 
     tensors = {name: scale * torch.randn(drawn[name].shape, generator=generator) for name in drawn}
     making = out / f"making-{seed}"
     making.mkdir(parents=True)
-    manifest = Manifest(
+    manifest = CheckpointManifest(
         base=base.digest,
         parent=None,
         dataset=DIGEST,

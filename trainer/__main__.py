@@ -19,7 +19,7 @@ from typing import Final, TextIO
 
 from .process import end_with_input, own_output, run_and_report, saved_line
 from .request import WarmupRequest, read_request
-from .stage import train
+from .stage import run_stage
 from .start import Emit, Line
 from .together import train_together
 from .warmup import warm_up
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.tempdir = str(Path(file).resolve().parent)
         end_with_input()
     with own_output() as lines:
-        return run_and_report(lambda emit: run(Path(file), emit, lines), lines)
+        return run_and_report(lambda emit: run_request(Path(file), emit, lines), lines)
 
 
-def run(file: Path, emit: Emit, lines: TextIO) -> Line | None:
+def run_request(file: Path, emit: Emit, lines: TextIO) -> Line | None:
     """Train what a request asks for: its last line, `saved`. Several processes share `lines` with this one."""
     request = read_request(file)
     if isinstance(request, WarmupRequest):
@@ -49,7 +49,7 @@ def run(file: Path, emit: Emit, lines: TextIO) -> Line | None:
         return {"kind": "saved", "base": base.digest, "path": str(base.path)}
     if request.config.processes > 1:
         return train_together(file, request.config.processes, emit, lines)
-    return saved_line(train(request, emit))
+    return saved_line(run_stage(request, emit))
 
 
 if __name__ == "__main__":

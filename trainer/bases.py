@@ -10,13 +10,13 @@ from eventlog.errors import BaseMissing
 from eventlog.weights_folder import Base
 
 from .errors import IdOutsideVocabulary, OtherTemplate, OtherTokenizer, RowTooLong
-from .rows import PARTS, Rows
+from .rows import PARTS, TrainingRows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
-def check_rows(rows: Rows, base: Base) -> None:
+def check_rows(rows: TrainingRows, base: Base) -> None:
     """The rows are of this base. Raises OtherTokenizer, OtherTemplate, IdOutsideVocabulary, RowTooLong."""
     for column, own, refusal in (
         ("tokenizer", base.tokenizer, OtherTokenizer),
@@ -34,7 +34,7 @@ def check_rows(rows: Rows, base: Base) -> None:
             raise RowTooLong(path=rows.path, row=row, actual=length[row], expected=base.longest)
 
 
-def _check_ids(rows: Rows, column: str, vocabulary: int) -> None:
+def _check_ids(rows: TrainingRows, column: str, vocabulary: int) -> None:
     ids = rows.frame[column]
     lowest, highest = ids.list.min().fill_null(0), ids.list.max().fill_null(0)
     outside = (lowest < 0) | (highest >= vocabulary)

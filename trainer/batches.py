@@ -37,7 +37,7 @@ class Batch:
         return int(self.mask.shape[1])
 
 
-def collate(frame: pl.DataFrame, pad: int, device: str) -> Batch:
+def collate_rows(frame: pl.DataFrame, pad: int, device: str) -> Batch:
     """The rows of a GRPO frame as tensors on a device."""
     import torch
 
@@ -99,7 +99,7 @@ class Policy:
         with torch.no_grad():
             for taken in pieces(frame, rows, rows_per_pass):
                 part = frame[list(taken)]
-                scored = self.logprobs(collate(part, self.pad, self.device)).cpu()
+                scored = self.logprobs(collate_rows(part, self.pad, self.device)).cpu()
                 for row, values, length in zip(taken, scored, part["completion_ids"].list.len(), strict=True):
                     found[row] = values[:length].clone()
         return found

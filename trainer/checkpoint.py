@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Manifest(FrozenModel):
+class CheckpointManifest(FrozenModel):
     """What a checkpoint is and what it came from. Nothing in it depends on where files lie or when it was made.
 
     `upto` is the log position of the dataset, `rows` the digest of the content that was trained on. `targets` are the
@@ -53,10 +53,10 @@ class Checkpoint:
 
     path: Path
     digest: str
-    manifest: Manifest
+    manifest: CheckpointManifest
 
 
-def manifest_bytes(manifest: Manifest) -> bytes:
+def manifest_bytes(manifest: CheckpointManifest) -> bytes:
     """The one byte string of a manifest."""
     return canonical(manifest.model_dump(mode="json"))
 
@@ -70,7 +70,7 @@ def write_adapter(folder: Path, tensors: Mapping[str, Tensor], description: byte
     return {name: file_digest(folder / name) for name in (DESCRIPTION, TENSORS)}
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> str:
+def write_manifest(folder: Path, manifest: CheckpointManifest) -> str:
     """Write the manifest, which makes the folder a checkpoint: its digest."""
     content = manifest_bytes(manifest)
     (folder / MANIFEST).write_bytes(content)
@@ -81,7 +81,7 @@ def load_checkpoint(path: Path, expected: str | None = None) -> Checkpoint:
     """Look at a checkpoint and hash its files. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
     folder = read_checkpoint(path, expected)
     try:
-        manifest = Manifest.model_validate_json(folder.manifest)
+        manifest = CheckpointManifest.model_validate_json(folder.manifest)
     except ValidationError as error:
         raise CheckpointUnreadable(path=path, actual=error.errors()[0]["msg"]) from error
     folder.check()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from .bases import load_tokenizer
 from .request import DpoConfig
-from .rows import Rows
-from .start import Emit, Start, policy_model
+from .rows import TrainingRows
+from .start import Emit, StageStart, policy_model
 from .trl_settings import on_one_device, run_trainer, settings, sharing_trainer
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _COLUMNS = ("prompt_ids", "chosen_ids", "chosen_mask", "rejected_ids", "rejected_mask")
 
 
-def train_dpo(start: Start, rows: Rows, config: DpoConfig, emit: Emit) -> PeftModel:
+def train_dpo(start: StageStart, rows: TrainingRows, config: DpoConfig, emit: Emit) -> PeftModel:
     """Train on pairs; the reference is the weights at the start."""
     with tempfile.TemporaryDirectory() as folder:
-        return run_trainer(make_trainer(start, rows, config, folder), emit, _measures)
+        return run_trainer(make_dpo_trainer(start, rows, config, folder), emit, _measures)
 
 
-def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DPOTrainer:
+def make_dpo_trainer(start: StageStart, rows: TrainingRows, config: DpoConfig, folder: str) -> DPOTrainer:
     """TRL's trainer over the rows as they are."""
     import datasets
     from trl import DPOConfig as Arguments
@@ -48,11 +48,11 @@ def make_trainer(start: Start, rows: Rows, config: DpoConfig, folder: str) -> DP
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),
         processing_class=tokenizer,
-        data_collator=lambda pairs: collate(pairs, pad),
+        data_collator=lambda pairs: collate_pairs(pairs, pad),
     )
 
 
-def collate(pairs: Sequence[Mapping[str, list[int]]], pad: int) -> dict[str, Tensor]:
+def collate_pairs(pairs: Sequence[Mapping[str, list[int]]], pad: int) -> dict[str, Tensor]:
     """Pairs as tensors: all chosen rows, then all rejected ones, padded on the right."""
     import torch
 

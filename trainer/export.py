@@ -21,8 +21,8 @@ from .adapters import restore_adapter
 from .bases import load_model
 from .checkpoint import Checkpoint, load_tensors
 from .errors import OutTaken
-from .gguf_file import Precision, encode, write_adapter, write_model
-from .gguf_names import adapter_tensors, architecture_of, model_tensors, read_vocabulary, settings_of
+from .gguf_file import Precision, encode_tensor, write_gguf_adapter, write_model
+from .gguf_names import architecture_of, gguf_adapter_tensors, model_tensors, read_vocabulary, settings_of
 
 
 def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:
@@ -59,8 +59,8 @@ def _export_adapter(checkpoint: Checkpoint, base: Base, out: Path) -> Path:
     config = _config(base)
     architecture = architecture_of(config, "adapter")
     state = {name: tensor.numpy() for name, tensor in load_tensors(checkpoint).items()}
-    tensors = {name: encode(name, tensor, "f32") for name, tensor in adapter_tensors(config, state).items()}
-    write_adapter(out, architecture, checkpoint.manifest.lora.alpha, tensors)
+    tensors = {name: encode_tensor(name, tensor, "f32") for name, tensor in gguf_adapter_tensors(config, state).items()}
+    write_gguf_adapter(out, architecture, checkpoint.manifest.lora.alpha, tensors)
     return out
 
 
@@ -69,7 +69,7 @@ def _export_merged(checkpoint: Checkpoint, base: Base, precision: Precision, out
     architecture = architecture_of(config, "model")
     vocabulary = read_vocabulary(base.path, config)
     state = model_tensors(config, merge_adapter(checkpoint, base))
-    tensors = {name: encode(name, tensor, precision) for name, tensor in state.items()}
+    tensors = {name: encode_tensor(name, tensor, precision) for name, tensor in state.items()}
     write_model(out, architecture, checkpoint.digest[:12], settings_of(config), vocabulary, tensors, precision)
     return out
 

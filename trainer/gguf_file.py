@@ -21,14 +21,14 @@ _ROUTER = "ffn_gate_inp"
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedTensor:
     """A tensor as it goes into the file: bytes in GGUF's type of that name."""
 
     type: str
     data: Any
 
 
-def encode(name: str, tensor: Any, precision: Precision) -> Encoded:
+def encode_tensor(name: str, tensor: Any, precision: Precision) -> EncodedTensor:
     """A tensor at a precision. Vectors and routers stay whole, and rows that fill no blocks of 32 are not quantised."""
     import gguf
     import numpy as np
@@ -39,7 +39,7 @@ def encode(name: str, tensor: Any, precision: Precision) -> Encoded:
     elif wanted == "Q8_0" and tensor.shape[-1] % _BLOCK:
         wanted = "F16"
     whole = np.ascontiguousarray(tensor, dtype=np.float32)
-    return Encoded(wanted, gguf.quants.quantize(whole, gguf.GGMLQuantizationType[wanted]))
+    return EncodedTensor(wanted, gguf.quants.quantize(whole, gguf.GGMLQuantizationType[wanted]))
 
 
 def write_model(
@@ -48,7 +48,7 @@ def write_model(
     name: str,
     settings: Mapping[str, int | float],
     vocabulary: Vocabulary,
-    tensors: Mapping[str, Encoded],
+    tensors: Mapping[str, EncodedTensor],
     precision: Precision,
 ) -> None:
     """A whole model. Raises ExportMismatch."""
@@ -69,7 +69,7 @@ def write_model(
     _write(path, architecture, describe, tensors)
 
 
-def write_adapter(path: Path, architecture: str, alpha: int, tensors: Mapping[str, Encoded]) -> None:
+def write_gguf_adapter(path: Path, architecture: str, alpha: int, tensors: Mapping[str, EncodedTensor]) -> None:
     """An adapter by itself; it counts as alpha over its rank. Raises ExportMismatch."""
 
     def describe(writer: GGUFWriter) -> None:
@@ -106,7 +106,7 @@ def _number(writer: GGUFWriter, key: str, value: float) -> None:
         writer.add_float32(key, value)
 
 
-def _write(path: Path, architecture: str, describe: Any, tensors: Mapping[str, Encoded]) -> None:
+def _write(path: Path, architecture: str, describe: Any, tensors: Mapping[str, EncodedTensor]) -> None:
     """Write beside the place, read back, then move there whole."""
     import gguf
 
@@ -127,7 +127,7 @@ def _write(path: Path, architecture: str, describe: Any, tensors: Mapping[str, E
         making.unlink(missing_ok=True)
 
 
-def check_file(path: Path, tensors: Mapping[str, Encoded]) -> None:
+def check_file(path: Path, tensors: Mapping[str, EncodedTensor]) -> None:
     """The file holds exactly these tensors, to the byte. Raises ExportMismatch."""
     import gguf
     import numpy as np

@@ -121,7 +121,7 @@ def model_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dic
     return found
 
 
-def adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dict[str, Floats]:
+def gguf_adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dict[str, Floats]:
     """The tensors of an adapter under GGUF's names. Raises NotConvertible."""
     names = _Names(config, "adapter")
     found: dict[str, Floats] = {}

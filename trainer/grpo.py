@@ -20,9 +20,9 @@ from .errors import NoSignal, StalePolicy
 from .grpo_loop import train_own
 from .grpo_trl import train_trl
 from .request import GrpoConfig
-from .rows import Rows
+from .rows import TrainingRows
 from .shares import refuse_uneven
-from .start import Emit, Start, policy_model
+from .start import Emit, StageStart, policy_model
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -37,7 +37,7 @@ class Group:
     rows: tuple[int, ...]
 
 
-def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> PeftModel:
+def train_grpo(start: StageStart, rows: TrainingRows, config: GrpoConfig, emit: Emit) -> PeftModel:
     """Train on the groups that carry a signal. Raises NoSignal, StepUneven, StalePolicy, GroupsUneven."""
     groups, flat = signal_of(rows)
     emit({"kind": "groups", "groups": len(groups), "flat_groups_dropped": flat})
@@ -58,14 +58,14 @@ def train_grpo(start: Start, rows: Rows, config: GrpoConfig, emit: Emit) -> Peft
     return train_own(policy, rows.frame, batches, reference, config, emit)
 
 
-def start_policy(start: Start, rows: Rows) -> Policy:
+def start_policy(start: StageStart, rows: TrainingRows) -> Policy:
     """The policy at the start, on its device."""
     model = policy_model(start)
     pad = load_tokenizer(start.base).pad_token_id
     return Policy(model.to(start.device.name), int(pad or 0), start.device.name, float(rows.frame["temperature"][0]))
 
 
-def signal_of(rows: Rows) -> tuple[tuple[Group, ...], int]:
+def signal_of(rows: TrainingRows) -> tuple[tuple[Group, ...], int]:
     """The groups in which an advantage is not 0, in order of their names, and how many were flat. Raises NoSignal."""
     numbered = rows.frame.with_row_index("row").group_by("group").agg("row", (pl.col("advantage") != 0).any())
     found = [Group(name, tuple(taken)) for name, taken, has_signal in numbered.sort("group").rows() if has_signal]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from .batches import Policy, collate, pieces
-from .objective import Loss, Objective, Scored, Whole, grpo_loss
+from .batches import Policy, collate_rows, pieces
+from .objective import Loss, Objective, Scored, StepTotals, grpo_loss
 from .request import GrpoConfig
 from .start import Emit, step_line
 
@@ -49,7 +49,7 @@ def add_gradient(
 ) -> dict[str, float]:
     """Add the gradient of one step's loss to the weights: the loss, and the means over the step's tokens and rows."""
     taken = frame[list(rows)]
-    whole = Whole(rows=len(rows), tokens=int(taken["mask"].list.sum().sum()))
+    whole = StepTotals(rows=len(rows), tokens=int(taken["mask"].list.sum().sum()))
     objective = Objective(float(config.epsilon), float(config.beta), config.aggregation, config.max_tokens)
     value, losses = 0.0, []
     for piece in pieces(frame, rows, config.rows_per_pass):
@@ -66,10 +66,12 @@ def add_gradient(
     }
 
 
-def _loss(policy: Policy, frame: pl.DataFrame, reference: Sequence[Tensor], objective: Objective, whole: Whole) -> Loss:
+def _loss(
+    policy: Policy, frame: pl.DataFrame, reference: Sequence[Tensor], objective: Objective, whole: StepTotals
+) -> Loss:
     from torch.nn.utils.rnn import pad_sequence
 
-    batch = collate(frame, policy.pad, policy.device)
+    batch = collate_rows(frame, policy.pad, policy.device)
     held = pad_sequence(list(reference), batch_first=True).to(policy.device)
     theta = policy.logprobs(batch)
     return grpo_loss(Scored(theta, batch.logged, held, batch.mask, batch.advantage), objective, whole)

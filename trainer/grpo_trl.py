@@ -16,8 +16,8 @@ from .bases import load_tokenizer
 from .batches import Policy
 from .errors import GroupsUneven
 from .request import GrpoConfig
-from .rows import Rows
-from .start import Emit, Start
+from .rows import TrainingRows
+from .start import Emit, StageStart
 from .trl_settings import on_one_device, run_trainer, settings
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ _FAR = -1e4
 
 def train_trl(
     policy: Policy,
-    start: Start,
-    rows: Rows,
+    start: StageStart,
+    rows: TrainingRows,
     batches: Batches,
     reference: Mapping[int, Tensor],
     config: GrpoConfig,
@@ -45,14 +45,14 @@ def train_trl(
     `reference` has the reference's log-probabilities of each of these rows.
     """
     with tempfile.TemporaryDirectory() as folder:
-        trainer = make_trainer(policy.model, start, rows, batches, reference, config, folder)
+        trainer = make_grpo_trainer(policy.model, start, rows, batches, reference, config, folder)
         return run_trainer(trainer, emit, _measures)
 
 
-def make_trainer(
+def make_grpo_trainer(
     model: PeftModel,
-    start: Start,
-    rows: Rows,
+    start: StageStart,
+    rows: TrainingRows,
     batches: Batches,
     reference: Mapping[int, Tensor],
     config: GrpoConfig,
@@ -71,7 +71,7 @@ def make_trainer(
     )
 
 
-def arguments(start: Start, rows: Rows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOConfig:
+def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOConfig:
     """What TRL is told: batches of whole groups, in their order. Raises GroupsUneven."""
     from trl import GRPOConfig
 

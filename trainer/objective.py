@@ -49,7 +49,7 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class StepTotals:
     """The size of the whole step, of which the scored rows may be a part: its rows, and its tokens of the model."""
 
     rows: int
@@ -66,7 +66,7 @@ class Loss:
     ratio: float
 
 
-def grpo_loss(scored: Scored, objective: Objective, whole: Whole) -> Loss:
+def grpo_loss(scored: Scored, objective: Objective, whole: StepTotals) -> Loss:
     """The share of these rows in the loss of the step; the shares of all its rows add up to the loss.
 
     A token counts as clipped where the clip decides, which is where it takes the gradient away.
@@ -84,7 +84,7 @@ def grpo_loss(scored: Scored, objective: Objective, whole: Whole) -> Loss:
     return Loss(value, far, clipped, ratio)
 
 
-def _aggregate(gain: Tensor, mask: Tensor, objective: Objective, whole: Whole) -> Tensor:
+def _aggregate(gain: Tensor, mask: Tensor, objective: Objective, whole: StepTotals) -> Tensor:
     match objective.aggregation:
         case "grpo":
             return (gain.sum(1) / mask.sum(1)).sum() / whole.rows

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from .devices import Rank
 from .process import end_with_input, own_output, run_and_report, saved_line
-from .request import Request
-from .stage import train
+from .request import TrainingRequest
+from .stage import run_stage
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,11 +19,11 @@ def main(arguments: Sequence[str]) -> int:
     file, number, folder = arguments
     tempfile.tempdir = folder
     end_with_input()
-    request = Request.model_validate_json(Path(file).read_bytes())
+    request = TrainingRequest.model_validate_json(Path(file).read_bytes())
     rank = Rank(int(number), request.config.processes, Path(folder) / "meeting")
     _tell_accelerate(rank, request.config.threads)
     with own_output() as lines:
-        return run_and_report(lambda emit: saved_line(train(request, emit, rank)), lines)
+        return run_and_report(lambda emit: saved_line(run_stage(request, emit, rank)), lines)
 
 
 def _tell_accelerate(rank: Rank, threads: int) -> None:

@@ -19,8 +19,8 @@ __all__ = [
     "GrpoConfig",
     "Lora",
     "ParentRef",
-    "Request",
     "SftConfig",
+    "TrainingRequest",
     "WarmupConfig",
     "WarmupRequest",
     "read_request",
@@ -47,7 +47,7 @@ class ParentRef(FrozenModel):
     digest: Digest
 
 
-class Request(FrozenModel):
+class TrainingRequest(FrozenModel):
     """One training run. `out` is a folder of checkpoints; the new one becomes `out/<digest>`.
 
     `base` is the folder of the base model, `base_digest` what it must be (None: whatever it is).
@@ -81,12 +81,12 @@ class _Asked(BaseModel):
     config: _Algorithm = _Algorithm()
 
 
-def read_request(path: Path) -> Request | WarmupRequest:
+def read_request(path: Path) -> TrainingRequest | WarmupRequest:
     """Read a request. Raises RequestUnreadable."""
     try:
         content = path.read_bytes()
         is_warmup = _Asked.model_validate_json(content).config.algorithm == "warmup"
-        return (WarmupRequest if is_warmup else Request).model_validate_json(content)
+        return (WarmupRequest if is_warmup else TrainingRequest).model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

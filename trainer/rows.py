@@ -28,7 +28,7 @@ PARTS: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TrainingRows:
     """A dataset that can be trained on: `frame` holds exactly the columns of its kind, in the order of the file.
 
     `digest` is over the content of these columns, not over the bytes of the file.
@@ -40,7 +40,7 @@ class Rows:
     digest: str
 
 
-def read_rows(path: Path, kind: Kind) -> Rows:
+def read_rows(path: Path, kind: Kind) -> TrainingRows:
     """Read and check a dataset.
 
     Raises RowsUnreadable, WrongColumn, DatasetEmpty, BadRow, TemperaturesMixed, SamplingCut.
@@ -57,7 +57,7 @@ def read_rows(path: Path, kind: Kind) -> Rows:
     if kind == "grpo":
         _check_grpo(path, taken)
         _refuse_cut(path, frame)
-    return Rows(kind, str(path), taken, rows_digest(taken))
+    return TrainingRows(kind, str(path), taken, rows_digest(taken))
 
 
 def rows_digest(frame: pl.DataFrame) -> str:

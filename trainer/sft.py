@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from .bases import load_tokenizer
 from .request import SftConfig
-from .rows import Rows
-from .start import Emit, Start, policy_model
+from .rows import TrainingRows
+from .start import Emit, StageStart, policy_model
 from .trl_settings import on_one_device, run_trainer, settings, sharing_trainer
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ _IGNORED = -100
 """The label of a token that is not learned from."""
 
 
-def train_sft(start: Start, rows: Rows, config: SftConfig, emit: Emit) -> PeftModel:
+def train_sft(start: StageStart, rows: TrainingRows, config: SftConfig, emit: Emit) -> PeftModel:
     """Train on the tokens that the model said; those of prompts and of the environment are only read."""
     with tempfile.TemporaryDirectory() as folder:
-        return run_trainer(make_trainer(start, rows, config, folder), emit, _measures)
+        return run_trainer(make_sft_trainer(start, rows, config, folder), emit, _measures)
 
 
-def make_trainer(start: Start, rows: Rows, config: SftConfig, folder: str) -> SFTTrainer:
+def make_sft_trainer(start: StageStart, rows: TrainingRows, config: SftConfig, folder: str) -> SFTTrainer:
     """TRL's trainer over the rows as they are."""
     import datasets
     from trl import SFTConfig as Arguments

@@ -19,24 +19,18 @@ from eventlog.weights_folder import Base, read_base
 
 from .adapters import adapter_tensors, description_bytes, shape, targets
 from .bases import check_rows
-from .checkpoint import (
-    Checkpoint,
-    Manifest,
-    load_checkpoint,
-    write_adapter,
-    write_manifest,
-)
+from .checkpoint import Checkpoint, CheckpointManifest, load_checkpoint, write_adapter, write_manifest
 from .curves import draw_curves
 from .devices import Rank, part, prepare_device, runtime
 from .dpo import train_dpo
 from .grpo import train_grpo
-from .request import Request
-from .rows import Rows, read_rows
+from .request import TrainingRequest
+from .rows import TrainingRows, read_rows
 from .sft import train_sft
 from .shares import refuse_unshared
-from .start import Emit, Line, Start
+from .start import Emit, Line, StageStart
 
-_STAGES: dict[str, Callable[[Start, Rows, Any, Emit], Any]] = {
+_STAGES: dict[str, Callable[[StageStart, TrainingRows, Any, Emit], Any]] = {
     "sft": train_sft,
     "dpo": train_dpo,
     "grpo": train_grpo,
@@ -46,7 +40,7 @@ LINES = "lines.jsonl"
 CURVES = "curves.png"
 
 
-def train(request: Request, emit: Emit, rank: Rank | None = None) -> Checkpoint | None:
+def run_stage(request: TrainingRequest, emit: Emit, rank: Rank | None = None) -> Checkpoint | None:
     """Run the stage that a request asks for, as one of several processes where it has a rank; None in all but one.
 
     Raises any error of trainer/errors.py: all but TrainingDiverged before the first step.
@@ -59,7 +53,7 @@ def train(request: Request, emit: Emit, rank: Rank | None = None) -> Checkpoint 
     parent = _parent(request, base)
     lora = shape(config.lora, parent.manifest.lora if parent else None)
     device = prepare_device(config.device, config.threads, config.seed, rank)
-    start = Start(base, device, lora, parent, config.seed)
+    start = StageStart(base, device, lora, parent, config.seed)
     lines: list[Line] = []
 
     def say(line: Line) -> None:
@@ -74,7 +68,7 @@ def train(request: Request, emit: Emit, rank: Rank | None = None) -> Checkpoint 
     return saved
 
 
-def _parent(request: Request, base: Base) -> Checkpoint | None:
+def _parent(request: TrainingRequest, base: Base) -> Checkpoint | None:
     """The checkpoint to go on from, of the same base. Raises CheckpointMissing and its like, BaseDiffers."""
     if request.parent is None:
         return None
@@ -84,14 +78,14 @@ def _parent(request: Request, base: Base) -> Checkpoint | None:
     return parent
 
 
-def _save(request: Request, start: Start, rows: Rows, model: Any, lines: list[Line]) -> Checkpoint:
+def _save(request: TrainingRequest, start: StageStart, rows: TrainingRows, model: Any, lines: list[Line]) -> Checkpoint:
     """Write the checkpoint beside its place and move it there whole. One that is there already stays as it is."""
     out = Path(request.out)
     making = out / f".making-{hashlib.sha256(request.model_dump_json().encode()).hexdigest()[:16]}"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     files = write_adapter(making, adapter_tensors(model), description_bytes(model, start.base.digest))
-    manifest = Manifest(
+    manifest = CheckpointManifest(
         base=start.base.digest,
         parent=start.parent.digest if start.parent else None,
         dataset=request.dataset.digest,

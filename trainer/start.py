@@ -26,7 +26,7 @@ Emit = Callable[[Line], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StageStart:
     """A base model, the shape of the adapter, and the checkpoint to go on from, if any."""
 
     base: Base
@@ -36,7 +36,7 @@ class Start:
     seed: int
 
 
-def policy_model(start: Start) -> PeftModel:
+def policy_model(start: StageStart) -> PeftModel:
     """The model in training: the base with a fresh adapter, or with that of the parent.
 
     TRL takes a copy of the adapter that it is given as the reference, so there too it is the weights at the start.

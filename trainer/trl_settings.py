@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .devices import Device
 from .request import Config
 from .shares import share_out
-from .start import Emit, Start, step_line
+from .start import Emit, StageStart, step_line
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -18,7 +18,7 @@ Measures = Callable[[Mapping[str, float]], Mapping[str, float | None]]
 """What of TRL's log of a step is ours, by our names."""
 
 
-def settings(start: Start, config: Config, folder: str, size: int) -> dict[str, Any]:
+def settings(start: StageStart, config: Config, folder: str, size: int) -> dict[str, Any]:
     """Arguments for every trainer. Several of TRL's defaults are others than what is wanted, so all are said.
 
     A step is of `size` rows, of which each process takes its part. Nothing is saved by TRL: the folder is only where it

@@ -22,7 +22,7 @@ from eventlog.weights_folder import Base, folder_digest, read_base
 from .bases import check_rows, load_model, load_tokenizer
 from .devices import prepare_device, runtime
 from .request import WarmupConfig, WarmupRequest
-from .rows import Rows, read_rows
+from .rows import TrainingRows, read_rows
 from .start import Emit, step_line
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def warm_up(request: WarmupRequest, emit: Emit) -> Base:
     return _save(Path(request.out), base, model, canonical(source))
 
 
-def _train(base: Base, rows: Rows, config: WarmupConfig, device: str, emit: Emit) -> Any:
+def _train(base: Base, rows: TrainingRows, config: WarmupConfig, device: str, emit: Emit) -> Any:
     import torch
 
     model: Any = load_model(base, torch.float32).to(device).train()
@@ -63,7 +63,7 @@ def _train(base: Base, rows: Rows, config: WarmupConfig, device: str, emit: Emit
     optimizer = torch.optim.AdamW(model.parameters(), lr=float(config.learning_rate), weight_decay=0.01)
     batches = islice(_batches(len(rows.frame), config), config.steps)
     for step, taken in enumerate(batches, start=1):
-        batch = collate(rows.frame[list(taken)], pad, device)
+        batch = collate_supervised(rows.frame[list(taken)], pad, device)
         optimizer.zero_grad()
         loss = model(**batch, use_cache=False).loss
         line = step_line(step, float(loss.detach()))
@@ -83,7 +83,7 @@ def _batches(rows: int, config: WarmupConfig) -> Iterator[Sequence[int]]:
             yield mixed[first : first + size]
 
 
-def collate(frame: pl.DataFrame, pad: int, device: str) -> dict[str, Tensor]:
+def collate_supervised(frame: pl.DataFrame, pad: int, device: str) -> dict[str, Tensor]:
     """Supervised rows as tensors, padded on the right; only the tokens that the model said are labels."""
     import torch
 

@@ -27,7 +27,7 @@ def admit(store: EventStore, probed: EnvironmentState, actor: str, reason: str) 
 
     Raises NotAdmitted where something failed in it, AdmittedOtherwise where somebody gave another reason.
     """
-    if probed.failed:
+    if probed.failed_probes:
         raise NotAdmitted(environment=probed.environment, actual=why_not(probed))
     event = EnvironmentAdmitted(
         environment=probed.environment,
@@ -53,8 +53,8 @@ def why_not(state: EnvironmentState | None) -> str:
     """Why an environment is not admitted."""
     if state is None:
         return "it was never probed"
-    if state.failed:
-        return f"of its probes at position {state.probed_since} failed: {', '.join(state.failed)}"
+    if state.failed_probes:
+        return f"of its probes at position {state.probed_since} failed: {', '.join(state.failed_probes)}"
     if state.admitted_since is None:
         return f"it was probed at position {state.probed_since} and not admitted"
     return f"its tasks are others than those admitted at position {state.admitted_since}"

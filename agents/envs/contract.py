@@ -81,7 +81,7 @@ class Mutation(Answer):
     at: StrictInt
 
 
-class State(Answer):
+class InstanceState(Answer):
     """What an instance holds: equal fingerprints mean equal seeds and equal changes, whatever the instance."""
 
     seed: Seed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
-from .contract import Graded, Health, Instance, Mutation, State
+from .contract import Graded, Health, Instance, InstanceState, Mutation
 
 
 class Environment(Protocol):
@@ -56,7 +56,7 @@ class Environment(Protocol):
         """An instance's changes with ids above `since_id`, oldest first."""
         ...
 
-    def state(self, instance: Instance | str) -> State:
+    def state(self, instance: Instance | str) -> InstanceState:
         """What an instance holds, and its fingerprint."""
         ...
 
@@ -65,6 +65,6 @@ class Environment(Protocol):
         ...
 
 
-def name_of(instance: Instance | str) -> str:
+def instance_id(instance: Instance | str) -> str:
     """The id of an instance."""
     return instance if isinstance(instance, str) else instance.instance

@@ -60,7 +60,7 @@ class LeaseLost(EnvironmentFailure):
     this one has no grade; play it again."""
 
 
-class UnknownTask(EnvironmentFailure):
+class TaskNotGraded(EnvironmentFailure):
     """The environment at {url} grades no task {actual!r}: expected one of {expected}."""
 
 
@@ -72,7 +72,7 @@ class WeakToken(FlywheelError):
     """The admin token has {actual} characters: expected at least {expected}. Give the site a random one."""
 
 
-class PortInUse(FlywheelError):
+class SitePortInUse(FlywheelError):
     """The port {port} on {host} cannot be taken: {actual}. Expected a free port; choose another one, or 0 for any free one."""
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from .contract import Graded, Health, Instance, Mutation, State
-from .environment import Environment, name_of
+from .contract import Graded, Health, Instance, InstanceState, Mutation
+from .environment import Environment, instance_id
 from .errors import InstanceClosed, LeaseTaken
 
 PATIENCE_S: Final = 600.0
@@ -147,7 +147,7 @@ class Leased:
         held.check()
         return found
 
-    def state(self, instance: Instance | str) -> State:
+    def state(self, instance: Instance | str) -> InstanceState:
         """Read what an instance holds."""
         held = self._of(instance)
         state = self._environment.state(instance)
@@ -160,11 +160,11 @@ class Leased:
         try:
             self._environment.close(instance)
         finally:
-            if self._held.pop(name_of(instance), None) is not None:
+            if self._held.pop(instance_id(instance), None) is not None:
                 held.stack.close()
 
     def _of(self, instance: Instance | str) -> _Held:
-        held = self._held.get(name_of(instance))
+        held = self._held.get(instance_id(instance))
         if held is None:
-            raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+            raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))
         return held

@@ -16,7 +16,7 @@ HOST_WIDE = "//"
 """The path of a cookie that its host gets whatever the instance."""
 
 
-class Kept(FrozenModel):
+class StoredCookie(FrozenModel):
     """A cookie. `path` is from the instance's root; `expires` is in seconds since 1970, None as long as the session."""
 
     name: str
@@ -29,7 +29,7 @@ class Kept(FrozenModel):
 class Profile(FrozenModel):
     """What a visit leaves behind. `address` is the path, from the instance's root, of the page it stood on last."""
 
-    cookies: tuple[Kept, ...] = ()
+    cookies: tuple[StoredCookie, ...] = ()
     address: str = "/"
 
     def to_bytes(self) -> bytes:
@@ -46,12 +46,12 @@ EMPTY = Profile()
 """A browser that was never used."""
 
 
-def cookies_in(jar: Iterable[Cookie], root: str) -> tuple[Kept, ...]:
+def cookies_in(jar: Iterable[Cookie], root: str) -> tuple[StoredCookie, ...]:
     """The cookies that an instance with this root would be sent, by path and name."""
     place = urlsplit(root)
     host, base = place.hostname or "", place.path
     found = (
-        Kept(
+        StoredCookie(
             name=cookie.name,
             value=cookie.value or "",
             path="/" + cookie.path.removeprefix(base) if _is_within(cookie.path, base) else HOST_WIDE,
@@ -64,7 +64,7 @@ def cookies_in(jar: Iterable[Cookie], root: str) -> tuple[Kept, ...]:
     return tuple(sorted(found, key=lambda kept: (kept.path, kept.name)))
 
 
-def put_cookies(jar: CookieJar, root: str, kept: Iterable[Kept]) -> None:
+def put_cookies(jar: CookieJar, root: str, kept: Iterable[StoredCookie]) -> None:
     """Put cookies into the jar of a visit to the instance with this root."""
     place = urlsplit(root)
     for each in kept:
@@ -80,7 +80,7 @@ def _host_of(cookie: Cookie) -> str:
     return cookie.domain.removeprefix(".").removesuffix(".local")
 
 
-def _cookie(kept: Kept, host: str, path: str) -> Cookie:
+def _cookie(kept: StoredCookie, host: str, path: str) -> Cookie:
     domain = host if "." in host else f"{host}.local"  # as the jar names a host without a dot
     return Cookie(
         version=0,

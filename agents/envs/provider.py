@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from .errors import BadSiteUrl, PortInUse, SiteDied, SiteNotReady, UnknownSite
+from .errors import BadSiteUrl, SiteDied, SiteNotReady, SitePortInUse, UnknownSite
 from .sites.conditions import CLEAR, Conditions
 from .sites.known import KNOWN
-from .sites.site import Kind
+from .sites.site import SiteKind
 
 CODE_ROOT: Final = Path(__file__).resolve().parents[2]
 READY_WITHIN_S: Final = 20.0
@@ -43,7 +43,7 @@ class Site:
     admin_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def known_sites() -> Mapping[str, Kind]:
+def known_sites() -> Mapping[str, SiteKind]:
     """The sites that `local_site` can start, by name."""
     return KNOWN
 
@@ -69,7 +69,7 @@ def local_site(
 
     `conditions` make the pages that agents see slow or failing.
     The child also ends when this process does, however that happens.
-    Raises UnknownSite, PortInUse, SiteDied (with its last words), SiteNotReady.
+    Raises UnknownSite, SitePortInUse, SiteDied (with its last words), SiteNotReady.
     """
     if name not in KNOWN:
         raise UnknownSite(actual=name, expected=", ".join(sorted(KNOWN)))
@@ -147,8 +147,8 @@ def _ready_facts(name: str, line: bytes, within_s: float) -> dict[str, object]:
         facts = json.loads(line)
     except ValueError as problem:
         raise SiteNotReady(site=name, actual=f"it said {line[:TAIL]!r}", timeout_s=within_s) from problem
-    if facts.get("failed") == PortInUse.__name__:
-        raise PortInUse(**facts["facts"])
+    if facts.get("failed") == SitePortInUse.__name__:
+        raise SitePortInUse(**facts["facts"])
     if not {"url", "admin_url"} <= facts.keys():
         raise SiteNotReady(site=name, actual=f"it said {line[:TAIL]!r}", timeout_s=within_s)
     return dict(facts)

@@ -30,7 +30,7 @@ AtTheEnd = Literal["delete", "stop", "leave"]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class DaytonaAccount:
     """Whose sandboxes they are: Daytona's key, its address and region where they are not the usual ones."""
 
     key: str = field(repr=False)
@@ -61,13 +61,13 @@ class Sandbox:
     start_within_s: float = START_WITHIN_S
 
     @property
-    def ending(self) -> AtTheEnd:
+    def end_action(self) -> AtTheEnd:
         """What becomes of it, where nothing was said: gone if it was made here, and as it was found if not."""
         return self.at_the_end or ("delete" if self.sandbox_id is None else "leave")
 
 
 @contextmanager
-def daytona_site(name: str, sandbox: Sandbox, account: Account, admin_token: str) -> Iterator[Site]:
+def daytona_site(name: str, sandbox: Sandbox, account: DaytonaAccount, admin_token: str) -> Iterator[Site]:
     """Yield a sandbox's site when it answers, with the headers that its preview proxy asks for; end it afterwards.
 
     Raises DaytonaMissing, SandboxFailed, BadSiteUrl, SiteUnhealthy.
@@ -84,7 +84,7 @@ def daytona_site(name: str, sandbox: Sandbox, account: Account, admin_token: str
         yield site
 
 
-def _daytona(name: str, sandbox: Sandbox, account: Account) -> Daytona:
+def _daytona(name: str, sandbox: Sandbox, account: DaytonaAccount) -> Daytona:
     try:
         import daytona  # noqa: PLC0415 an extra, imported on use
     except ImportError as problem:
@@ -138,7 +138,7 @@ def _create_sandbox(name: str, sandbox: Sandbox, daytona: Daytona) -> Theirs:
         "env_vars": dict(sandbox.variables),
         "labels": {**sandbox.labels, "flywheel": name},
         "auto_stop_interval": sandbox.autostop_minutes,
-        "auto_delete_interval": 0 if sandbox.ending == "delete" else None,
+        "auto_delete_interval": 0 if sandbox.end_action == "delete" else None,
     }
     try:
         if sandbox.image is not None:
@@ -163,9 +163,9 @@ def _wake(theirs: Theirs, sandbox: Sandbox, *, was_started: bool) -> None:
 
 
 def _end(theirs: Theirs, sandbox: Sandbox, *, was_started: bool) -> None:
-    if sandbox.ending == "delete":
+    if sandbox.end_action == "delete":
         theirs.delete(timeout=sandbox.start_within_s)
-    elif sandbox.ending == "stop" or not was_started:
+    elif sandbox.end_action == "stop" or not was_started:
         theirs.stop(timeout=sandbox.start_within_s)
 
 

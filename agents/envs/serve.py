@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from eventlog.errors import FlywheelError
 
 from .contract import SHORTEST_TOKEN
-from .errors import PortInUse, UnknownSite, WeakToken
+from .errors import SitePortInUse, UnknownSite, WeakToken
 from .sites.conditions import CLEAR, Conditions, read_conditions
 from .sites.known import KNOWN
 
@@ -34,7 +34,7 @@ GRACE_S: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ServedSite:
     """A site that serves: its name, and the addresses of its pages and of its admin surface."""
 
     site: str
@@ -48,14 +48,14 @@ class _Quiet(uvicorn.Server):
         yield  # two servers share the process, which handles signals once for both
 
 
-async def serve(
+async def serve_site(
     name: str,
     *,
     host: str,
     port: int,
     admin_port: int,
     token: str,
-    announce: Callable[[Ready], None],
+    announce: Callable[[ServedSite], None],
     stop: asyncio.Event,
     public_url: str | None = None,
     conditions: Conditions = CLEAR,
@@ -64,7 +64,7 @@ async def serve(
 
     `public_url` is the address of the pages as agents see it, where that is not the host and port. `conditions` make
     the pages slow or failing; the admin surface knows nothing of them.
-    Raises UnknownSite, WeakToken, PortInUse.
+    Raises UnknownSite, WeakToken, SitePortInUse.
     """
     kind = KNOWN.get(name)
     if kind is None:
@@ -83,7 +83,7 @@ async def serve(
             if any(task.done() for task in running):
                 await asyncio.gather(*running)
             await asyncio.sleep(0.002)
-        announce(Ready(name, url, _url(host, admin_socket)))
+        announce(ServedSite(name, url, _url(host, admin_socket)))
         await stop.wait()
         for server in servers:
             server.should_exit = True
@@ -111,7 +111,7 @@ async def _until_stopped(options: argparse.Namespace, token: str) -> None:
         loop.add_signal_handler(each, stop.set)
     if not options.stay:
         threading.Thread(target=_watch_parent, args=(loop, stop), daemon=True).start()
-    await serve(
+    await serve_site(
         options.site,
         host=options.host,
         port=options.port,
@@ -161,7 +161,7 @@ def _listen(host: str, port: int) -> Iterator[socket.socket]:
             taken.bind((host, port))
             taken.listen(BACKLOG)
         except (OSError, OverflowError) as problem:
-            raise PortInUse(host=host, port=port, actual=str(problem)) from problem
+            raise SitePortInUse(host=host, port=port, actual=str(problem)) from problem
         yield taken
 
 

@@ -19,7 +19,7 @@ from .policy import PolicyExecutor
 class Serves(Protocol):
     """An executor that has a policy for each weights it serves."""
 
-    def serving(self, weights: str) -> PolicyExecutor:
+    def policy_for(self, weights: str) -> PolicyExecutor:
         """The policy of these weights, ready to play. Raises NotServed, ModelFailure."""
         ...
 
@@ -38,9 +38,9 @@ class ByWeights:
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises NotServed."""
-        return self.serving(assignment.weights).execute(assignment, instance, watch)
+        return self.policy_for(assignment.weights).execute(assignment, instance, watch)
 
-    def serving(self, weights: str) -> PolicyExecutor:
+    def policy_for(self, weights: str) -> PolicyExecutor:
         """The policy of these weights. Raises NotServed."""
         if weights not in self.policies:
             raise NotServed(actual=weights, expected=", ".join(sorted(self.policies)) or "none")
@@ -54,4 +54,4 @@ def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:
     """
     if isinstance(executor, Serves):
         for artifact in artifacts:
-            executor.serving(artifact.weights)
+            executor.policy_for(artifact.weights)

@@ -12,7 +12,7 @@ from eventlog.events import Step
 from projections.runs import DEMONSTRATION
 
 from ..envs.contract import Instance
-from ..models.model import Offers, Request
+from ..models.model import CompletionRequest, Offers
 from ..models.scripted import Scripted
 from ..plans import Plan
 from .actions import Wording, answer_of
@@ -45,7 +45,7 @@ class Demonstrator:
         return policy.execute(assignment, instance, watch)
 
 
-def _answer(plan: Plan, request: Request) -> str:
+def _answer(plan: Plan, request: CompletionRequest) -> str:
     """The next step of the plan, as far as all before it went well."""
     said = sum(message.role == "assistant" for message in request.messages)
     went_well = said == 0 or request.messages[-1].text.startswith("ok")

@@ -14,7 +14,7 @@ from eventlog.events import CheckName, ModelRole, RunStatus, Step, StepOutcome
 
 from ..envs.contract import Instance
 from ..learning.step_checks import Checked
-from ..models.model import Completion, Request
+from ..models.model import Completion, CompletionRequest
 from ..plans import Plan
 from .errors import NoLogprobs
 
@@ -43,7 +43,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ExecutedStep:
     """One step as it went: its outcome, the status of the page it led to, what that page said and looked like (PNG)."""
 
     index: int
@@ -65,7 +65,7 @@ class Called:
 
     role: ModelRole
     step: int | None
-    request: Request
+    request: CompletionRequest
     completion: Completion
 
 
@@ -78,7 +78,7 @@ class Verified:
     checked: Checked
 
     @property
-    def called(self) -> tuple[Called, ...]:
+    def model_calls(self) -> tuple[Called, ...]:
         """The verifier's own call, where a model was asked."""
         exchange = self.checked.exchange
         return () if exchange is None else (Called("verifier", self.index, exchange.request, exchange.completion),)
@@ -88,23 +88,23 @@ class Verified:
 class Execution:
     """A whole assignment as it went. `profile` is what the browser keeps for the session's next call."""
 
-    taken: tuple[Taken, ...]
+    taken: tuple[ExecutedStep, ...]
     status: RunStatus
     called: tuple[Called, ...] = ()
     verified: tuple[Verified, ...] = ()
     profile: bytes | None = None
 
     @property
-    def failed(self) -> Taken | None:
+    def failed_step(self) -> ExecutedStep | None:
         """The last step, if it ended badly."""
         return self.taken[-1] if self.taken and self.taken[-1].is_failed else None
 
 
-Watch = Callable[[Taken], Verified | None]
+Watch = Callable[[ExecutedStep], Verified | None]
 """Who is told of each step right after it was taken, and may say whether it did what it was for."""
 
 
-def no_verification(_taken: Taken) -> Verified | None:
+def no_verification(_taken: ExecutedStep) -> Verified | None:
     """Nobody looks."""
     return None
 

@@ -8,33 +8,33 @@ from ..envs.clients.controls import controls
 from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.environment import Environment
-from ..learning.inspection import Seen
+from ..learning.inspection import Inspection
 from ..plans import Plan
 from .surface import HttpSurface
-from .walk import walk
+from .walk import walk_plan
 
 
 @dataclass(frozen=True, slots=True)
-class HttpSurroundings:
-    """See Surroundings. `repeat` is the index that the run's noise was drawn for."""
+class HttpInspector:
+    """See Inspector. `repeat` is the index that the run's noise was drawn for."""
 
     environment: Environment
     instance: Instance
     repeat: int
 
-    def after(self, steps: Plan) -> Seen:
-        """See Surroundings."""
+    def after(self, steps: Plan) -> Inspection:
+        """See Inspector."""
         anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
         with Session(anew.url, headers=self.environment.page_headers) as session:
-            return seen_after(steps, session)
+            return inspect_after(steps, session)
 
 
-def seen_after(steps: Plan, session: Session) -> Seen:
+def inspect_after(steps: Plan, session: Session) -> Inspection:
     """Take steps in a session, as far as the first that fails, and look. Raises EnvironmentDown."""
     surface = HttpSurface(session)
-    went = walk(steps, surface, max_steps=len(steps))
-    page, failed = surface.page, went.failed
-    return Seen(
+    went = walk_plan(steps, surface, max_steps=len(steps))
+    page, failed = surface.page, went.failed_step
+    return Inspection(
         walked=len(went.taken) - (failed is not None),
         outcome="ok" if failed is None else failed.outcome,
         page="" if page is None else page.path,

@@ -51,13 +51,13 @@ class LocalPolicies:
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `serving` does."""
-        return self.serving(assignment.weights).execute(assignment, instance, watch)
+        return self.policy_for(assignment.weights).execute(assignment, instance, watch)
 
-    def serving(self, weights: str) -> PolicyExecutor:
+    def policy_for(self, weights: str) -> PolicyExecutor:
         """The policy of these weights: `base`, or the digest of a checkpoint, which is loaded the first time.
 
         Raises NotServed, AdapterUnfit, CheckpointMissing, CheckpointAltered, DrawingFailed.
         """
-        model = self.host.known(weights) or self.host.adapted_model(weights, self.folder_of)
+        model = self.host.loaded_model(weights) or self.host.adapted_model(weights, self.folder_of)
         tokens = BRIEF_TOKENS if self.wording == "brief" else MAX_TOKENS
         return PolicyExecutor(model, opening=self.opening, max_tokens=tokens, wording=self.wording)

@@ -8,10 +8,17 @@ from typing import Any
 from eventlog.events import Step
 
 from ..envs.contract import Instance
-from ..learning.step_checks import OracleVerifier, Seen, StepVerifier, check, check_name, verifier_for
+from ..learning.step_checks import (
+    OracleVerifier,
+    StepObservation,
+    StepVerifier,
+    check_name,
+    verifier_for,
+    verify_observation,
+)
 from ..models.model import Image
-from ..rewards import OPS_BY_SITE, kind_of
-from .executor import Taken, Verified, Watch, no_verification
+from ..rewards import OPS_BY_SITE, step_kind
+from .executor import ExecutedStep, Verified, Watch, no_verification
 
 KindOf = Callable[[Step], str | None]
 """Of which kind a step is; None where it isn't known."""
@@ -23,17 +30,17 @@ Look = Callable[[Instance, int], Mapping[str, Any]]
 def watch_of(verifier: StepVerifier, kind: KindOf) -> Watch:
     """A watch that has every step checked, once, right after it was taken."""
 
-    def watch(taken: Taken) -> Verified:
+    def watch(taken: ExecutedStep) -> Verified:
         found = kind(taken.step)
-        return Verified(taken.index, check_name(found), check(verifier, seen_of(taken, found)))
+        return Verified(taken.index, check_name(found), verify_observation(verifier, observation_of(taken, found)))
 
     return watch
 
 
-def seen_of(taken: Taken, kind: str | None) -> Seen:
+def observation_of(taken: ExecutedStep, kind: str | None) -> StepObservation:
     """A step as a verifier is shown it."""
     picture = None if taken.screenshot is None else Image("image/png", taken.screenshot)
-    return Seen(kind, taken.step.intent, expected_of(taken.step), taken.http_status, taken.text, picture)
+    return StepObservation(kind, taken.step.intent, expected_of(taken.step), taken.http_status, taken.text, picture)
 
 
 def expected_of(step: Step) -> str:
@@ -64,7 +71,7 @@ def watch_factory(
     table = OPS_BY_SITE.get(site, {})
 
     def kind(step: Step) -> str | None:
-        return kind_of(site, step.type, step.label)
+        return step_kind(site, step.type, step.label)
 
     def watch(instance: Instance) -> Watch:
         by_oracle = None if look is None else OracleVerifier(lambda since: look(instance, since), table)

@@ -11,7 +11,7 @@ from ..envs.profiles import EMPTY, Profile
 from ..plans import Plan
 from .executor import Assignment, Execution, Watch, no_verification
 from .surface import HttpSurface
-from .walk import walk
+from .walk import walk_plan
 
 NAME: Final = "plan"
 
@@ -33,4 +33,4 @@ class PlanExecutor:
 
 def execute(plan: Plan, session: Session, *, max_steps: int, watch: Watch = no_verification) -> Execution:
     """Walk the plan over a session. Raises EnvironmentDown."""
-    return walk(plan, HttpSurface(session), max_steps=max_steps, watch=watch)
+    return walk_plan(plan, HttpSurface(session), max_steps=max_steps, watch=watch)

@@ -19,10 +19,10 @@ from eventlog.events import RunStatus, Sampling, Step
 from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..models.errors import NotOffered, RequestRejected
-from ..models.model import Image, Message, Model, Request
-from ..models.structured import schema_of
+from ..models.model import ChatMessage, CompletionRequest, Image, Model
+from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
-from .executor import Assignment, Called, Execution, Taken, Verified, Watch, no_verification
+from .executor import Assignment, Called, ExecutedStep, Execution, Verified, Watch, no_verification
 from .surface import Acted, HttpSurface, Surface
 
 NAME: Final = "policy"
@@ -77,7 +77,7 @@ class PolicyExecutor:
         with self.opening(instance, assignment.page_headers) as surface:
             return _play(_Talk(self, assignment), surface, assignment.max_steps, watch)
 
-    def sampling(self, assignment: Assignment) -> Sampling:
+    def sampling_for(self, assignment: Assignment) -> Sampling:
         """How each answer is drawn: as the assignment says, as far as the model takes it."""
         offers = self.model.offers
         return Sampling(
@@ -102,7 +102,7 @@ class _Talk:
 
     executor: PolicyExecutor
     assignment: Assignment
-    messages: list[Message] = field(default_factory=list)
+    messages: list[ChatMessage] = field(default_factory=list)
     called: list[Called] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -110,22 +110,22 @@ class _Talk:
         advice = _advice_paragraph(self.assignment.advice)
         told = f"The task:\n{self.assignment.instruction}\n\n{advice}No page is open yet."
         system = system_prompt(self.executor.sight, self.executor.wording)
-        self.messages += [Message("system", (system,)), Message("user", (told,))]
+        self.messages += [ChatMessage("system", (system,)), ChatMessage("user", (told,))]
 
     def next(self, index: int) -> Step | None:
         """The action that it chooses; None where it answered twice with none. Raises ModelFailure."""
         model, sight = self.executor.model, self.executor.sight
-        schema = schema_of(SHAPES[sight]) if model.offers.schema else None
+        schema = answer_schema(SHAPES[sight]) if model.offers.schema else None
         for _ in range(TRIES):
-            request = Request(tuple(self.messages), self.executor.sampling(self.assignment), schema)
+            request = CompletionRequest(tuple(self.messages), self.executor.sampling_for(self.assignment), schema)
             completion = model.complete(request)
             self.called.append(Called("policy", index, request, completion))
             sample = completion.samples[0]
-            self.messages.append(Message("assistant", (sample.text or "(nothing)",)))
+            self.messages.append(ChatMessage("assistant", (sample.text or "(nothing)",)))
             try:
                 return step_of(model.name, sample, sight)
             except NotAnAction as problem:
-                self.messages.append(Message("user", (f"That is no action: {problem} Answer with one action.",)))
+                self.messages.append(ChatMessage("user", (f"That is no action: {problem} Answer with one action.",)))
         return None
 
     def tell(self, acted: Acted, before: _Look, after: _Look) -> None:
@@ -133,19 +133,19 @@ class _Talk:
         status = "" if acted.http_status is None else f", status {acted.http_status}"
         told = f"{acted.outcome}{status}"
         if after.picture is not None:
-            self.messages.append(Message("user", (told, Image("image/png", after.picture))))
+            self.messages.append(ChatMessage("user", (told, Image("image/png", after.picture))))
         else:
-            self.messages.append(Message("user", (f"{told}\n{_news(acted, before.words, after.words)}",)))
+            self.messages.append(ChatMessage("user", (f"{told}\n{_news(acted, before.words, after.words)}",)))
 
 
 def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execution:
-    taken: list[Taken] = []
+    taken: list[ExecutedStep] = []
     verified: list[Verified] = []
     seen: Counter[tuple[Step, _Look]] = Counter()
     look = _Look(None, None)
     talk.begin()
 
-    def ended(status: RunStatus) -> Execution:
+    def end_with(status: RunStatus) -> Execution:
         return Execution(tuple(taken), status, tuple(talk.called), tuple(verified))
 
     for index in range(max_steps):
@@ -154,24 +154,26 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
         except RequestRejected:
             if not talk.called:
                 raise
-            return ended("out_of_budget")  # the endpoint took what the run began with: the conversation outgrew it
+            return end_with("out_of_budget")  # the endpoint took what the run began with: the conversation outgrew it
         if step is None:
-            return ended("halted")
+            return end_with("halted")
         seen[step, look] += 1
         if seen[step, look] == REPEATS:
-            return ended("halted")
+            return end_with("halted")
         if step.type == "finish":
-            taken.append(Taken(index, step, "ok", None, None))
-            return ended("completed")
+            taken.append(ExecutedStep(index, step, "ok", None, None))
+            return end_with("completed")
         acted = surface.act(step)
         before, look = look, _look(surface, talk.executor)
         taken.append(
-            Taken(index, step, acted.outcome, acted.http_status, surface.text() if acted.led else None, look.picture)
+            ExecutedStep(
+                index, step, acted.outcome, acted.http_status, surface.text() if acted.led else None, look.picture
+            )
         )
         if (found := watch(taken[-1])) is not None:
             verified.append(found)
         talk.tell(acted, before, look)
-    return ended("out_of_budget")
+    return end_with("out_of_budget")
 
 
 def _advice_paragraph(advice: tuple[str, ...]) -> str:

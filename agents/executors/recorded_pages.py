@@ -17,7 +17,7 @@ from lxml import html
 from eventlog.events import Step, StepTaken
 
 from ..envs.clients.controls import controls, offers
-from ..envs.clients.pages import LONGEST_TEXT, Page, plain
+from ..envs.clients.pages import LONGEST_TEXT, Page, normalize_label
 from ..envs.clients.session import Session
 from ..plans import Plan
 from .executor import Execution
@@ -56,7 +56,7 @@ class _Shown:
     trusted: tuple[str, ...]
 
 
-def walk(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walked:
+def walk_record(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walked:
     """Execute a plan over the pages of a record: each request is answered by the page that the record has next.
 
     A request beyond the record is answered by an empty page with status 410.
@@ -80,7 +80,7 @@ def walk(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walke
     return Walked(execution, tuple(requests), tuple(note for page in pages for note in page.trusted))
 
 
-def asked_for(step: Step) -> str:
+def describe_request(step: Step) -> str:
     """What a step asks a site for, where it leads to a page."""
     if step.type == "navigate":
         return _path_of(httpx2.URL(ROOT + (step.url or "/").lstrip("/")))
@@ -105,7 +105,9 @@ class _Parts:
 
     def says(self, label: str) -> bool:
         """Whether the text has these words anywhere, or was cut where they may have been."""
-        return len(self.text) >= LONGEST_TEXT or plain(label) in plain(_MARKED.sub(r"\2", self.text))
+        return len(self.text) >= LONGEST_TEXT or normalize_label(label) in normalize_label(
+            _MARKED.sub(r"\2", self.text)
+        )
 
 
 def _rebuild_page(text: str, decisions: Sequence[RecordedStep]) -> _Shown:
@@ -144,7 +146,7 @@ def _trust_field(parts: _Parts, decision: RecordedStep, label: str, *, is_shown:
     name = f"step {event.index}: "
     if event.outcome == _NO_FIELD:
         if is_shown:
-            parts.controls[plain(label)] = ""
+            parts.controls[normalize_label(label)] = ""
             parts.trusted.append(f"{name}that the field “{label}” is of another kind")
         return
     if is_select:
@@ -154,7 +156,7 @@ def _trust_field(parts: _Parts, decision: RecordedStep, label: str, *, is_shown:
         parts.trusted.append(f"{name}that “{label}” {has} the option “{decision.step.value or ''}”")
     else:
         control = _input(label)
-    parts.controls[plain(label)] = control
+    parts.controls[normalize_label(label)] = control
     # A label around its options is left out of a page's text, so that a choice's label need not be there.
     if not is_shown and (is_select or parts.says(label)):
         parts.added.append(f'<label for="{escape(label)}">{escape(label)}</label>{control}')
@@ -175,7 +177,8 @@ def _line(line: str, number: int, controls: Mapping[str, str]) -> str:
         case "a":
             return f'<a href="/{LINK}{number}">{escape(words)}</a>'
         case "label":
-            return f'<label for="{escape(words)}">{escape(words)}</label>{controls.get(plain(words), _input(words))}'
+            control = controls.get(normalize_label(words), _input(words))
+            return f'<label for="{escape(words)}">{escape(words)}</label>{control}'
         case _:
             return f"<button>{escape(words)}</button>"
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from eventlog.events import Step, StepOutcome
 
-from ..envs.clients.compact import compact
+from ..envs.clients.compact import compact_view
 from ..envs.clients.pages import Absent, Page, Problem
 from ..envs.clients.session import Session
 from .executor import outcome_of
@@ -72,7 +72,7 @@ class HttpSurface:
 
     def view(self) -> str | None:
         """See Surface."""
-        return None if self.page is None else compact(self.page)
+        return None if self.page is None else compact_view(self.page)
 
     def screenshot(self) -> bytes | None:
         """See Surface."""

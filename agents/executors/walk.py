@@ -8,14 +8,14 @@ from typing import Literal
 from eventlog.events import RunStatus, Step, places
 
 from ..plans import Plan
-from .executor import Execution, Taken, Verified, Watch, no_verification
+from .executor import ExecutedStep, Execution, Verified, Watch, no_verification
 from .surface import Surface
 
 Pictures = Literal["every step", "pages", "none"]
 """After which steps a screenshot is kept: all of them, those that led to a page, or none."""
 
 
-def walk(
+def walk_plan(
     plan: Plan, surface: Surface, *, max_steps: int, watch: Watch = no_verification, pictures: Pictures = "none"
 ) -> Execution:
     """Walk the plan, its loops as often as they say; an optional step whose control is not there is passed over.
@@ -23,7 +23,7 @@ def walk(
     Steps are numbered as they are taken. Raises EnvironmentDown where the site does not answer: that is no outcome of
     the agent.
     """
-    taken: list[Taken] = []
+    taken: list[ExecutedStep] = []
     verified: list[Verified] = []
     ahead = places(plan)
     for index, place in enumerate(islice(ahead, max_steps)):
@@ -36,10 +36,10 @@ def walk(
     return Execution(tuple(taken), status, verified=tuple(verified))
 
 
-def _take(index: int, step: Step, surface: Surface, pictures: Pictures) -> Taken:
+def _take(index: int, step: Step, surface: Surface, pictures: Pictures) -> ExecutedStep:
     acted = surface.act(step)
     is_drawn = pictures == "every step" or (pictures == "pages" and acted.led)
-    return Taken(
+    return ExecutedStep(
         index,
         step,
         acted.outcome,

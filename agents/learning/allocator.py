@@ -13,7 +13,7 @@ from typing import Final
 from eventlog.chain import digest
 from eventlog.events import ChoiceReason, Decay, PieceKind, Spec, Substrate, SubstrateChosen, SubstrateCredited
 from projections.rewards import RewardState
-from projections.substrates import Standing, SubstrateState, key_of, standings
+from projections.substrates import SubstrateState, SubstrateStats, cluster_key, standings
 
 KINDS: Final[Mapping[Substrate, PieceKind]] = {
     "hints": "hint",
@@ -55,7 +55,7 @@ class Choice:
     value: int | None
 
 
-def value_of(substrate: Substrate, standing: Standing | None) -> Value:
+def value_of(substrate: Substrate, standing: SubstrateStats | None) -> Value:
     """What the fold says of a substrate."""
     if standing is None:
         return Value(substrate, None, None)
@@ -65,7 +65,7 @@ def value_of(substrate: Substrate, standing: Standing | None) -> Value:
     return Value(substrate, standing.value, standing.mean_cost, pending)
 
 
-def affordable(values: Iterable[Value], budget_left: int | None) -> frozenset[Substrate]:
+def affordable_substrates(values: Iterable[Value], budget_left: int | None) -> frozenset[Substrate]:
     """The substrates that the budget (micro-dollars; None: no bound) still allows.
 
     What is unknown is held to cost as much as the dearest that is known.
@@ -78,7 +78,9 @@ def affordable(values: Iterable[Value], budget_left: int | None) -> frozenset[Su
     )
 
 
-def choose(values: Collection[Value], can_be: Collection[Substrate], *, epsilon: int, stream: str) -> Choice | None:
+def choose_substrate(
+    values: Collection[Value], can_be: Collection[Substrate], *, epsilon: int, stream: str
+) -> Choice | None:
     """One of the substrates that `can_be`; None where there is none.
 
     The unknown goes first, fewest pending before others. Else with chance `epsilon` (micro) any of them, drawn from
@@ -108,7 +110,7 @@ def _draw(stream: str, what: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenGroup:
     """A group that may learn by one of the substrates `open_to` it."""
 
     group: str
@@ -128,13 +130,13 @@ class Allotment:
 
 
 def allot_substrates(
-    states: Mapping[str, SubstrateState], places: Iterable[Place], allotment: Allotment
+    states: Mapping[str, SubstrateState], places: Iterable[OpenGroup], allotment: Allotment
 ) -> tuple[SubstrateChosen, ...]:
     """One choice for each group that has one, in order; each counts as pending for those after it."""
     left, found = allotment.budget_left, []
     pending: dict[tuple[str, str], int] = {}
     for place in places:
-        state = states.get(key_of(allotment.environment, place.cluster))
+        state = states.get(cluster_key(allotment.environment, place.cluster))
         known = standings(states, allotment.environment, place.cluster)
         before = {name: value_of(name, known.get(name)) for name in KINDS}
         values = [
@@ -143,7 +145,9 @@ def allot_substrates(
         ]
         epsilon = allotment.decay.start if state is None or state.epsilon is None else state.epsilon
         stream = f"{allotment.seed}/{allotment.environment}/{place.cluster}/{place.group}"
-        choice = choose(values, affordable(values, left) & place.open_to, epsilon=epsilon, stream=stream)
+        choice = choose_substrate(
+            values, affordable_substrates(values, left) & place.open_to, epsilon=epsilon, stream=stream
+        )
         if choice is None:
             continue
         found.append(

@@ -28,7 +28,7 @@ from eventlog.events import (
 from ..plans import Plan, apply_change
 from .occasions import LEAST_SHARE, does, lesson_id, occasion_at
 from .piece_content import MEDIA_TYPE, content_bytes
-from .ranking import share
+from .ranking import word_share
 
 LEAST_RUNS: Final = 3
 """How many good runs have to have taken the steps of a snippet or a recipe."""
@@ -167,7 +167,7 @@ def _snippet(failed: FailingStep, run: GoodRun, place: int) -> Iterator[Captured
     opened, followed = run.plan[place], run.plan[place + 1]
     if (opened.type, followed.type) != ("navigate", "click") or opened.url is None or not followed.label:
         return
-    if share(followed.label, f"{failed.step.intent} {failed.step.url or ''}") < LEAST_SHARE:
+    if word_share(followed.label, f"{failed.step.intent} {failed.step.url or ''}") < LEAST_SHARE:
         return
     change = FollowLink(page=opened.url, label=followed.label)
     occasion = Occasion(environment=failed.environment, type="navigate", intent=followed.label, page="")
@@ -182,7 +182,7 @@ def _piece(kind: PieceKind, occasion: Occasion, change: Change, title: str, run:
 
 
 def _alike(failed: Step, step: Step) -> bool:
-    return share(failed.intent, f"{step.intent} {step.label or ''}") >= LEAST_SHARE
+    return word_share(failed.intent, f"{step.intent} {step.label or ''}") >= LEAST_SHARE
 
 
 def _same(failed: Step, step: Step) -> bool:
@@ -199,4 +199,4 @@ def _lead_in(failed: FailingStep, plan: Plan, place: int) -> Plan:
 
 
 def _likeness(failed: FailingStep, captured: Captured) -> int:
-    return share(f"{failed.step.intent} {failed.step.label or ''} {failed.step.url or ''}", captured.title)
+    return word_share(f"{failed.step.intent} {failed.step.label or ''} {failed.step.url or ''}", captured.title)

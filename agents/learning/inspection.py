@@ -12,7 +12,7 @@ from ..plans import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Inspection:
     """How far steps went, and what is seen where they ended.
 
     `walked` counts the steps that were passed, optional ones that found nothing included; `outcome` is that of the
@@ -26,10 +26,10 @@ class Seen:
     controls: tuple[Control, ...]
 
 
-class Surroundings(Protocol):
+class Inspector(Protocol):
     """A run's own instance after the run has ended: nothing that is done in it counts any more."""
 
-    def after(self, steps: Plan) -> Seen:
+    def after(self, steps: Plan) -> Inspection:
         """Take these steps from the instance's start, as far as the first that fails, and look.
 
         The instance is made anew for it, so that what was tried before leaves no trace. Raises EnvironmentFailure.

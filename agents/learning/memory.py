@@ -15,12 +15,12 @@ from eventlog.errors import BlobErased
 from eventlog.events import Anchor, Artifact, Memory, Occasion, PieceKind
 from projections.candidacy import Candidacy, worth
 from projections.engine.views import Views
-from projections.memories import FOLDS, LOOSE, kind_of
+from projections.memories import FOLDS, LOOSE, piece_kind
 from projections.pieces import PieceState
 from projections.rewrites import REWRITES, RewriteState
 
 from ..plans import Piece
-from .occasions import CHANGE, Held, Lesson, Read, text_and_change
+from .occasions import CHANGE, AnyPiece, OccasionPiece, Read, text_and_change
 from .similarity import Embeddings
 
 _WHOLE: Final = 1_000_000
@@ -45,12 +45,12 @@ def piece_of(state: RewriteState) -> Piece:
     )
 
 
-def held_of(state: Candidacy, read: Read, embeddings: Embeddings | None = None) -> Held | None:
+def load_piece(state: Candidacy, read: Read, embeddings: Embeddings | None = None) -> AnyPiece | None:
     """A row of any kind as memory holds it, matched by a model if there is one; None where its content was erased."""
     if isinstance(state, RewriteState):
         return piece_of(state)
     if isinstance(state, PieceState):
-        return _lesson(kind_of(state), _plain_lesson(state), read, embeddings)
+        return _lesson(piece_kind(state), _plain_lesson(state), read, embeddings)
     return None
 
 
@@ -66,7 +66,7 @@ def content_reader(blobs: BlobStore) -> Read:
     return read
 
 
-def remember(
+def build_memory_artifact(
     views: Views,
     weights: str,
     *,
@@ -101,13 +101,13 @@ def remember(
     ), blob
 
 
-def remembered_again(views: Views, weights: str, memory: Memory) -> Blob | None:
+def rebuild_memory(views: Views, weights: str, memory: Memory) -> Blob | None:
     """The content of a memory made again from the log, as of its position; None where its folds are other ones now."""
     kinds = {kind for kind, fold in FOLDS.items() if fold.name in memory.folds}
     known = {fold.name: _REMADE.get(fold.name, frozenset({fold.version})) for fold in FOLDS.values()}
     if any(version not in known.get(name, ()) for name, version in memory.folds.items()):
         return None
-    return remember(views, weights, without=memory.without, kinds=kinds)[1]
+    return build_memory_artifact(views, weights, without=memory.without, kinds=kinds)[1]
 
 
 def forget_everything(weights: str) -> tuple[Artifact, Blob]:
@@ -115,7 +115,7 @@ def forget_everything(weights: str) -> tuple[Artifact, Blob]:
     return _artifact(weights, 0, {"rewrites": []}, {REWRITES.name: REWRITES.version}, ())
 
 
-def pieces_from(content: bytes, read: Read, embeddings: Embeddings | None = None) -> tuple[Held, ...]:
+def pieces_from(content: bytes, read: Read, embeddings: Embeddings | None = None) -> tuple[AnyPiece, ...]:
     """What a memory blob holds, rewrites first. What `read` gives None for is left out."""
     found = json.loads(content)
     lessons = (_lesson(kind, item, read, embeddings) for kind in LOOSE for item in found.get(_KEYS[kind], ()))
@@ -167,12 +167,14 @@ def _plain_lesson(state: PieceState) -> dict[str, Any]:
     }
 
 
-def _lesson(kind: PieceKind, item: Mapping[str, Any], read: Read, embeddings: Embeddings | None) -> Lesson | None:
+def _lesson(
+    kind: PieceKind, item: Mapping[str, Any], read: Read, embeddings: Embeddings | None
+) -> OccasionPiece | None:
     content = read(item["content"])
     if content is None:
         return None
     text, change = text_and_change(content)
-    return Lesson(
+    return OccasionPiece(
         piece=item["piece"],
         kind=kind,
         occasion=Occasion.model_validate(item["occasion"]),

@@ -24,7 +24,7 @@ from eventlog.events.event import FrozenModel, ScoreMicro
 from projections.pieces import PieceState
 
 from ..plans import Piece
-from .occasions import Lesson, lesson_id
+from .occasions import OccasionPiece, lesson_id
 from .piece_content import MEDIA_TYPE, content_bytes
 
 FORM: Final = "flywheel-memory-1"
@@ -37,7 +37,7 @@ class BadMemoryFile(FlywheelError):
     """The file is no memory that can be brought in: {actual}; expected {expected}. Nothing of it was appended."""
 
 
-class Entry(FrozenModel):
+class MemoryFileEntry(FrozenModel):
     """One piece: when it helps, what it says and what it changes. `rank` counts for hints and exemplars."""
 
     kind: Kind
@@ -83,17 +83,17 @@ class MemoryFile(FrozenModel):
     """The file: its form, and the pieces."""
 
     form: Literal["flywheel-memory-1"]
-    pieces: tuple[Entry, ...]
+    pieces: tuple[MemoryFileEntry, ...]
 
 
-def write_memory_file(entries: Iterable[Entry]) -> str:
+def write_memory_file(entries: Iterable[MemoryFileEntry]) -> str:
     """The text of a file: one piece after another, in order of kind and id."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.piece))
     found = MemoryFile(form=FORM, pieces=tuple(ordered)).model_dump(mode="json")
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def read(text: str) -> tuple[Entry, ...]:
+def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
     """The pieces of a file, each once. Raises BadMemoryFile, whatever of it is wrong."""
     try:
         entries = MemoryFile.model_validate_json(text).pieces
@@ -111,9 +111,9 @@ def read(text: str) -> tuple[Entry, ...]:
     return entries
 
 
-def entry_of_lesson(lesson: Lesson, state: PieceState) -> Entry:
+def entry_of_lesson(lesson: OccasionPiece, state: PieceState) -> MemoryFileEntry:
     """A lesson as an entry."""
-    return Entry.model_validate(
+    return MemoryFileEntry.model_validate(
         {
             "kind": lesson.kind,
             "occasion": lesson.occasion,
@@ -125,12 +125,14 @@ def entry_of_lesson(lesson: Lesson, state: PieceState) -> Entry:
     )
 
 
-def entry_of_rewrite(piece: Piece, environment: str, says: str) -> Entry:
+def entry_of_rewrite(piece: Piece, environment: str, says: str) -> MemoryFileEntry:
     """A rewrite as a recipe: what belonged to one step is matched by what that step says, once it is brought in."""
     occasion = Occasion(environment=environment, type=piece.anchor.type, intent=piece.anchor.intent, page="")
-    return Entry(kind="recipe", occasion=occasion, title=piece.anchor.intent or says, text=says, change=piece.change)
+    return MemoryFileEntry(
+        kind="recipe", occasion=occasion, title=piece.anchor.intent or says, text=says, change=piece.change
+    )
 
 
-def by_name(entries: Iterable[Entry]) -> Mapping[str, Entry]:
+def by_name(entries: Iterable[MemoryFileEntry]) -> Mapping[str, MemoryFileEntry]:
     """Entries by id."""
     return {entry.piece: entry for entry in entries}

@@ -14,7 +14,7 @@ from eventlog.events import Change, InsertSteps, Occasion, PieceKind, Step
 
 from ..plans import Piece, Plan, anchor_of, apply_change
 from .piece_content import page_pattern
-from .ranking import share, words
+from .ranking import content_words, word_share
 from .similarity import LEAST_LIKENESS, Embeddings
 
 CHANGE: Final[TypeAdapter[Change]] = TypeAdapter(Change)
@@ -26,7 +26,7 @@ _PREFIXES: Final[dict[PieceKind, str]] = {"hint": "hint", "exemplar": "ex", "sni
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class OccasionPiece:
     """A hint, exemplar, snippet or recipe. `wins` and `rank` (micro) decide between two that fit a step alike.
 
     `embeddings` is the model that it is matched by beside its words: one for all that is remembered together, or None.
@@ -57,7 +57,7 @@ class Lesson:
         return Piece(self.piece, anchor_of(plan[place]), self.change, self.wins, self.rank, self.kind)
 
 
-Held = Piece | Lesson
+AnyPiece = Piece | OccasionPiece
 """What memory holds: pieces that belong to one step, and lessons that fit any that is like their occasion."""
 
 
@@ -89,7 +89,7 @@ def planned_page(plan: Plan, place: int) -> str:
     return ""
 
 
-def fits(lesson: Lesson, environment: str, plan: Plan, place: int) -> bool:
+def fits(lesson: OccasionPiece, environment: str, plan: Plan, place: int) -> bool:
     """Whether a step is like the occasion of a lesson, and the lesson would change it.
 
     A step that says the very same is like it, whatever page it is on: addresses drift. Steps that are put in are not
@@ -107,12 +107,14 @@ def fits(lesson: Lesson, environment: str, plan: Plan, place: int) -> bool:
     if occasion.intent == step.intent:
         return True
     said = f"{step.intent} {step.url or ''}"
-    has_words = not occasion.intent or (bool(words(occasion.intent)) and share(occasion.intent, said) >= LEAST_SHARE)
+    has_words = not occasion.intent or (
+        bool(content_words(occasion.intent)) and word_share(occasion.intent, said) >= LEAST_SHARE
+    )
     is_alike = has_words or _means_the_same(lesson, step)
     return is_alike and pages_agree(occasion.page, planned_page(plan, place))
 
 
-def _means_the_same(lesson: Lesson, step: Step) -> bool:
+def _means_the_same(lesson: OccasionPiece, step: Step) -> bool:
     model = lesson.embeddings
     return model is not None and model.likeness(lesson.occasion.intent, step.intent) >= LEAST_LIKENESS
 

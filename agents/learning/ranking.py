@@ -25,24 +25,24 @@ _K1_TENTHS: Final = 12
 """How soon a word that recurs in one text counts no more: k1 = 1.2; texts are weighed by length with b = 3/4."""
 
 
-def words(text: str) -> tuple[str, ...]:
+def content_words(text: str) -> tuple[str, ...]:
     """The words of a text that carry meaning, small, in order; in any script."""
     return tuple(word for word in _WORD.findall(text.casefold()) if word not in STOPWORDS)
 
 
-def share(asked: str, text: str) -> int:
+def word_share(asked: str, text: str) -> int:
     """How much of the different words of `asked` a text has, in millionths; nothing asked is had in full."""
-    wanted = frozenset(words(asked))
-    return WHOLE if not wanted else WHOLE * len(wanted & frozenset(words(text))) // len(wanted)
+    wanted = frozenset(content_words(asked))
+    return WHOLE if not wanted else WHOLE * len(wanted & frozenset(content_words(text))) // len(wanted)
 
 
 def rank_texts(question: str, texts: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
     """The ids of the texts that share a word with the question, best first, ties by id; with scores in millionths."""
-    counts = {key: Counter(words(text)) for key, text in texts.items()}
+    counts = {key: Counter(content_words(text)) for key, text in texts.items()}
     lengths = {key: sum(found.values()) for key, found in counts.items()}
     total, amount = sum(lengths.values()), len(texts)
     scores: Counter[str] = Counter()
-    for word in sorted(frozenset(words(question))):
+    for word in sorted(frozenset(content_words(question))):
         having = [key for key, found in counts.items() if word in found]
         rarity = rarity_micro(amount, len(having))
         for key in having:

@@ -8,7 +8,7 @@ from typing import Final
 from eventlog.events import PieceKind, Step
 
 from ..plans import Overlaid, Piece, Plan, apply_overlay
-from .occasions import Held, Lesson, fits
+from .occasions import AnyPiece, OccasionPiece, fits
 from .ranking import rank_texts
 from .similarity import Embeddings, blend_scores
 
@@ -17,7 +17,7 @@ _INSTRUCTION_SHARE: Final = 4
 """What an instruction shares with a lesson counts a quarter of what the step itself does."""
 
 
-def retrieve(plan: Plan, instruction: str, environment: str, lessons: Iterable[Lesson]) -> tuple[Piece, ...]:
+def retrieve(plan: Plan, instruction: str, environment: str, lessons: Iterable[OccasionPiece]) -> tuple[Piece, ...]:
     """The lessons that a plan is given, each at the one step that it fits best; of each kind one a step at most.
 
     Best is what was recorded at a step that says the very same, then what shares most with the step (and, with a model,
@@ -32,8 +32,8 @@ def retrieve(plan: Plan, instruction: str, environment: str, lessons: Iterable[L
     )
 
 
-def overlaid(
-    plan: Plan, instruction: str, environment: str, held: Sequence[Held], candidate: Held | None = None
+def overlay_memory(
+    plan: Plan, instruction: str, environment: str, held: Sequence[AnyPiece], candidate: AnyPiece | None = None
 ) -> Overlaid:
     """A plan with what memory holds, and the one piece on trial before all else.
 
@@ -44,20 +44,20 @@ def overlaid(
     return apply_overlay(plan, _anchor_pieces(plan, instruction, environment, others), forced=forced)
 
 
-def _anchor_pieces(plan: Plan, instruction: str, environment: str, held: Sequence[Held]) -> tuple[Piece, ...]:
+def _anchor_pieces(plan: Plan, instruction: str, environment: str, held: Sequence[AnyPiece]) -> tuple[Piece, ...]:
     """What memory holds, each at the step of the plan that it belongs to; lessons that fit none are left out."""
     pieces = (each for each in held if isinstance(each, Piece))
-    lessons = [each for each in held if isinstance(each, Lesson)]
+    lessons = [each for each in held if isinstance(each, OccasionPiece)]
     return (*pieces, *retrieve(plan, instruction, environment, lessons))
 
 
-def _place(plan: Plan, instruction: str, environment: str, candidate: Held | None) -> Piece | None:
-    if isinstance(candidate, Lesson):
+def _place(plan: Plan, instruction: str, environment: str, candidate: AnyPiece | None) -> Piece | None:
+    if isinstance(candidate, OccasionPiece):
         return next(iter(retrieve(plan, instruction, environment, [candidate])), None)
     return candidate
 
 
-def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[Lesson]) -> Iterator[Piece]:
+def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[OccasionPiece]) -> Iterator[Piece]:
     by_id = {each.piece: each for each in lessons}
     taken: set[int] = set()
     placed: set[str] = set()
@@ -70,7 +70,7 @@ def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[L
 
 
 def _score_steps(
-    plan: Plan, instruction: str, environment: str, lessons: Sequence[Lesson]
+    plan: Plan, instruction: str, environment: str, lessons: Sequence[OccasionPiece]
 ) -> Iterator[tuple[bool, int, int, int, str, int]]:
     """Every step that a lesson may be given at, in the order in which they are.
 
@@ -79,7 +79,7 @@ def _score_steps(
     texts = {each.piece: each.words for each in lessons}
     of_task = dict(rank_texts(instruction, texts))
     places = {each.piece: _places(plan, environment, each) for each in lessons}
-    found: list[tuple[int, Lesson, int]] = []
+    found: list[tuple[int, OccasionPiece, int]] = []
     for place, step in enumerate(plan):
         of_step = dict(rank_texts(_step_text(step), texts))
         for each in lessons:
@@ -94,7 +94,7 @@ def _score_steps(
         yield not _is_said(each, step), -score, -each.rank, -each.wins, each.piece, place
 
 
-def _likeness(model: Embeddings, lesson: Lesson, step: Step, instruction: str) -> int:
+def _likeness(model: Embeddings, lesson: OccasionPiece, step: Step, instruction: str) -> int:
     """How much a lesson means what a step does, and a quarter of how much it means what the task is."""
     of_task = model.likeness(instruction, lesson.words) // _INSTRUCTION_SHARE
     return model.likeness(_step_text(step), lesson.words) + of_task
@@ -104,7 +104,7 @@ def _step_text(step: Step) -> str:
     return f"{step.intent} {step.label or ''} {step.url or ''}"
 
 
-def _places(plan: Plan, environment: str, lesson: Lesson) -> Sequence[int]:
+def _places(plan: Plan, environment: str, lesson: OccasionPiece) -> Sequence[int]:
     """The steps that a lesson may be given at; the one beside which its steps are put in, where it puts in some."""
     # An overlay finds the first of two equal steps.
     found = [n for n, step in enumerate(plan) if step not in plan[:n] and fits(lesson, environment, plan, n)]
@@ -113,5 +113,5 @@ def _places(plan: Plan, environment: str, lesson: Lesson) -> Sequence[int]:
     return sorted(found, key=lambda n: not _is_said(lesson, plan[n]))[:1]
 
 
-def _is_said(lesson: Lesson, step: Step) -> bool:
+def _is_said(lesson: OccasionPiece, step: Step) -> bool:
     return lesson.occasion.intent == step.intent

@@ -14,8 +14,8 @@ from eventlog.events import CheckName, FrozenModel, Said, Sampling
 
 from ..envs.clients.mutations import last_mutation_id
 from ..models.errors import ModelFailure
-from ..models.model import Exchange, Image, Message, Model, Request
-from ..models.structured import read_as, schema_of
+from ..models.model import ChatMessage, CompletionRequest, Exchange, Image, Model
+from ..models.structured import answer_schema, read_as
 from ..rewards import expected_ops
 from ..rewards.steps import operation_of
 from ..rewards.tables import OpsByStepKind
@@ -28,7 +28,7 @@ Delta = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StepObservation:
     """A step as it went: its kind, what it was for, what should be there now, and what is: text, picture or both."""
 
     kind: str | None
@@ -56,15 +56,15 @@ class Checked:
 class StepVerifier(Protocol):
     """The three step checks; each is asked once, right after the step."""
 
-    def verify_filter(self, seen: Seen) -> Checked:
+    def verify_filter(self, seen: StepObservation) -> Checked:
         """Whether the filter was taken."""
         ...
 
-    def verify_on_correct_page(self, seen: Seen) -> Checked:
+    def verify_on_correct_page(self, seen: StepObservation) -> Checked:
         """Whether this is the page that the step was to lead to."""
         ...
 
-    def verify_step(self, seen: Seen) -> Checked:
+    def verify_step(self, seen: StepObservation) -> Checked:
         """Whether the step did what it was for."""
         ...
 
@@ -97,23 +97,23 @@ class ModelVerifier:
     model: Model
     sampling: Sampling = SAMPLING
 
-    def verify_filter(self, seen: Seen) -> Checked:
+    def verify_filter(self, seen: StepObservation) -> Checked:
         """See StepVerifier."""
         return self._ask("filter", seen)
 
-    def verify_on_correct_page(self, seen: Seen) -> Checked:
+    def verify_on_correct_page(self, seen: StepObservation) -> Checked:
         """See StepVerifier."""
         return self._ask("page", seen)
 
-    def verify_step(self, seen: Seen) -> Checked:
+    def verify_step(self, seen: StepObservation) -> Checked:
         """See StepVerifier."""
         return self._ask("step", seen)
 
-    def _ask(self, question: str, seen: Seen) -> Checked:
+    def _ask(self, question: str, seen: StepObservation) -> Checked:
         if seen.screenshot is None and seen.page is None:
             return Checked("unknown", "model", "there is no page to look at")
-        schema = schema_of(StepAnswer) if self.model.offers.schema else None
-        request = Request(messages_of(question, seen), self.sampling, schema)
+        schema = answer_schema(StepAnswer) if self.model.offers.schema else None
+        request = CompletionRequest(step_check_messages(question, seen), self.sampling, schema)
         exchange = None
         try:
             exchange = Exchange(request, self.model.complete(request))
@@ -123,15 +123,18 @@ class ModelVerifier:
         return Checked("passed" if answer.passed else "failed", "model", answer.reason, exchange=exchange)
 
 
-def messages_of(question: str, seen: Seen) -> tuple[Message, ...]:
+def step_check_messages(question: str, seen: StepObservation) -> tuple[ChatMessage, ...]:
     """What a model is asked: the question, the step, and the page as a picture or else as text."""
     asked = f"{_QUESTIONS[question]}\nThe step: {seen.intent}\nWhat should be there: {seen.expected}"
     if seen.http_status is not None:
         asked += f"\nThe status of the page: {seen.http_status}"
     if seen.screenshot is not None:
-        return (Message("system", (_SYSTEM,)), Message("user", (asked, seen.screenshot)))
+        return (ChatMessage("system", (_SYSTEM,)), ChatMessage("user", (asked, seen.screenshot)))
     page = (seen.page or "")[:LONGEST_PAGE]
-    return (Message("system", (_SYSTEM,)), Message("user", (f"{asked}\nThe page as text, until the end:\n{page}",)))
+    return (
+        ChatMessage("system", (_SYSTEM,)),
+        ChatMessage("user", (f"{asked}\nThe page as text, until the end:\n{page}",)),
+    )
 
 
 @dataclass
@@ -147,19 +150,19 @@ class OracleVerifier:
     table: OpsByStepKind
     since: int = field(default=0)
 
-    def verify_filter(self, seen: Seen) -> Checked:
+    def verify_filter(self, seen: StepObservation) -> Checked:
         """See StepVerifier."""
         return self._look(seen, frozenset())
 
-    def verify_on_correct_page(self, seen: Seen) -> Checked:
+    def verify_on_correct_page(self, seen: StepObservation) -> Checked:
         """See StepVerifier."""
         return self._look(seen, frozenset())
 
-    def verify_step(self, seen: Seen) -> Checked:
+    def verify_step(self, seen: StepObservation) -> Checked:
         """See StepVerifier."""
         return self._look(seen, expected_ops(self.table, seen.kind))
 
-    def _look(self, seen: Seen, meant: frozenset[str]) -> Checked:
+    def _look(self, seen: StepObservation, meant: frozenset[str]) -> Checked:
         found = self.look(self.since)
         if "error" in found:
             return Checked("unknown", "oracle", str(found["error"]))
@@ -186,7 +189,7 @@ def verifier_for(by_model: StepVerifier, by_oracle: StepVerifier | None) -> Step
     return by_model if by_oracle is None else by_oracle
 
 
-def check(verifier: StepVerifier, seen: Seen) -> Checked:
+def verify_observation(verifier: StepVerifier, seen: StepObservation) -> Checked:
     """The check that fits the kind of a step."""
     match check_name(seen.kind):
         case "filter":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eventlog.events import AnyEvent, PieceTried, RewriteLost, RewriteWon, Spec
 from eventlog.store import Append
 from projections.candidacy import Candidacy
-from projections.memories import kind_of
+from projections.memories import piece_kind
 from projections.rewards import RewardState
 from projections.runs import RunState
 
@@ -21,7 +21,7 @@ class Outcomes:
     rewards: Mapping[str, RewardState]
     contaminated: Set[str]
 
-    def passed(self, run: str) -> bool | None:
+    def has_passed(self, run: str) -> bool | None:
         """Whether a run passed its oracle; None where it says nothing.
 
         So it is of a missing one, of one that began from another state, and of an evaluation's.
@@ -59,14 +59,14 @@ def credits_of(
         controls = tuple(each.spec_id for each in plain.get(spec.group_id, [])[: state.controls])
         event = _trial(spec, piece, controls, state, outcomes)
         if event is not None:
-            appends.append(Append(f"{kind_of(state)}/{piece}", (event,), actor, key=f"credit:{spec.spec_id}"))
+            appends.append(Append(f"{piece_kind(state)}/{piece}", (event,), actor, key=f"credit:{spec.spec_id}"))
     return tuple(appends)
 
 
 def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, outcomes: Outcomes) -> AnyEvent | None:
     """The trial as a fact; None where it is none."""
     run = spec.spec_id
-    passed, known = outcomes.passed(run), [outcomes.passed(control) for control in controls]
+    passed, known = outcomes.has_passed(run), [outcomes.has_passed(control) for control in controls]
     if passed is None or None in known or len(controls) < state.controls:
         return None
     carrying = controls if spec.candidate is None else (run,)
@@ -74,7 +74,7 @@ def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, 
         return None
     if any(outcomes.has_carried(each, piece) for each in {run, *controls} - {*carrying}):
         return None
-    successes, kind = sum(outcome is True for outcome in known), kind_of(state)
+    successes, kind = sum(outcome is True for outcome in known), piece_kind(state)
     if spec.candidate is not None and kind == "rewrite":
         event = RewriteWon if passed else RewriteLost
         return event(rewrite=piece, run=run, control_runs=controls, control_successes=successes)

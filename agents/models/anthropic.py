@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from .model import MICRO, Completion, Finish, Image, Message, Offers, Request, Sample, refuse_unoffered
-from .wire import Answer, Endpoint, Patience
+from .model import MICRO, ChatMessage, Completion, CompletionRequest, Finish, Image, Offers, Sample, refuse_unoffered
+from .wire import Endpoint, EndpointAnswer, Patience
 
 BASE_URL: Final = "https://api.anthropic.com/v1"
 VERSION: Final = "2023-06-01"
@@ -37,14 +37,14 @@ class AnthropicSettings(BaseModel):
     extra_headers: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-class _Block(Answer):
+class _Block(EndpointAnswer):
     type: str
     text: str = ""
     name: str | None = None
     input: dict[str, JsonValue] | None = None
 
 
-class _Usage(Answer):
+class _Usage(EndpointAnswer):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -58,7 +58,7 @@ class _Usage(Answer):
         return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
 
 
-class _Answered(Answer):
+class _Answered(EndpointAnswer):
     model: str
     content: tuple[_Block, ...]
     stop_reason: str | None = None
@@ -96,7 +96,7 @@ class Anthropic:
         """Close the pool of connections."""
         self._endpoint.close()
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete."""
         refuse_unoffered(self.name, self.offers, request)
         body = self._body(request)
@@ -109,12 +109,12 @@ class Anthropic:
             output_tokens=_sum([usage.output_tokens for usage in usages]),
         )
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: CompletionRequest) -> dict[str, Any]:
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": self._settings.model,
             "max_tokens": sampling.max_tokens,
-            "messages": [message_of(message) for message in request.messages if message.role != "system"],
+            "messages": [anthropic_message(message) for message in request.messages if message.role != "system"],
             "temperature": sampling.temperature_micro / MICRO,
         }
         system = "\n\n".join(message.text for message in request.messages if message.role == "system")
@@ -134,17 +134,19 @@ class Anthropic:
             body |= {"tools": [schema], "tool_choice": {"type": "tool", "name": request.schema.name}}
         return body
 
-    def _sample(self, answer: _Answered, request: Request) -> Sample:
+    def _sample(self, answer: _Answered, request: CompletionRequest) -> Sample:
         finish = _FINISH.get(answer.stop_reason or "", "other")
         if request.schema is None:
             return Sample("".join(block.text for block in answer.content if block.type == "text"), finish)
         given = next((block.input for block in answer.content if block.name == request.schema.name), None)
         if given is None and finish == "stop":
-            raise self._endpoint.broken("it calls no tool", f"a call of {request.schema.name!r}, the tool it must call")
+            raise self._endpoint.answer_error(
+                "it calls no tool", f"a call of {request.schema.name!r}, the tool it must call"
+            )
         return Sample("" if given is None else json.dumps(given, ensure_ascii=False), finish)
 
 
-def message_of(message: Message) -> dict[str, Any]:
+def anthropic_message(message: ChatMessage) -> dict[str, Any]:
     """A message on the wire."""
     return {"role": message.role, "content": [_part(part) for part in message.parts]}
 

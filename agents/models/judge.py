@@ -12,7 +12,7 @@ from pydantic import Field
 
 from eventlog.events import FrozenModel, Sampling
 
-from .model import MICRO, Completion, Image, Message, Model
+from .model import MICRO, ChatMessage, Completion, Image, Model
 from .structured import complete_as
 
 PROMPT_VERSION: Final = "judge-1"
@@ -60,7 +60,7 @@ class ShownRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class JudgeOpinion:
     """What a judge said. `score` (micro) is its confidence where it says passed, else 0."""
 
     passed: bool
@@ -70,14 +70,14 @@ class Opinion:
     completion: Completion
 
 
-def ask_judge(model: Model, shown: ShownRun, sampling: Sampling = SAMPLING) -> Opinion:
+def ask_judge(model: Model, shown: ShownRun, sampling: Sampling = SAMPLING) -> JudgeOpinion:
     """One question. Raises ModelFailure: then there is no opinion, which is not a bad one."""
-    ruling, completion = complete_as(model, messages_of(shown), sampling, Ruling)
+    ruling, completion = complete_as(model, judge_messages(shown), sampling, Ruling)
     confidence = ruling.confidence_percent * MICRO // 100
-    return Opinion(ruling.passed, confidence, confidence if ruling.passed else 0, ruling.reason, completion)
+    return JudgeOpinion(ruling.passed, confidence, confidence if ruling.passed else 0, ruling.reason, completion)
 
 
-def messages_of(shown: ShownRun) -> tuple[Message, ...]:
+def judge_messages(shown: ShownRun) -> tuple[ChatMessage, ...]:
     """The prompt: the task, the steps, the pages in order (the last in full, or as a picture), how the run ended."""
     last = max((step.index for step in shown.steps if step.page is not None), default=None)
     parts: list[str | Image] = [f"The task:\n{shown.instruction}\n\nThe record, {len(shown.steps)} steps:"]
@@ -90,7 +90,7 @@ def messages_of(shown: ShownRun) -> tuple[Message, ...]:
         elif step.page is not None and step.index == last:
             parts.append(step.page)
     parts.append(f"The run ended: {shown.status}.\nDid it do exactly what the task asks?")
-    return (Message("system", (SYSTEM,)), Message("user", _join_texts(parts)))
+    return (ChatMessage("system", (SYSTEM,)), ChatMessage("user", _join_texts(parts)))
 
 
 def _join_texts(parts: list[str | Image]) -> tuple[str | Image, ...]:

@@ -29,7 +29,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """What one side said: texts and pictures, in order."""
 
     role: Role
@@ -50,10 +50,10 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CompletionRequest:
     """One question."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     sampling: Sampling
     schema: Schema | None = None
 
@@ -108,7 +108,7 @@ class Completion:
 class Exchange:
     """What was asked, and what came back."""
 
-    request: Request
+    request: CompletionRequest
     completion: Completion
 
 
@@ -136,12 +136,12 @@ class Model(Protocol):
         """What may be asked of it."""
         ...
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         """Draw answers. Raises ModelFailure, NotOffered where more is asked than is offered."""
         ...
 
 
-def refuse_unoffered(name: str, offers: Offers, request: Request) -> None:
+def refuse_unoffered(name: str, offers: Offers, request: CompletionRequest) -> None:
     """Raise NotOffered where a request asks for what a model does not offer."""
     sampling = request.sampling
     asked = {

@@ -10,8 +10,20 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from .model import MICRO, Completion, Finish, Image, Message, Offers, Request, Sample, Served, Token, refuse_unoffered
-from .wire import Answer, Endpoint, Patience
+from .model import (
+    MICRO,
+    ChatMessage,
+    Completion,
+    CompletionRequest,
+    Finish,
+    Image,
+    Offers,
+    Sample,
+    Served,
+    Token,
+    refuse_unoffered,
+)
+from .wire import Endpoint, EndpointAnswer, Patience
 
 BASE_URL: Final = "https://api.openai.com/v1"
 DIGEST: Final = r"^[0-9a-f]{64}$"
@@ -47,21 +59,21 @@ class OpenAISettings(BaseModel):
     extra_headers: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-class _Logprob(Answer):
+class _Logprob(EndpointAnswer):
     token: str
     logprob: float
 
 
-class _Logprobs(Answer):
+class _Logprobs(EndpointAnswer):
     content: tuple[_Logprob, ...] | None = None
 
 
-class _Said(Answer):
+class _Said(EndpointAnswer):
     content: str | None = None
     refusal: str | None = None
 
 
-class _Choice(Answer):
+class _Choice(EndpointAnswer):
     index: int = 0
     message: _Said
     finish_reason: str | None = None
@@ -69,12 +81,12 @@ class _Choice(Answer):
     token_ids: tuple[int, ...] | None = None
 
 
-class _Usage(Answer):
+class _Usage(EndpointAnswer):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
-class _Answered(Answer):
+class _Answered(EndpointAnswer):
     model: str | None = None
     choices: tuple[_Choice, ...]
     usage: _Usage | None = None
@@ -119,13 +131,15 @@ class OpenAI:
         """Close the pool of connections."""
         self._endpoint.close()
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete."""
         refuse_unoffered(self.name, self.offers, request)
         answer = self._endpoint.post("chat/completions", self._body(request), _Answered)
         wanted = request.sampling.samples
         if len(answer.choices) != wanted:
-            raise self._endpoint.broken(f"it has {len(answer.choices)} choices", f"the {wanted} that were asked for")
+            raise self._endpoint.answer_error(
+                f"it has {len(answer.choices)} choices", f"the {wanted} that were asked for"
+            )
         choices = sorted(answer.choices, key=lambda choice: choice.index)
         usage = answer.usage or _Usage()
         return Completion(
@@ -137,11 +151,11 @@ class OpenAI:
             served=self._served,
         )
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: CompletionRequest) -> dict[str, Any]:
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": self._settings.model,
-            "messages": [message_of(message) for message in request.messages],
+            "messages": [openai_message(message) for message in request.messages],
             self._settings.length_field: sampling.max_tokens,
             "temperature": sampling.temperature_micro / MICRO,
             "top_p": sampling.top_p_micro / MICRO,
@@ -160,14 +174,14 @@ class OpenAI:
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
-    def _sample(self, choice: _Choice, request: Request) -> Sample:
+    def _sample(self, choice: _Choice, request: CompletionRequest) -> Sample:
         said = choice.message
         tokens = self._tokens(choice) if request.sampling.wants_logprobs else None
         ids = choice.token_ids
         if self._settings.offers_token_ids and ids is None:
-            raise self._endpoint.broken("it has no token_ids", "those that were asked for (is it vLLM?)")
+            raise self._endpoint.answer_error("it has no token_ids", "those that were asked for (is it vLLM?)")
         if tokens is not None and ids is not None and len(tokens) != len(ids):
-            raise self._endpoint.broken(
+            raise self._endpoint.answer_error(
                 f"it has {len(tokens)} logprobs and {len(ids)} token_ids", "one of each a token"
             )
         finish = _FINISH.get(choice.finish_reason or "", "other")
@@ -178,14 +192,14 @@ class OpenAI:
         found = None if choice.logprobs is None else choice.logprobs.content
         if found is None:
             expected = "those that were asked for; set offers_logprobs to false where the server has none"
-            raise self._endpoint.broken("it has no logprobs", expected)
+            raise self._endpoint.answer_error("it has no logprobs", expected)
         bad = [each.logprob for each in found if not math.isfinite(each.logprob) or each.logprob > ROUNDING]
         if bad:
-            raise self._endpoint.broken(f"a logprob is {bad[0]}", "finite ones, none above 0")
+            raise self._endpoint.answer_error(f"a logprob is {bad[0]}", "finite ones, none above 0")
         return tuple(Token(each.token, min(0.0, each.logprob)) for each in found)
 
 
-def message_of(message: Message) -> dict[str, Any]:
+def openai_message(message: ChatMessage) -> dict[str, Any]:
     """A message on the wire; one without pictures as plain text, which every server takes."""
     if not any(isinstance(part, Image) for part in message.parts):
         return {"role": message.role, "content": message.text}

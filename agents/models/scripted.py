@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from .errors import ScriptEnded
-from .model import Completion, Finish, Offers, Request, Sample, Token, refuse_unoffered
+from .model import Completion, CompletionRequest, Finish, Offers, Sample, Token, refuse_unoffered
 
-Script = Callable[[Request], str] | Sequence[str]
+Script = Callable[[CompletionRequest], str] | Sequence[str]
 
 
 class Scripted:
@@ -22,16 +22,16 @@ class Scripted:
         self.name = name if name.startswith("scripted") else f"scripted:{name}"
         self.offers = offers or Offers(logprobs=True, token_ids=True, seed=True, images=True, schema=True)
         self._script = script
-        self._asked: list[Request] = []
+        self._asked: list[CompletionRequest] = []
         self._said = 0
         self._lock = threading.Lock()
 
     @property
-    def asked(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[CompletionRequest, ...]:
         """Every request so far, in order."""
         return tuple(self._asked)
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete. Raises ScriptEnded."""
         refuse_unoffered(self.name, self.offers, request)
         with self._lock:
@@ -43,7 +43,7 @@ class Scripted:
         ids = tuple(asked) if self.offers.token_ids else None
         return Completion(self.name, samples, len(asked), spent, ids)
 
-    def _next(self, request: Request) -> str:
+    def _next(self, request: CompletionRequest) -> str:
         if callable(self._script):
             return self._script(request)
         if self._said >= len(self._script):
@@ -51,7 +51,7 @@ class Scripted:
         self._said += 1
         return self._script[self._said - 1]
 
-    def _sample(self, answer: str, request: Request) -> Sample:
+    def _sample(self, answer: str, request: CompletionRequest) -> Sample:
         sampling = request.sampling
         found = [answer.find(stop) for stop in sampling.stop if stop in answer]
         stopped = answer[: min(found)] if found else answer

@@ -10,22 +10,22 @@ from pydantic import BaseModel, ValidationError
 from eventlog.events import Sampling
 
 from .errors import AnswerUnstructured
-from .model import Completion, Message, Model, Request, Sample, Schema
+from .model import ChatMessage, Completion, CompletionRequest, Model, Sample, Schema
 
 B = TypeVar("B", bound=BaseModel)
 _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
 
-def schema_of(shape: type[BaseModel]) -> Schema:
+def answer_schema(shape: type[BaseModel]) -> Schema:
     """The JSON schema of a shape. It should be closed (`extra="forbid"`) and have no defaults: hosts insist on both."""
     return Schema(shape.__name__, shape.model_json_schema())
 
 
 def complete_as(
-    model: Model, messages: tuple[Message, ...], sampling: Sampling, shape: type[B]
+    model: Model, messages: tuple[ChatMessage, ...], sampling: Sampling, shape: type[B]
 ) -> tuple[B, Completion]:
     """The first sample as `shape`. Raises AnswerUnstructured, whose message holds nothing that the model said."""
-    completion = model.complete(Request(messages, sampling, schema_of(shape)))
+    completion = model.complete(CompletionRequest(messages, sampling, answer_schema(shape)))
     return read_as(model.name, completion.samples[0], shape), completion
 
 

@@ -30,13 +30,13 @@ LONGEST_SAID: Final = 300
 SHOWN_KEY: Final = "[key]"
 
 
-class Answer(BaseModel):
+class EndpointAnswer(BaseModel):
     """A part of an endpoint's answer; fields that are not read may be there."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=EndpointAnswer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Endpoint:
             self._pause(due_s)
             tries, wait_s = tries + 1, min(2 * wait_s, self.patience.longest_wait_s)
 
-    def broken(self, actual: str, expected: str) -> AnswerBroken:
+    def answer_error(self, actual: str, expected: str) -> AnswerBroken:
         """The error of an answer that cannot be meant."""
         return AnswerBroken(url=self.url, actual=self._without_key(actual), expected=expected)
 
@@ -119,7 +119,7 @@ class Endpoint:
             failure = ModelUnreachable(url=self.url, actual=actual, tries=tries, timeout_s=timeout_s)
             raise _Again(failure, None) from problem
         except httpx2.HTTPError as problem:
-            raise self.broken(f"{type(problem).__name__} {problem}".strip(), "an answer over HTTP") from problem
+            raise self.answer_error(f"{type(problem).__name__} {problem}".strip(), "an answer over HTTP") from problem
         if not answer.is_success:
             self._raise_named(answer, tries)
         return answer
@@ -136,7 +136,7 @@ class Endpoint:
             failure = ModelOverloaded(url=self.url, actual=status, tries=tries, said=said, retry_after_s=named)
             raise _Again(failure, wait_s)
         if answer.is_redirect:
-            raise self.broken(f"it leads to {answer.headers.get('location')}", "an answer where it was asked")
+            raise self.answer_error(f"it leads to {answer.headers.get('location')}", "an answer where it was asked")
         raise RequestRejected(url=self.url, actual=status, said=said)
 
     def _read(self, shape: type[A], answer: httpx2.Response) -> A:
@@ -145,9 +145,9 @@ class Endpoint:
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
             if first["type"] == "json_invalid":
-                raise self.broken(self._error_text(answer), "JSON") from problem
+                raise self.answer_error(self._error_text(answer), "JSON") from problem
             where = ".".join(map(str, first["loc"])) or "it"
-            raise self.broken(f"{where}: {first['msg']}", "the shape its documentation gives") from problem
+            raise self.answer_error(f"{where}: {first['msg']}", "the shape its documentation gives") from problem
 
     def _error_text(self, answer: httpx2.Response) -> str:
         """The server's own sentence, where it sent one."""

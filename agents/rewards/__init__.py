@@ -8,17 +8,17 @@ from .shaping import (
     Conduct,
     Shaped,
     conduct_of,
-    process_of,
-    progress_of,
+    process_term,
+    progress_term,
     shape_reward,
     shaped_return,
     steps_planned,
 )
-from .signals import Action, Extras, Grading, GymResult, Info, RewardSignal, RunResult, RunState
-from .steps import DEFAULT_VALUE, MutationKey, key_of, oracle_step_reward, unpaid
+from .signals import Action, EpisodeState, Extras, Grading, GymResult, Info, RewardSignal, RunResult
+from .steps import DEFAULT_VALUE, MutationKey, mutation_key, oracle_step_reward, unpaid_keys
 from .synthetic import SyntheticEnvReward, returns
-from .tables import DEFAULT_OPS, OPS_BY_SITE, expected_ops, kind_of
-from .value import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, cost_of, grade_run, penalty_of
+from .tables import DEFAULT_OPS, OPS_BY_SITE, expected_ops, step_kind
+from .value import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, compute_reward, cost_of, penalty_of
 
 __all__ = [
     "DEFAULT_LAMBDA",
@@ -30,6 +30,7 @@ __all__ = [
     "SHAPING_VERSION",
     "Action",
     "Conduct",
+    "EpisodeState",
     "Extras",
     "Grading",
     "GymResult",
@@ -38,22 +39,21 @@ __all__ = [
     "MutationKey",
     "RewardSignal",
     "RunResult",
-    "RunState",
     "Shaped",
     "SyntheticEnvReward",
+    "compute_reward",
     "conduct_of",
     "cost_of",
     "expected_ops",
-    "grade_run",
-    "key_of",
-    "kind_of",
+    "mutation_key",
     "oracle_step_reward",
     "penalty_of",
-    "process_of",
-    "progress_of",
+    "process_term",
+    "progress_term",
     "returns",
     "shape_reward",
     "shaped_return",
+    "step_kind",
     "steps_planned",
-    "unpaid",
+    "unpaid_keys",
 ]

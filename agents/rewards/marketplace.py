@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from .signals import Action, GymResult, RewardSignal, RunResult, RunState
+from .signals import Action, EpisodeState, GymResult, RewardSignal, RunResult
 
 GATE: Final = 1_000_000
 """What the whole gate pays, in micro-reward."""
@@ -31,7 +31,7 @@ class MarketplaceListingReward:
     new_page: int = 50_000
     most_new_pages: int = 5
 
-    def step(self, action: Action, gym_result: GymResult, state: RunState) -> RewardSignal:
+    def step(self, action: Action, gym_result: GymResult, state: EpisodeState) -> RewardSignal:
         """What a step earns. `state` is the run before it."""
         info = gym_result.info
         url = info.get("url")
@@ -44,7 +44,7 @@ class MarketplaceListingReward:
             components["loop"] = self.loop
         return RewardSignal(components)
 
-    def episode(self, run_result: RunResult, state: RunState, ground_truth: object = None) -> RewardSignal | None:
+    def episode(self, run_result: RunResult, state: EpisodeState, ground_truth: object = None) -> RewardSignal | None:
         """What the end of a run earns: half for being done, half for the share of required fields in its summary.
 
         `state` and `ground_truth` are for subclasses. None, which only they give, is no reward, never a reward of zero.

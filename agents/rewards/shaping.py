@@ -34,12 +34,12 @@ class Conduct:
     max_steps: int
 
     def process(self) -> int:
-        """See process_of."""
-        return process_of(self.effort, planned=self.planned, max_steps=self.max_steps)
+        """See process_term."""
+        return process_term(self.effort, planned=self.planned, max_steps=self.max_steps)
 
     def progress(self, *, passed: bool) -> int:
-        """See progress_of."""
-        return progress_of(self.succeeded, taken=self.taken, planned=self.planned, passed=passed)
+        """See progress_term."""
+        return progress_term(self.succeeded, taken=self.taken, planned=self.planned, passed=passed)
 
 
 def conduct_of(outcomes: Sequence[StepOutcome], usage: Usage, *, planned: int, max_steps: int) -> Conduct:
@@ -70,13 +70,13 @@ class Shaped:
     value: int | None
 
 
-def process_of(effort: int, *, planned: int, max_steps: int) -> int:
+def process_term(effort: int, *, planned: int, max_steps: int) -> int:
     """How sparing a run was: 1 - effort / max(max_steps, 4 x planned, 20), not below 0. `effort` counts actions."""
     cap = max(max_steps, EFFORT_A_STEP * planned, LEAST_CAP)
     return max(0, FULL * (cap - effort) // cap)
 
 
-def progress_of(succeeded: int, *, taken: int, planned: int, passed: bool) -> int:
+def progress_term(succeeded: int, *, taken: int, planned: int, passed: bool) -> int:
     """How far a run came: 1 if it passed, else the share of steps that went well of those planned, or taken if more.
 
     For an agent without a plan `planned` is the most steps it may take, so that stopping early is no progress.

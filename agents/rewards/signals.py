@@ -37,7 +37,7 @@ class Grading(TypedDict, total=False):
 
 
 class Extras(TypedDict, total=False):
-    """What a run carries along. `oracle_paid` and `oracle_step_total` are kept by RunState.after."""
+    """What a run carries along. `oracle_paid` and `oracle_step_total` are kept by EpisodeState.after."""
 
     oracle_terminal: Grading
     oracle_step_total: int
@@ -78,23 +78,23 @@ class RewardSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class RunState:
+class EpisodeState:
     """A run so far (the seeds' EpisodeState): its actions, the pages it was on, and what it carries along."""
 
     actions: tuple[Action, ...] = ()
     urls: tuple[str, ...] = ()
     extras: Extras = field(default_factory=Extras)
 
-    def after(self, action: Action, gym_result: GymResult, signal: RewardSignal) -> RunState:
+    def after(self, action: Action, gym_result: GymResult, signal: RewardSignal) -> EpisodeState:
         """The state after a step that earned `signal`."""
         url = gym_result.info.get("url")
         extras = Extras(**self.extras)
         extras["oracle_paid"] = extras.get("oracle_paid", frozenset()) | signal.paid
         extras["oracle_step_total"] = extras.get("oracle_step_total", 0) + signal.components.get("oracle_step", 0)
-        return RunState((*self.actions, action), self.urls if url is None else (*self.urls, url), extras)
+        return EpisodeState((*self.actions, action), self.urls if url is None else (*self.urls, url), extras)
 
-    def graded(self, terminal: Grading) -> RunState:
+    def with_grade(self, terminal: Grading) -> EpisodeState:
         """The state with the oracle's grade of the run."""
         extras = Extras(**self.extras)
         extras["oracle_terminal"] = terminal
-        return RunState(self.actions, self.urls, extras)
+        return EpisodeState(self.actions, self.urls, extras)

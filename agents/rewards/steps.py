@@ -30,7 +30,7 @@ def operation_of(mutation: object) -> str | None:
     return operation if isinstance(operation, str) and operation else None
 
 
-def key_of(mutation: object) -> MutationKey | None:
+def mutation_key(mutation: object) -> MutationKey | None:
     """What a mutation is paid for once; None where it is no mutation."""
     operation = operation_of(mutation)
     if operation is None or not isinstance(mutation, Mapping):
@@ -38,13 +38,13 @@ def key_of(mutation: object) -> MutationKey | None:
     return operation, str(mutation.get("target_type", "")), str(mutation.get("target_id", ""))
 
 
-def unpaid(
+def unpaid_keys(
     delta: Delta, expected_ops: Collection[str], paid: Collection[MutationKey], at_most: int
 ) -> tuple[MutationKey, ...]:
     """The keys of `delta` that are expected and not paid yet, each once and in order; `at_most` (>= 0) of them."""
     found: dict[MutationKey, None] = {}
     for mutation in delta or ():
-        key = key_of(mutation)
+        key = mutation_key(mutation)
         if key is not None and key[0] in expected_ops and key not in paid:
             found[key] = None
     return tuple(found)[:at_most]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .marketplace import MarketplaceListingReward
-from .signals import Action, Grading, GymResult, RewardSignal, RunResult, RunState
-from .steps import DEFAULT_VALUE, unpaid
+from .signals import Action, EpisodeState, Grading, GymResult, RewardSignal, RunResult
+from .steps import DEFAULT_VALUE, unpaid_keys
 from .tables import DEFAULT_OPS, OpsByStepKind, expected_ops
 
 FULL: Final = 1_000_000
@@ -30,19 +30,19 @@ class SyntheticEnvReward(MarketplaceListingReward):
     score_weight: int = FULL
     pass_bonus: int = FULL
 
-    def step(self, action: Action, gym_result: GymResult, state: RunState) -> RewardSignal:
+    def step(self, action: Action, gym_result: GymResult, state: EpisodeState) -> RewardSignal:
         """The parent's step, and `oracle_step` where the delta holds a change that was meant and is not paid yet."""
         signal = super().step(action, gym_result, state)
         info = gym_result.info
         paid = state.extras.get("oracle_paid", frozenset())
         meant = expected_ops(self.expected_ops_by_step_kind, info.get("oracle_step_kind"))
         delta = info.get("oracle_mutations_delta")
-        new = unpaid(delta, meant, paid, max(0, self.most_paid - len(paid)))
+        new = unpaid_keys(delta, meant, paid, max(0, self.most_paid - len(paid)))
         if not new:
             return signal
         return signal + RewardSignal({"oracle_step": self.oracle_step_value * len(new)}, frozenset(new))
 
-    def episode(self, run_result: RunResult, state: RunState, ground_truth: object = None) -> RewardSignal | None:
+    def episode(self, run_result: RunResult, state: EpisodeState, ground_truth: object = None) -> RewardSignal | None:
         """F1 and the pass bonus of `oracle_terminal`; None (no reward, never zero) where the oracle did not answer."""
         terminal = state.extras.get("oracle_terminal")
         if terminal is None:
@@ -74,9 +74,9 @@ def returns(
     ground_truth: object = None,
 ) -> RewardSignal | None:
     """A whole run: its steps in order, then its end, component by component; None where its end has no reward."""
-    state, total = RunState(), RewardSignal()
+    state, total = EpisodeState(), RewardSignal()
     for action, gym_result in steps:
         signal = reward.step(action, gym_result, state)
         state, total = state.after(action, gym_result, signal), total + signal
-    ended = reward.episode(run_result, state if terminal is None else state.graded(terminal), ground_truth)
+    ended = reward.episode(run_result, state if terminal is None else state.with_grade(terminal), ground_truth)
     return None if ended is None else total + ended

@@ -79,7 +79,7 @@ def expected_ops(table: OpsByStepKind, kind: str | None) -> frozenset[str]:
     return frozenset().union(*table.values()) if kind is None else table.get(kind, NONE)
 
 
-def kind_of(site: str, step_type: str, label: str | None) -> str | None:
+def step_kind(site: str, step_type: str, label: str | None) -> str | None:
     """The kind of a plan's step on a site: navigate, fill, or what its button does; None where that isn't known."""
     known = _KINDS.get(step_type)
     return known or KINDS_BY_SITE.get(site, {}).get((label or "").strip().casefold())

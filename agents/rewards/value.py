@@ -46,7 +46,7 @@ def penalty_of(cost: int | None, lambda_per_dollar: int) -> int | None:
     return None if cost is None else cost * lambda_per_dollar // 1_000_000
 
 
-def grade_run(
+def compute_reward(
     run: str,
     group: str,
     score: int,

@@ -22,7 +22,7 @@ from .facts import JSON_TYPE
 from .tasks import PLANS
 
 
-def suite_of(
+def plan_suite(
     templates: Sequence[BenchmarkTemplate], environment: str, store: EventStore, blobs: BlobStore, model: Model | None
 ) -> tuple[TaskPlan, ...]:
     """A plan for each template: the one we ship, else what the model makes of its instruction; put as blobs.

@@ -20,8 +20,8 @@ from eventlog.store import Append, EventStore
 
 from ..executors.executor import Called
 from ..models.errors import AnswerUnstructured
-from ..models.model import Message, Model, Request, Sample
-from ..models.structured import read_as, schema_of
+from ..models.model import ChatMessage, CompletionRequest, Model, Sample
+from ..models.structured import answer_schema, read_as
 from ..plans import UNTYPED, Plan
 from .errors import PlanRefused
 from .facts import call_facts
@@ -96,12 +96,12 @@ def decompose_text(text: str, model: Model, store: EventStore, blobs: BlobStore)
 
     Raises PlanRefused, ModelFailure, and BlobMissing or BlobErased where an earlier answer cannot be read.
     """
-    stream = f"plan/{key_of(text, model)}"
+    stream = f"plan/{plan_key(text, model)}"
     earlier = _standing_answer(stream, store, blobs)
     if earlier is not None:
         return plan_from_answer(model.name, earlier)
-    schema = schema_of(PlannedSteps) if model.offers.schema else None
-    request = Request((Message("system", (SYSTEM,)), Message("user", (text,))), SAMPLING, schema)
+    schema = answer_schema(PlannedSteps) if model.offers.schema else None
+    request = CompletionRequest((ChatMessage("system", (SYSTEM,)), ChatMessage("user", (text,))), SAMPLING, schema)
     completion = model.complete(request)
     plan = plan_from_answer(model.name, completion.samples[0])
     facts = call_facts(stream, 0, Called("decomposer", None, request, completion))
@@ -112,7 +112,7 @@ def decompose_text(text: str, model: Model, store: EventStore, blobs: BlobStore)
     return plan if standing is None else plan_from_answer(model.name, standing)
 
 
-def key_of(text: str, model: Model) -> str:
+def plan_key(text: str, model: Model) -> str:
     """What a plan is found by: the exact text, the prompt and the model, in hexadecimal."""
     return digest([text, PROMPT_VERSION, model.name]).hex()
 

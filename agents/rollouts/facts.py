@@ -12,8 +12,8 @@ from eventlog.blobs import Blob
 from eventlog.blobs.conversations import link_messages
 from eventlog.events import ModelCalled, StepTaken, StepVerified, Usage
 
-from ..executors.executor import Called, Execution, Taken, Verified
-from ..models.model import Completion, Image, Message, Sample, Served
+from ..executors.executor import Called, ExecutedStep, Execution, Verified
+from ..models.model import ChatMessage, Completion, Image, Sample, Served
 from ..rewards.steps import operation_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Facts:
     blobs: tuple[Blob, ...]
 
 
-def facts_of(run: str, execution: Execution) -> Facts:
+def execution_facts(run: str, execution: Execution) -> Facts:
     """Each step: the calls that chose it, the step itself, who was asked of it and what was said.
 
     Calls are numbered through the run, in this order.
@@ -47,7 +47,7 @@ def facts_of(run: str, execution: Execution) -> Facts:
         found.append(_step_facts(run, taken))
         check = checks.get(taken.index)
         if check is not None:
-            found += [call_facts(run, next(number), call) for call in check.called]
+            found += [call_facts(run, next(number), call) for call in check.model_calls]
             found.append(_check_facts(run, check))
     later = [call for call in execution.called if call.step is not None and call.step >= len(execution.taken)]
     found += [call_facts(run, next(number), call) for call in later]
@@ -72,7 +72,7 @@ def _total(tokens: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _step_facts(run: str, taken: Taken) -> Facts:
+def _step_facts(run: str, taken: ExecutedStep) -> Facts:
     page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode())
     picture = None if taken.screenshot is None else Blob(PNG_TYPE, taken.screenshot)
     event = StepTaken(
@@ -127,7 +127,7 @@ def _check_facts(run: str, check: Verified) -> Facts:
     return Facts((event,), (reason,))
 
 
-def plain_message(message: Message) -> Mapping[str, Json]:
+def plain_message(message: ChatMessage) -> Mapping[str, Json]:
     """A message as JSON: its pictures by address."""
     parts: list[Mapping[str, Json]] = [
         {"text": part}
@@ -175,7 +175,7 @@ def _list_or_none(ids: tuple[int, ...] | None) -> list[Json] | None:
     return None if ids is None else list(ids)
 
 
-def _pictures(messages: Iterable[Message]) -> tuple[Blob, ...]:
+def _pictures(messages: Iterable[ChatMessage]) -> tuple[Blob, ...]:
     found = (Blob(p.media_type, p.body) for m in messages for p in m.parts if isinstance(p, Image))
     return tuple({blob.digest: blob for blob in found}.values())
 

@@ -37,19 +37,19 @@ from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..executors import plan as plan_executor
 from ..executors.executor import Assignment, Execution, Executor, Watch, no_verification
-from ..executors.inspection import HttpSurroundings
+from ..executors.inspection import HttpInspector
 from ..executors.plan import PlanExecutor
-from ..learning.advice import applied_of, lines_of
-from ..learning.inspection import Surroundings
-from ..learning.occasions import Held, Lesson
+from ..learning.advice import advice_lines, applied_of
+from ..learning.inspection import Inspector
+from ..learning.occasions import AnyPiece, OccasionPiece
 from ..learning.recovery.budgets import BUDGETS, Budgets
 from ..learning.recovery.failing import failed_run
-from ..learning.retrieval import overlaid
+from ..learning.retrieval import overlay_memory
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
-from ..rewards import conduct_of, grade_run, steps_planned
-from .facts import JSON_TYPE, facts_of, usage_of
+from ..rewards import compute_reward, conduct_of, steps_planned
+from .facts import JSON_TYPE, execution_facts, usage_of
 from .recovery_facts import NOTHING, Looking, Recovery, recover_run
 
 
@@ -66,40 +66,40 @@ class Job:
     template: Template
     environment: str
     artifact: Artifact
-    pieces: tuple[Held, ...]
-    candidate: Held | None
+    pieces: tuple[AnyPiece, ...]
+    candidate: AnyPiece | None
     arm: ArmRun | None
     learns: bool
     returning: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
-    told: tuple[Lesson, ...] = ()
+    told: tuple[OccasionPiece, ...] = ()
 
     @property
     def run(self) -> str:
         """The run's name is the spec's."""
         return self.spec.spec_id
 
-    def overlaid(self) -> Overlaid:
+    def overlay_plan(self) -> Overlaid:
         """The template's plan with memory applied, and the candidate on trial."""
         template = self.template
-        return overlaid(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
+        return overlay_memory(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
 
-    def tried(self, piece: Piece | None) -> Overlaid:
+    def overlay_trial(self, piece: Piece | None) -> Overlaid:
         """The plan with memory applied, and a piece on trial in place of the job's own."""
-        return replace(self, candidate=piece).overlaid()
+        return replace(self, candidate=piece).overlay_plan()
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
         """What its executor is given. A model draws by the instance's seed and the sibling's index."""
         return Assignment(
             instruction=self.template.instruction,
-            plan=self.overlaid().plan,
+            plan=self.overlay_plan().plan,
             max_steps=self.template.max_steps,
             seed=drawing_seed(self.spec),
             temperature_micro=self.spec.temperature_micro or 0,
             profile=profile,
             page_headers=page_headers,
             weights=self.artifact.weights,
-            advice=lines_of(self.told),
+            advice=advice_lines(self.told),
         )
 
 
@@ -129,7 +129,7 @@ class Means:
     executor: Executor = PLAN
     watching: Callable[[Instance], Watch] = lambda _instance: no_verification
     tries: int = TRIES
-    surroundings: Callable[[Environment, Instance, int], Surroundings] = HttpSurroundings
+    inspector: Callable[[Environment, Instance, int], Inspector] = HttpInspector
     budgets: Budgets = BUDGETS
     advisor: Model | None = None
 
@@ -150,7 +150,7 @@ class Played:
 
 def start_facts(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
     """The first event of a run and the blob of the plan that it will execute."""
-    executed = job.overlaid()
+    executed = job.overlay_plan()
     blob = Blob(JSON_TYPE, plan_bytes(executed.plan))
     task_spec = TaskSpec(
         task_spec_id=f"{job.template.template_id}.{blob.digest[:8]}",
@@ -208,7 +208,7 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
     finish, end_state = _end_facts(job, environment, instance, execution, wall)
     judged = environment.oracle(instance, job.template.oracle_task_id)
     recovery = _recover(job, means, execution, instance, passed=judged.passed)
-    reward = grade_run(
+    reward = compute_reward(
         job.run,
         job.spec.group_id,
         judged.score_micro,
@@ -223,7 +223,7 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
             max_steps=assignment.max_steps,
         ),
     )
-    facts = facts_of(job.run, execution)
+    facts = execution_facts(job.run, execution)
     return Played(
         (reset, *facts.events, finish, reward, *recovery.decided),
         (*facts.blobs, end_state, *recovery.contents),
@@ -256,12 +256,12 @@ def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *
     may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
-    at = None if execution.failed is None else execution.failed.index
-    run = failed_run(job.environment, job.template.plan_steps, job.tried, at, job.template.max_steps)
-    surroundings = means.surroundings(means.environment, instance, job.spec.sibling_index)
-    calls = len(execution.called) + sum(len(check.called) for check in execution.verified)
+    at = None if execution.failed_step is None else execution.failed_step.index
+    run = failed_run(job.environment, job.template.plan_steps, job.overlay_trial, at, job.template.max_steps)
+    inspector = means.inspector(means.environment, instance, job.spec.sibling_index)
+    calls = len(execution.called) + sum(len(check.model_calls) for check in execution.verified)
     looking = Looking(means.budgets, means.advisor, means.rule)
-    return recover_run(job.run, run, surroundings, looking, calls)
+    return recover_run(job.run, run, inspector, looking, calls)
 
 
 def _plain(mutation: Mutation) -> dict[str, object]:

@@ -38,13 +38,13 @@ def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile
     executor = means.executor.name
     start = beside(lambda: _record_start(job, store, blobs, executor), f"start of {job.run}")
 
-    def begun() -> None:
+    def await_start() -> None:
         if not start.result():
             expected = f"what this process makes of it for the executor {executor}"
             raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
 
-    played = _try_to_play(job, means, profile, begun)
-    begun()
+    played = _try_to_play(job, means, profile, await_start)
+    await_start()
     blobs.put(played.blobs)
     if not _record_end(job, store, played):
         return replace(played, stands=False, proposals=(), profile=None)
@@ -72,9 +72,9 @@ def _missing_run(job: Job, detail: str) -> Played:
     return Played((missing,), (), ())
 
 
-def _try_to_play(job: Job, means: Means, profile: bytes | None, begun: Callable[[], None]) -> Played:
+def _try_to_play(job: Job, means: Means, profile: bytes | None, ready: Callable[[], None]) -> Played:
     for _ in range(means.tries):
-        played = play(job, means, profile, begun)
+        played = play(job, means, profile, ready)
         if played.events[-1].type != "RunMissing":
             break
     return played

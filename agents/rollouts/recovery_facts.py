@@ -9,7 +9,7 @@ from eventlog.blobs import Blob
 from eventlog.events import HintRecorded, ModelCalled, PromotionRule, RecoveryDecided, RewriteProposed
 
 from ..executors.executor import Called
-from ..learning.inspection import Surroundings
+from ..learning.inspection import Inspector
 from ..learning.recovery.budgets import Budgets
 from ..learning.recovery.failing import Failing
 from ..learning.recovery.recover import recover
@@ -38,14 +38,14 @@ class Looking:
     rule: PromotionRule
 
 
-def recover_run(name: str, run: Failing, surroundings: Surroundings, looking: Looking, calls: int) -> Recovery:
+def recover_run(name: str, run: Failing, inspector: Inspector, looking: Looking, calls: int) -> Recovery:
     """Look a failed run over. What the environment fails in afterwards takes nothing from the run or earlier looks.
 
     `calls` is how many calls of models the run has made itself.
     """
     if not run.turns:
         return NOTHING
-    found = recover(name, run, surroundings, looking.budgets, looking.model)
+    found = recover(name, run, inspector, looking.budgets, looking.model)
     asked = Facts((), ())
     if found.exchange is not None:
         asked = call_facts(name, calls, Called("recovery", None, found.exchange.request, found.exchange.completion))

@@ -14,12 +14,12 @@ from eventlog.events import RewardGraded, RunFinished, RunStarted, StepTaken
 
 from ..envs.contract import Mutation
 from ..envs.sites.known import KNOWN
-from ..envs.sites.site import FULL, Grade, Kind, Simulation
+from ..envs.sites.site import FULL, OracleGrade, Simulation, SiteKind
 from ..plans import Plan
 from ..rewards import REWARD_VERSION, Conduct, conduct_of, shape_reward, steps_planned
 from .errors import CannotGrade, UnknownVerifier
 
-Verifier = Callable[[Simulation, str], Grade]
+Verifier = Callable[[Simulation, str], OracleGrade]
 """The grade of an instance for a task."""
 
 _OF_TEN_THOUSANDTHS = 100
@@ -27,11 +27,11 @@ _ORACLE = "oracle:"
 _MUTATIONS = TypeAdapter(tuple[Mutation, ...])
 
 
-def _oracle(instance: Simulation, task: str) -> Grade:
+def _oracle(instance: Simulation, task: str) -> OracleGrade:
     return instance.grade(task)
 
 
-def _outcome(instance: Simulation, task: str) -> Grade:
+def _outcome(instance: Simulation, task: str) -> OracleGrade:
     found = instance.grade(task)
     return replace(found, score_e4=FULL if found.passed else 0)
 
@@ -57,7 +57,9 @@ def verifier(version: str, known: Mapping[str, Verifier] = VERIFIERS) -> Verifie
     return known[version]
 
 
-def restore_instance(started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, Kind] = KNOWN) -> Simulation:
+def restore_instance(
+    started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, SiteKind] = KNOWN
+) -> Simulation:
     """The instance as a run left it, from the bytes of its end state. Raises CannotGrade."""
     environment = started.task_spec.environment
     if environment not in sites:

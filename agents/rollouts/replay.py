@@ -14,11 +14,11 @@ from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted
 from projections.costs import PriceBook
 
 from ..envs.sites.known import KNOWN
-from ..envs.sites.site import Kind, Simulation
-from ..executors.executor import Taken
-from ..executors.recorded_pages import RecordedStep, Walked, asked_for, walk
+from ..envs.sites.site import Simulation, SiteKind
+from ..executors.executor import ExecutedStep
+from ..executors.recorded_pages import RecordedStep, Walked, describe_request, walk_record
 from ..plans import Overlaid, Plan
-from ..rewards import SHAPING_VERSION, grade_run
+from ..rewards import SHAPING_VERSION, compute_reward
 from .errors import CannotGrade, UnknownVerifier
 from .regrade import VERIFIERS, Regraded, Verifier, conduct_recorded, regrade_run, restore_instance, verifier
 
@@ -86,15 +86,15 @@ def answer_erased(run: str, address: str) -> Replayed:
     return Replayed(run, "erased", 0, 0, (), (), (), erased=address)
 
 
-def replay(
-    recording: Recording, verifiers: Mapping[str, Verifier] = VERIFIERS, sites: Mapping[str, Kind] = KNOWN
+def replay_recording(
+    recording: Recording, verifiers: Mapping[str, Verifier] = VERIFIERS, sites: Mapping[str, SiteKind] = KNOWN
 ) -> Replayed:
     """Execute a recorded run again and compare: memory, plan, each step, the end, the state, the reward.
 
     Each comparison stands on the recorded side of the one before it, so the first divergence is a cause, not an echo.
     """
     record = _record(recording)
-    walked = walk(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
+    walked = walk_record(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
     compared: list[str] = []
     not_compared: list[str] = []
     divergence: Divergence | None = None
@@ -123,7 +123,7 @@ def _checks(
     record: tuple[RecordedStep, ...],
     walked: Walked,
     verifiers: Mapping[str, Verifier],
-    sites: Mapping[str, Kind],
+    sites: Mapping[str, SiteKind],
 ) -> Iterator[_Check]:
     yield _memory(recording)
     yield _plan(recording)
@@ -186,11 +186,11 @@ def _steps(record: tuple[RecordedStep, ...], walked: Walked) -> Iterator[_Check]
 
 def _recorded_lines(step: RecordedStep) -> Lines:
     event = step.event
-    asked = asked_for(step.step) if event.http_status is not None else None
+    asked = describe_request(step.step) if event.http_status is not None else None
     return _lines(event.index, event.action, event.intent, asked, event.outcome, event.http_status, event.observation)
 
 
-def _taken_lines(taken: Taken, asked: str | None, page: str | None) -> Lines:
+def _taken_lines(taken: ExecutedStep, asked: str | None, page: str | None) -> Lines:
     return _lines(taken.index, taken.step.type, taken.step.intent, asked, taken.outcome, taken.http_status, page)
 
 
@@ -218,7 +218,9 @@ def _end(recording: Recording, walked: Walked) -> _Check:
     )
 
 
-def _outcome(recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, Kind]) -> Iterator[_Check]:
+def _outcome(
+    recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind]
+) -> Iterator[_Check]:
     """The state the run left, and what that was worth."""
     try:
         instance = _instance(recording, sites)
@@ -236,7 +238,7 @@ def _outcome(recording: Recording, verifiers: Mapping[str, Verifier], sites: Map
     yield from _reward(recording, instance, verifiers)
 
 
-def _instance(recording: Recording, sites: Mapping[str, Kind]) -> Simulation:
+def _instance(recording: Recording, sites: Mapping[str, SiteKind]) -> Simulation:
     if recording.end_state is None:
         raise CannotGrade(run=recording.started.run, actual="the blob of its end state is missing")
     return restore_instance(recording.started, recording.started.spec.env_seed, recording.end_state, sites)
@@ -264,7 +266,7 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
         yield _Check("reward", (), None, f"no price book of version {reward.prices} is in the log")
         return
     conduct = conduct_recorded(recording.started, recording.steps, recording.finished, recording.plan)
-    again = grade_run(
+    again = compute_reward(
         reward.run,
         reward.group,
         reward.score,

@@ -12,7 +12,7 @@ from projections.benchmarks import Instance
 from projections.runs import OUTSIDE
 
 from .errors import BadSweep, BenchmarkInstance
-from .trials import Tryable, treat
+from .trials import TrialPiece, treat
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
 _OUTSIDE: Final = "ext-"
@@ -108,7 +108,7 @@ def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[in
             raise BadSweep(sweep=sweep, actual=actual, expected="plan_steps: decompose it first")
 
 
-def check_name(sweep: str) -> None:
+def check_sweep_name(sweep: str) -> None:
     """Raise BadSweep unless runs can be told by the name of their sweep: `__` ends it, `ext-` begins runs of others."""
     if not _PLAIN.fullmatch(sweep) or "__" in sweep or sweep.startswith(_OUTSIDE):
         expected = f"letters, digits, `.`, `_` and `-`, no `__`, and not {_OUTSIDE!r} first"
@@ -129,8 +129,8 @@ def plan_sweep(
     artifact: Artifact,
     *,
     rng_seed: int,
-    candidates: Collection[Tryable] = (),
-    promoted: Collection[Tryable] = (),
+    candidates: Collection[TrialPiece] = (),
+    promoted: Collection[TrialPiece] = (),
     trials: Trials | None = None,
     frozen: Collection[Instance] = (),
     bias: Bias | None = None,
@@ -142,7 +142,7 @@ def plan_sweep(
 
     Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark.
     """
-    check_name(generator.sweep)
+    check_sweep_name(generator.sweep)
     specs = generator.specs()
     if trials is not None:
         specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed, environment)

@@ -10,26 +10,26 @@ from typing import Final
 
 from eventlog.events import PieceKind, Spec, Template, Trials
 
-from ..learning.occasions import Held
-from ..learning.retrieval import overlaid, retrieve
+from ..learning.occasions import AnyPiece
+from ..learning.retrieval import overlay_memory, retrieve
 from ..plans import Piece, apply_change, place_of
 
 _WHOLE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tryable:
+class TrialPiece:
     """A piece that a sibling may try, and how many untreated siblings its rule compares that one with."""
 
-    piece: Held
+    piece: AnyPiece
     controls: int
 
 
 def treat(
     specs: Sequence[Spec],
     templates: Iterable[Template],
-    candidates: Collection[Tryable],
-    promoted: Collection[Tryable],
+    candidates: Collection[TrialPiece],
+    promoted: Collection[TrialPiece],
     trials: Trials,
     rng_seed: int,
     environment: str = "",
@@ -40,13 +40,13 @@ def treat(
     the group's plan is drawn, and only where the group has as many other siblings as its rule asks.
     """
     memory = [each.piece for each in promoted]
-    belonging, applied = dict[str, list[Tryable]](), dict[str, set[str]]()
+    belonging, applied = dict[str, list[TrialPiece]](), dict[str, set[str]]()
     for each in templates:
         name, plan, instruction = each.template_id, each.plan_steps, each.instruction
-        applied[name] = {item.piece for item in overlaid(plan, instruction, environment, memory).applied}
-        belonging[name] = [one for one in candidates if belongs(one.piece, each, environment)]
+        applied[name] = {item.piece for item in overlay_memory(plan, instruction, environment, memory).applied}
+        belonging[name] = [one for one in candidates if would_change(one.piece, each, environment)]
 
-    def drawn(group: str, template: str, others: int) -> dict[str, str]:
+    def draw_trial(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
         if place < trials.treated_micro:
             kind, fitting = "candidate", belonging[template]
@@ -57,10 +57,10 @@ def treat(
         names = sorted(each.piece.piece for each in fitting if others >= max(1, each.controls))
         return {kind: _one(names, rng_seed, group)} if names else {}
 
-    return _assign_trials(specs, drawn)
+    return _assign_trials(specs, draw_trial)
 
 
-def belongs(piece: Held, template: Template, environment: str) -> bool:
+def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
     """Whether a piece would change a template's plan."""
     if isinstance(piece, Piece):
         place = place_of(template.plan_steps, piece.anchor)
@@ -72,18 +72,19 @@ def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int)
     """How sweeps without shares were drawn: every group of two or more is treated, with any of the candidates."""
     names = sorted(candidates)
 
-    def drawn(group: str, _template: str, others: int) -> dict[str, str]:
+    def draw_candidate(group: str, _template: str, others: int) -> dict[str, str]:
         return {"candidate": _one(names, rng_seed, group)} if names and others else {}
 
-    return _assign_trials(specs, drawn)
+    return _assign_trials(specs, draw_candidate)
 
 
 def open_to(
-    specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[Tryable], environment: str
+    specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[TrialPiece], environment: str
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
     """The candidates that each treated group could carry, by kind and in order of name."""
     belonging = {
-        each.template_id: [one for one in candidates if belongs(one.piece, each, environment)] for each in templates
+        each.template_id: [one for one in candidates if would_change(one.piece, each, environment)]
+        for each in templates
     }
     sizes = Counter(spec.group_id for spec in specs)
     found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}
@@ -107,12 +108,12 @@ def of_kinds(
 ) -> tuple[Spec, ...]:
     """The specs with every treated group's candidate drawn from the kind that was chosen for it, or with none."""
 
-    def drawn(spec: Spec) -> str | None:
+    def draw_piece(spec: Spec) -> str | None:
         kind = kinds.get(spec.group_id)
         return None if kind is None else _one(opened[spec.group_id][kind], rng_seed, spec.group_id)
 
     return tuple(
-        spec if spec.candidate is None else spec.model_copy(update={"candidate": drawn(spec)}) for spec in specs
+        spec if spec.candidate is None else spec.model_copy(update={"candidate": draw_piece(spec)}) for spec in specs
     )
 
 
@@ -120,12 +121,12 @@ def _one(names: Sequence[str], rng_seed: int, group: str) -> str:
     return random.Random(f"{rng_seed}/{group}").choice(names)  # noqa: S311 a draw, not a secret
 
 
-def _assign_trials(specs: Sequence[Spec], drawn: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
+def _assign_trials(specs: Sequence[Spec], draw: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
     """The specs with what was drawn for their groups, by the last sibling of each."""
     sizes = Counter(spec.group_id for spec in specs)
     last = {spec.group_id: spec.spec_id for spec in specs}
     return tuple(
-        spec.model_copy(update=drawn(spec.group_id, spec.template, sizes[spec.group_id] - 1))
+        spec.model_copy(update=draw(spec.group_id, spec.template, sizes[spec.group_id] - 1))
         if spec.spec_id == last[spec.group_id]
         else spec
         for spec in specs

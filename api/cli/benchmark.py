@@ -8,9 +8,9 @@ import msgspec
 import typer
 
 from eventlog.events import BenchmarkFrozen, Rules
-from gate.benchmark import ALPHA, CHALLENGERS, freeze, sealed_instances
+from gate.benchmark import ALPHA, CHALLENGERS, freeze_benchmark, sealed_instances
 from gate.figures import count_noun
-from gate.renewal import Amounts, describe_ledger, draw, is_saturated
+from gate.renewal import Amounts, describe_ledger, draw_fresh_seeds, is_saturated
 from projections.alpha import ALPHA as LEDGER
 from projections.benchmarks import BENCHMARKS, BenchmarkState
 from projections.champions import CHAMPION, CHAMPIONS
@@ -84,11 +84,11 @@ def freeze_(
             task = _propose_tasks(house, site, task, min_runs)
         templates = site_tasks(placed.environment, task, max_steps)
         amounts = Amounts(visible, sealed, repeats)
-        drawn = draw(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
+        drawn = draw_fresh_seeds(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
         first, second = (fresh if seeds is None else seeds for seeds, fresh in zip(given, drawn, strict=True))
         spent = micro([alpha])[0]
-        frozen = freeze(name, site, templates, first, second, repeats, alpha=spent, challengers=challengers)
+        frozen = freeze_benchmark(name, site, templates, first, second, repeats, alpha=spent, challengers=challengers)
         freeze_on(house, frozen, ACTOR)
     _tell(frozen, as_json=as_json)
 

@@ -15,7 +15,7 @@ from eventlog.blobs.inventory import sweep as sweep_blobs
 from eventlog.blobs.inventory import verify as verify_blobs
 
 from ..house import owned_blobs
-from .output import AsJson, bar, confirm, emit_json, facts, open_project, print_rows, say, table
+from .output import AsJson, bar, confirm, emit_json, open_project, print_facts, print_rows, say, table
 
 app = typer.Typer(help="Blobs: list, verify, sweep.", no_args_is_help=True)
 
@@ -88,7 +88,7 @@ def sweep(
     confirm(f"Remove every blob that nothing names and that was last put more than {older_than} ago?", yes=yes)
     with open_project() as house, owned_blobs(house.settings) as blobs, bar("counting references", None) as advance:
         removed = sweep_blobs(house.store, blobs, age, advance)
-    emit_json({"removed": removed}) if as_json else facts([("removed", f"{removed} blobs")])
+    emit_json({"removed": removed}) if as_json else print_facts([("removed", f"{removed} blobs")])
 
 
 def _age(text: str) -> timedelta:

@@ -12,7 +12,7 @@ from projections.champions import ChampionState
 
 from ..positions import read_position
 from ..queries.champion import champion_history, show_champion
-from .output import AsJson, AsOf, confirm, emit_json, facts, open_project, print_rows, say
+from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say
 
 if TYPE_CHECKING:
     from gate.promote import Pointed
@@ -39,7 +39,7 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     if as_json:
         emit_json(row)
     else:
-        facts(
+        print_facts(
             [(name, row[name]) for name in ("champion", "since", "by", "actor", "reason", "evaluation", "as_of")],
         )
 
@@ -64,10 +64,10 @@ def point(
     """Make an artifact champion without the gate; the reason and who did it are recorded."""
     from gate.promote import point as point_champion
 
-    from ..evaluations.artifacts import resolve
+    from ..evaluations.artifacts import resolve_artifact
 
     with open_project() as house:
-        chosen, memory = resolve(house, artifact)
+        chosen, memory = resolve_artifact(house, artifact)
         confirm(f"Make {chosen} champion without a verdict?", yes=yes)
         house.blobs.put([memory])
         pointed = point_champion(house.store, house.views(), chosen, reason, ACTOR)
@@ -103,12 +103,12 @@ def back(
 def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -> None:
     from gate.promote import back as go_back
 
-    from ..history.withdraw import learned_from, runs_of_champion, withdrawal
-    from .taint import plain, show_learned
+    from ..history.withdraw import runs_of_champion, taint_of_runs, withdrawal
+    from .taint import show_learned, taint_report
 
     views = house.views()
     runs = runs_of_champion(views)
-    found = learned_from(house, views, runs)
+    found = taint_of_runs(house, views, runs)
     if not as_json:
         show_learned(
             found, empty="The champion that is left has played no runs since it was pointed: none are withdrawn."
@@ -117,7 +117,7 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
     pointed = go_back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
     words = f"{pointed.artifact} is champion again since position {pointed.position}"
     if as_json:
-        emit_json({**_plain(pointed), "withdrawn": runs, "tainted": plain(found)})
+        emit_json({**_plain(pointed), "withdrawn": runs, "tainted": taint_report(found)})
         return
     _say_moved(pointed, words, as_json=False)
     if runs:

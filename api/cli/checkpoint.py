@@ -12,11 +12,11 @@ import typer
 from projections.trainings import TRAININGS
 
 from ..positions import read_position
-from ..training.lineage import Trained, checkpoints_touched, lineage, rows_of_checkpoints
+from ..training.lineage import LineageStep, checkpoints_touched, lineage, rows_of_checkpoints
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
 from ..training.weights import base_of, find_weights
-from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, open_project, print_rows, say
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
 from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
@@ -52,7 +52,7 @@ def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None
         state = find_weights(views, checkpoint)
         training = views.get(TRAININGS, state.training)
     row = {**row_of_checkpoint(state), "stage": msgspec.to_builtins(training)}
-    emit_json(row) if as_json else facts(list(row.items()))
+    emit_json(row) if as_json else print_facts(list(row.items()))
 
 
 @app.command("lineage")
@@ -78,13 +78,15 @@ def lineage_(
     if as_json:
         emit_json(found[0] if run is not None else {"lineage": found})
     elif run is not None:
-        facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in found[0].items()])
+        print_facts(
+            [(name, ", ".join(value) if isinstance(value, list) else value) for name, value in found[0].items()]
+        )
     else:
         for step in steps:
             _say_step(step)
 
 
-def _say_step(step: Trained) -> None:
+def _say_step(step: LineageStep) -> None:
     state, runs = step.checkpoint, [run for group in step.groups.values() for run in group]
     say(f"checkpoint {state.checkpoint}: {state.algorithm}, saved at {state.since}")
     say(f"  base {state.base}" + ("" if state.parent is None else f", parent {state.parent}"))

@@ -18,7 +18,7 @@ from .sweep_options import finite
 _MICRO = 1_000_000
 
 
-class Evidence(StrEnum):
+class EvidenceRule(StrEnum):
     """Which rule rides on what recovery proposes."""
 
     PAIRED = "paired"
@@ -26,11 +26,11 @@ class Evidence(StrEnum):
 
     def rule(self) -> PromotionRule:
         """The rule with its defaults."""
-        return PairedRule() if self is Evidence.PAIRED else SeedsRule()
+        return PairedRule() if self is EvidenceRule.PAIRED else SeedsRule()
 
 
 Rule = Annotated[
-    Evidence, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
+    EvidenceRule, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
 ]
 Rounds = Annotated[int, typer.Option(min=1, max=1000, help="At most so many rounds: sweeps.")]
 BudgetRuns = Annotated[int | None, typer.Option(min=1, help="fast: at most so many runs, of sweeps and of arms.")]

@@ -17,12 +17,12 @@ from projections.slices import SLICES
 from ..datasets import freeze
 from ..datasets.card import card_of
 from ..datasets.demonstrations import keep_tokens, tokens_of
-from ..datasets.freeze import Frozen, Made
+from ..datasets.freeze import DatasetSummary, Frozen
 from ..house import House
 from ..positions import read_position
 from . import dataset_options as options
-from .dataset_options import Kind, asked_for
-from .output import AsJson, AsOf, bar, emit_json, erased_as_json, facts, open_project, print_rows, say
+from .dataset_options import DatasetKind, query_from_options
+from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -34,7 +34,7 @@ _WRITTEN = (".parquet", ".ndjson")
 
 @app.command()
 def build(
-    kind: options.KindOf = Kind.SFT,
+    kind: options.KindOf = DatasetKind.SFT,
     *,
     min_score: options.MinScore = None,
     best_of_group: options.BestOfGroup = None,
@@ -54,7 +54,7 @@ def build(
 ) -> None:
     """Freeze a dataset for sft, dpo or grpo over the runs in the log. Benchmark runs never enter."""
     options.refuse_untokenised(runs, base)
-    query = asked_for(
+    query = query_from_options(
         kind,
         tokens=base and tokens_of(base),
         min_score=min_score,
@@ -71,14 +71,14 @@ def build(
     )
     with open_project() as house:
         made = _make_dataset(house, house.views(read_position(house.store, as_of)), query, file, base)
-        digest = freeze.freeze(house.store, made, "operator")
-        row = _row(freeze.find(house.views(), digest))
+        digest = freeze.freeze_dataset(house.store, made, "operator")
+        row = _row(freeze.find_dataset(house.views(), digest))
     _show(row, as_json=as_json)
 
 
 @app.command("slice")
 def slice_(
-    kind: options.KindOf = Kind.GRPO,
+    kind: options.KindOf = DatasetKind.GRPO,
     *,
     group: Annotated[str, typer.Option(help="The group whose rows are registered.")],
     reward: options.RewardOf = None,
@@ -95,7 +95,7 @@ def slice_(
 ) -> None:
     """Register the rows of one group, to be pulled as one shard by the group's name."""
     options.refuse_untokenised(runs, base)
-    query = asked_for(
+    query = query_from_options(
         kind,
         tokens=base and tokens_of(base),
         reward=reward,
@@ -156,7 +156,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
     with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
         frozen = freeze.find_any(house.views(), dataset)
         views = house.views(read_position(house.store, str(frozen.upto)))
-        made = freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, views, frozen.queried()))
+        made = freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, views, frozen.parse_query()))
     if as_json:
         same = {"dataset": made.digest, "outcome": "equal", "equal": True}
         emit_json({**same, "rows": made.height, "upto": made.upto})
@@ -176,7 +176,7 @@ def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write i
         say(f"the card is in {file}")
 
 
-def _make_dataset(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> Made:
+def _make_dataset(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> DatasetSummary:
     """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset.
 
     What is tokenised with a base keeps what it needs of it.
@@ -187,18 +187,18 @@ def _make_dataset(house: House, views: Views, query: Query, file: Path | None, b
         keep_tokens(house.blobs, base)
     with bar("making the rows", None):
         if file is None:
-            return freeze.refuse_empty(freeze.make(house.store, house.blobs, views, query))
+            return freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, views, query))
         return _write_whole(
             file,
-            lambda partial: freeze.refuse_empty(freeze.write(house.store, house.blobs, views, query, partial)),
+            lambda partial: freeze.refuse_empty(freeze.write_dataset(house.store, house.blobs, views, query, partial)),
         )
 
 
-def _rows_into(house: House, frozen: Frozen, file: Path) -> Made:
-    views, query = house.views(read_position(house.store, str(frozen.upto))), frozen.queried()
+def _rows_into(house: House, frozen: Frozen, file: Path) -> DatasetSummary:
+    views, query = house.views(read_position(house.store, str(frozen.upto))), frozen.parse_query()
     if file.suffix != ".arrow":
-        return freeze.write(house.store, house.blobs, views, query, file)
-    built = freeze.build(house.store, house.blobs, views, query)
+        return freeze.write_dataset(house.store, house.blobs, views, query, file)
+    built = freeze.build_dataset(house.store, house.blobs, views, query)
     built.rows.write_ipc_stream(file)
     return built
 
@@ -210,7 +210,7 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
         raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
 
 
-def _write_whole(file: Path, writing: Callable[[Path], Made]) -> Made:
+def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
     """The file appears whole or not at all."""
     partial = file.with_name(f".partial-{file.name}")
     try:
@@ -228,4 +228,4 @@ def _row(state: Frozen) -> dict[str, Any]:
 
 
 def _show(row: dict[str, Any], *, as_json: bool) -> None:
-    emit_json(row) if as_json else facts(list(row.items()))
+    emit_json(row) if as_json else print_facts(list(row.items()))

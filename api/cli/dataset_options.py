@@ -14,7 +14,7 @@ from eventlog.events import Query, Tokens, query_of
 _MICRO = 1_000_000
 
 
-class Kind(StrEnum):
+class DatasetKind(StrEnum):
     """What rows are for."""
 
     SFT = "sft"
@@ -38,7 +38,7 @@ class Reward(StrEnum):
     SHAPED = "shaped"
 
 
-KindOf = Annotated[Kind, typer.Argument(help="What the rows are for.")]
+KindOf = Annotated[DatasetKind, typer.Argument(help="What the rows are for.")]
 MinScore = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="sft: runs at or above this score [1.0].")]
 BestOfGroup = Annotated[bool | None, typer.Option("--best-of-group", help="sft: only the best run of each group.")]
 RunsOf = Annotated[Runs | None, typer.Option(help="sft: whose runs [plan].")]
@@ -60,9 +60,9 @@ Sweep = Annotated[
 ]
 
 _OF_KIND = {
-    Kind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
-    Kind.DPO: {"reward", "margin", "max_pairs"},
-    Kind.GRPO: {"reward", "ddof", "eps"},
+    DatasetKind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
+    DatasetKind.DPO: {"reward", "margin", "max_pairs"},
+    DatasetKind.GRPO: {"reward", "ddof", "eps"},
 }
 _ANY = {"environment", "sweep", "group"}
 
@@ -73,12 +73,12 @@ def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
         raise typer.BadParameter("--runs demonstration and --base go together; expected both or neither")
 
 
-def asked_for(kind: Kind, **options: Any) -> Query:
+def query_from_options(kind: DatasetKind, **options: Any) -> Query:
     """The query that options ask for; None was not given. Raises BadParameter for one that the kind does not have."""
     given = {name: value for name, value in options.items() if value is not None}
     for name in sorted(given.keys() - _OF_KIND[kind] - _ANY):
         raise typer.BadParameter(f"a dataset for {kind.value} has no --{name.replace('_', '-')}")
-    if kind is Kind.SFT:
+    if kind is DatasetKind.SFT:
         given |= _floor(given.pop("reward", None), given.pop("min_reward", None))
     if "min_score" in given:
         given["min_score"] = round(given["min_score"] * _MICRO)

@@ -8,13 +8,13 @@ from rich.text import Text
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from migrations.migrate import migrate as migrate_schema
-from migrations.migrate import newest
+from migrations.migrate import newest_revision
 
 from .. import embedded, tokens
 from ..errors import NotEmbedded
 from ..house import House, application_url, open_house, owner_url
 from ..settings import Settings, read_settings
-from .output import ERR, AsJson, emit_json, facts, say
+from .output import ERR, AsJson, emit_json, print_facts, say
 
 app = typer.Typer(help="The database: start, stop, look, migrate.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def migrate_project(settings: Settings) -> None:
     finally:
         owner.dispose()
         application.dispose()
-    ERR.print(Text(f"The log {settings.project!r} is at migration {newest()}"))
+    ERR.print(Text(f"The log {settings.project!r} is at migration {newest_revision()}"))
 
 
 def first_token(house: House) -> None:
@@ -95,4 +95,4 @@ def status(as_json: AsJson = False) -> None:
             rows.append(("log head", PostgresStore(engine).head()))
         finally:
             engine.dispose()
-    emit_json(dict(rows)) if as_json else facts(rows)
+    emit_json(dict(rows)) if as_json else print_facts(rows)

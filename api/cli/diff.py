@@ -12,7 +12,7 @@ from eventlog.store import START
 from gate.figures import count_noun, decimal, dollars
 from projections.difference import difference
 from projections.moves import (
-    ChampionMoved,
+    ChampionChange,
     ClusterMoved,
     Difference,
     PricesMoved,
@@ -74,7 +74,7 @@ def describe_difference(found: Difference) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
-def _champion(found: ChampionMoved | None) -> list[str]:
+def _champion(found: ChampionChange | None) -> list[str]:
     if found is None:
         return []
     moves = [

@@ -20,8 +20,8 @@ from projections.environments import ENVIRONMENTS, EnvironmentState
 
 from ..environments.connect import Where
 from ..positions import read_position
-from .output import ERR, AsJson, AsOf, emit_json, facts, open_project, print_rows
-from .probing import probe, reset
+from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows
+from .probe import probe, reset
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
 
 app = typer.Typer(help="Environments: list, probe, reset, observe, serve.", no_args_is_help=True)
@@ -59,7 +59,7 @@ def list_(
 def _ours() -> dict[str, tuple[TaskText, ...]]:
     """Our sites, and each task of MiniWoB++ where its pages are installed."""
     told = {name: kind.tasks for name, kind in known_sites().items()}
-    return told | {task.task_id: (task.told(),) for task in TASKS.values()} if is_installed() else told
+    return told | {task.task_id: (task.task_text(),) for task in TASKS.values()} if is_installed() else told
 
 
 def _rows_of_bundled(
@@ -129,7 +129,7 @@ def serve(
         if as_json:
             emit_json(told)
         else:
-            facts(list(told.items()))
+            print_facts(list(told.items()))
             ERR.print("Serving; open the instance in a browser, Ctrl-C stops it.")
         while True:
             time.sleep(3600)

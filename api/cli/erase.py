@@ -12,7 +12,7 @@ from ..errors import UnknownSubject
 from ..history import erase as erasing
 from ..house import owned_blobs
 from .output import ERR, AsJson, confirm, emit_json, open_project, say
-from .taint import plain, show_learned
+from .taint import show_learned, taint_report
 
 ACTOR = "operator"
 
@@ -30,7 +30,7 @@ def erase(
     learned from the subject's runs stays until `flywheel runs withdraw` takes it out. Running it again is harmless.
     Where no run and no blob is the subject's, a script has to say --yes: the name may be mistyped.
     """
-    event = erasing.facts(subject, reason)
+    event = erasing.erasure_event(subject, reason)
     with open_project() as house:
         seen = erasing.what_is_known_of(house, house.views(), subject)
         if not as_json:
@@ -41,17 +41,17 @@ def erase(
                 raise UnknownSubject(actual=subject)
             confirm(f"Destroy everything that is kept of {subject!r}, for good?", yes=yes)
             with owned_blobs(house.settings) as blobs:
-                destroyed, since = erasing.erase(house.store, blobs, event, ACTOR)
+                destroyed, since = erasing.erase_subject(house.store, blobs, event, ACTOR)
     if as_json:
         done = {"subject": subject, "since": since, "blobs": destroyed, "runs": seen.runs}
-        emit_json({**done, "was_erased": seen.since is not None, "tainted": plain(seen.tainted)})
+        emit_json({**done, "was_erased": seen.since is not None, "tainted": taint_report(seen.tainted)})
     elif destroyed is None:
         say("Nothing was changed: this was a dry run.")
     else:
         say(f"{subject!r} is erased since position {since}: {count_noun(destroyed, 'blob')} destroyed")
 
 
-def _show(subject: str, seen: erasing.Seen) -> None:
+def _show(subject: str, seen: erasing.SubjectTrace) -> None:
     if seen.since is not None:
         say(f"{subject!r} was erased before, at position {seen.since}.")
     show_learned(seen.tainted, empty=f"No run in the log names the subject {subject!r}.")

@@ -13,7 +13,7 @@ from eventlog.events import Artifact, BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.figures import count_noun, decimal
-from gate.renewal import is_saturated, newest
+from gate.renewal import is_saturated, newest_successor
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.verdicts import VERDICTS, VerdictState
@@ -36,7 +36,7 @@ from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import local_folder
 from ..training.weights import folders_of
 from .course_options import refuse_memoryless
-from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, facts, open_project, print_rows, say, table
+from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, open_project, print_facts, print_rows, say, table
 from .sites import AdminUrl, Url
 from .sweep_options import Timeout, refuse_idle
 
@@ -101,7 +101,7 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
     if name is None:
         return
     present = require(house.views().get(CHAMPIONS, CHAMPION)).pointed_artifact()
-    if str(artifacts.resolve(house, name)[0]) != str(present):
+    if str(artifacts.resolve_artifact(house, name)[0]) != str(present):
         raise NotChampion(actual=name, expected=str(present))
 
 
@@ -123,7 +123,7 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
     """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark."""
     views = house.views()
     benchmarks = views.find(BENCHMARKS)
-    wanted = name or newest(benchmarks, first_benchmark_name(site or SITE))
+    wanted = name or newest_successor(benchmarks, first_benchmark_name(site or SITE))
     if wanted not in benchmarks:
         raise Unknown(what="benchmark", actual=wanted, way_out="`flywheel benchmark list` names them.")
     found = benchmarks[wanted].frozen_event()
@@ -267,4 +267,4 @@ def _show(state: VerdictState, *, as_json: bool) -> None:
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
     else:
-        facts(explained(verdict), title=state.evaluation)
+        print_facts(explained(verdict), title=state.evaluation)

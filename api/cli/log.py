@@ -12,16 +12,16 @@ from rich.text import Text
 
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
-from eventlog.signature import Signed, fingerprint
+from eventlog.signature import Signed, key_fingerprint
 from eventlog.store import Position, Recorded
 from eventlog.transfer import events_in, export_log, import_log, refuse_unwritable
 from eventlog.verification import verify_log
 
 from ..controllers.summary import head_chain
 from ..errors import BeyondHead
-from ..history.sign import PUBLIC, check_signed, opening_of, sign_head, text_of, to_sign, write_signed
+from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, owner_url
-from ..routes.events import plain
+from ..routes.events import event_body
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
@@ -80,7 +80,7 @@ def _line(event: Recorded, *, as_json: bool) -> None:
 
 
 def _plain(event: Recorded) -> dict[str, Any]:
-    return {**plain(event), "at": event.at.isoformat(), "digest": event.digest.hex()}
+    return {**event_body(event), "at": event.at.isoformat(), "digest": event.digest.hex()}
 
 
 @app.command()
@@ -130,7 +130,7 @@ def _verify_chain(house: House, after: Position, upto: Position, workers: int | 
     amount = upto - after
     side_by_side = min(os.cpu_count() or 1, 1 + amount // _WORTH_A_PROCESS) if workers is None else workers
     with bar(title, amount) as advance:
-        return verify_log(opening_of(house), after=after, upto=upto, workers=side_by_side, progress=advance)
+        return verify_log(store_opener(house), after=after, upto=upto, workers=side_by_side, progress=advance)
 
 
 @app.command()
@@ -153,14 +153,14 @@ def sign(
     if out is not None:
         write_signed(found, out)
     if out is None or as_json:
-        typer.echo(text_of(found), nl=False)
+        typer.echo(signed_text(found), nl=False)
     where = "" if out is None else f" in {out}"
     ERR.print(Text(f"Position {found.position} is signed{where} with {_fingerprint(found)}"), soft_wrap=True)
     ERR.print(Text(f"Keep the statement and {kept} where the database's owner cannot change them."), soft_wrap=True)
 
 
 def _fingerprint(signed: Signed) -> str:
-    return fingerprint(bytes.fromhex(signed.public_key))
+    return key_fingerprint(bytes.fromhex(signed.public_key))
 
 
 @app.command(name="export")

@@ -38,7 +38,7 @@ def run_command(arguments: list[str]) -> int:
             return _report_misuse(str(error), arguments)
         _say(str(error))
         return ERROR
-    except _expected() as error:
+    except _expected_errors() as error:
         _say(_sentence(error))
         return ERROR
     except KeyboardInterrupt:
@@ -54,7 +54,7 @@ def _report_misuse(said: str, arguments: list[str]) -> int:
     return USAGE
 
 
-def _expected() -> tuple[type[Exception], ...]:
+def _expected_errors() -> tuple[type[Exception], ...]:
     """The errors besides our own that are said in one sentence; Python asks for them only when an error was raised."""
     from pydantic import ValidationError
     from sqlalchemy.exc import DBAPIError

@@ -78,7 +78,7 @@ def table(
         Console(highlight=False, width=240).print(grid)
 
 
-def facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:
+def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:
     """Names and what they are, one a line, folded to the terminal."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)

@@ -20,7 +20,7 @@ from ..history.piece_report import TRIALS, report_piece, trials_of, uplift
 from ..house import House
 from ..positions import read_position, time_of
 from ..queries.changes import describe_change
-from .output import AsJson, AsOf, emit_json, facts, open_project, print_rows, say, table
+from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
 STATUS_HELP: Final = "candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle)."
@@ -86,14 +86,14 @@ def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None
     if as_json:
         emit_json({**row, **helps, "history": history, "trials": trials})
         return
-    facts(list({**row, **{name: in_words(found) for name, found in helps.items()}}.items()))
+    print_facts(list({**row, **{name: describe_uplift(found) for name, found in helps.items()}}.items()))
     say("")
     table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
     say("")
     table(TRIALS, [tuple(item.values()) for item in trials])
 
 
-def in_words(found: dict[str, Any] | None) -> str:
+def describe_uplift(found: dict[str, Any] | None) -> str:
     """An uplift in points of a hundred, with its interval."""
     if found is None:
         return "no trial with controls"

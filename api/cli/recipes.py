@@ -11,7 +11,7 @@ from agents.learning.memory_file import BadMemoryFile
 
 from ..history.memory_file import export_memory, import_memory
 from ..positions import read_position
-from .course_options import Evidence
+from .course_options import EvidenceRule
 from .output import AsJson, AsOf, emit_json, open_project, say
 from .pieces import group_of
 
@@ -44,7 +44,7 @@ def export(
 @app.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(help="A file as `export` writes it.")],
-    rule: Annotated[Evidence, typer.Option(help="What decides the new candidates.")] = Evidence.PAIRED,
+    rule: Annotated[EvidenceRule, typer.Option(help="What decides the new candidates.")] = EvidenceRule.PAIRED,
     as_json: AsJson = False,
 ) -> None:
     """Bring in what a file holds and memory lacks, as candidates. A file with a mistake brings nothing."""

@@ -14,7 +14,7 @@ from projections.taint import withdrawals
 from ..errors import Unknown
 from ..history.piece_report import LISTED, TRIALS, report_piece, trials_of
 from ..positions import read_position, time_of
-from .output import AsJson, AsOf, emit_json, facts, open_project, print_rows, say, table
+from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
 app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
 
@@ -56,7 +56,7 @@ def show(
     if as_json:
         emit_json({**row, "history": history, "trials": trials})
         return
-    facts(list(row.items()))
+    print_facts(list(row.items()))
     say("")
     table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
     say("")

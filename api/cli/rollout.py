@@ -21,10 +21,9 @@ from ..errors import Unknown
 from ..positions import read_position
 from ..sweeps.executors import Way
 from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
-from ..sweeps.progress import progress_of
+from ..sweeps.progress import sweep_progress
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_begun import OPERATOR, Ready, made_ready, planned_now
 from .sweep_options import (
     ForGrpo,
     How,
@@ -52,9 +51,10 @@ from .sweep_options import (
     refuse_shown,
     refuse_unplayed,
     seeds_of,
-    templates_of,
+    sweep_templates,
 )
-from .sweep_shown import plain_seeking, row, show, tell
+from .sweep_report import plain_seeking, row, show, tell
+from .sweep_setup import OPERATOR, SweepSetup, plan_now, set_up_sweep
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 
@@ -102,7 +102,7 @@ def sweep(
     )
     temperatures = micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
-    with made_ready(
+    with set_up_sweep(
         site,
         where,
         dialect,
@@ -116,10 +116,10 @@ def sweep(
         planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         if not planned:
-            taken = seeds_of(seeds, ready.before, ready.held(), course)
-            found = templates_of(ready.house, ready.client, templates, task)
+            taken = seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
+            found = sweep_templates(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
-            planned = planned_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
+            planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
         _finish(ready, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 
@@ -162,21 +162,21 @@ def biased_(
     )
     temperatures = micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
-    with made_ready(
+    with set_up_sweep(
         site, where, dialect, executor, model, name=name, wants_logprobs=for_grpo, verify_steps=verify_steps
     ) as ready:
         planned = ready.planned
         refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         if not planned:
             _refuse_unknown(of, ready.before)
-            drawn = seeds_of(seeds, ready.before, ready.held(), course, instances)
+            drawn = seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
-            found = templates_of(ready.house, ready.client, templates, task)
+            found = sweep_templates(ready.house, ready.client, templates, task)
             generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
                 return
-            planned = planned_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
+            planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
         _finish(ready, planned, course, None, plan_only=plan_only, as_json=as_json)
 
 
@@ -192,7 +192,7 @@ def status(
         views = house.views(read_position(house.store, as_of))
         planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
-        found = progress_of(views, (event for event in events if name in {None, event.sweep}))
+        found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)
     if name is not None and not found:
         raise Unknown(what="sweep", actual=name, way_out="`flywheel rollout status` names them.")
@@ -223,7 +223,7 @@ def _refuse_unknown(sweep: str | None, before: Iterable[SweepPlanned]) -> None:
 
 
 def _finish(
-    ready: Ready,
+    ready: SweepSetup,
     planned: Sequence[SweepPlanned],
     course: Course,
     limits: Limits | None,
@@ -246,10 +246,10 @@ def _finish(
     _show_played(ready, planned[0].sweep, sought, as_json=as_json)
 
 
-def _show_played(ready: Ready, name: str, sought: Sought | None, *, as_json: bool) -> None:
+def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json: bool) -> None:
     views = ready.house.views()
     events = [event for event in sweeps_of(ready.house.store, ready.site) if event.sweep == name]
-    (found,), groups = progress_of(views, events), classes(views, name)
+    (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
         told = {key: dataclasses.asdict(each) for key, each in groups.items()}
         emit_json({**row(found), "groups": told, "seeking": None if sought is None else plain_seeking(sought)})

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gate.figures import dollars
 
-from ..controllers.rounds import Round, Standing
+from ..controllers.rounds import FastRound, SiteStatus
 from ..sweeps.jobs import Advance
 from .output import ERR, TerminalReporter
 
@@ -31,7 +31,7 @@ class RoundsReporter(TerminalReporter):
         self._live: Live | None = None
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def show_live(self) -> Iterator[None]:
         """Keep the view on the terminal for as long as this lasts."""
         if not ERR.is_terminal:
             yield
@@ -56,7 +56,7 @@ class RoundsReporter(TerminalReporter):
         self._refresh()
         yield lambda **_: self._progress.advance(task)
 
-    def watch(self, rounds: tuple[Round, ...], standing: Standing) -> None:
+    def watch(self, rounds: tuple[FastRound, ...], standing: SiteStatus) -> None:
         """See Controller.watch."""
         self._table = table_of(rounds, standing)
         self._refresh()
@@ -69,10 +69,10 @@ class RoundsReporter(TerminalReporter):
             self._live.update(self._view())
 
 
-def table_of(rounds: tuple[Round, ...], standing: Standing) -> Table:
+def table_of(rounds: tuple[FastRound, ...], status: SiteStatus) -> Table:
     """The rounds as a table, and below it what memory and the gate came to."""
-    verdicts = ", ".join(f"{name} {decision}" for name, decision in standing.verdicts) or "no verdict yet"
-    caption = f"{standing.on_trial} on trial, {standing.promoted} promoted; {verdicts}"
+    verdicts = ", ".join(f"{name} {decision}" for name, decision in status.verdicts) or "no verdict yet"
+    caption = f"{status.on_trial} on trial, {status.promoted} promoted; {verdicts}"
     grid = Table(caption=caption, caption_justify="left", header_style="bold", show_edge=False, pad_edge=False)
     for column in _COLUMNS:
         grid.add_column(column, overflow="fold")

@@ -31,14 +31,14 @@ from .course_options import (
     BudgetMinutes,
     BudgetRuns,
     Clusters,
-    Evidence,
+    EvidenceRule,
     Rule,
     Verdicts,
     refuse_fast,
     refuse_memoryless,
     within,
 )
-from .output import AsJson, TerminalReporter, emit_json, facts, open_project, say
+from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminUrl, Url
@@ -70,7 +70,7 @@ def run(
     budget_minutes: BudgetMinutes = None,
     verdicts: Verdicts = None,
     cluster: Clusters = None,
-    rule: Rule = Evidence.PAIRED,
+    rule: Rule = EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
     base: BaseOf = None,
@@ -139,7 +139,7 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
 def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(house, placed, reporter)
-    with executor_of(way, house.settings, tabs=placed.tabs) as doing, reporter.shown():
+    with executor_of(way, house.settings, tabs=placed.tabs) as doing, reporter.show_live():
         why = Controller(house, placed.environment, site, course, reporter, doing, admit, watch=reporter.watch).run()
     _keep_what_passed(house, site)
     return why
@@ -147,14 +147,14 @@ def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
 
 def _keep_what_passed(house: House, site: str) -> None:
     """Freeze what the site's plans passed as a dataset, where it is not frozen yet."""
-    made = freeze.make(house.store, house.blobs, house.views(), SftQuery(environment=site))
+    made = freeze.make_rows(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
-        freeze.freeze(house.store, made, "controller")
+        freeze.freeze_dataset(house.store, made, "controller")
 
 
 def _show(summary: Summary) -> None:
     say("")
-    facts(summary.rows(), title=f"flywheel run --loop {summary.loop}")
+    print_facts(summary.rows(), title=f"flywheel run --loop {summary.loop}")
     say("")
     say("Try next:")
     program = "flywheel" if shutil.which("flywheel") else os.path.relpath(sys.argv[0])

@@ -102,7 +102,7 @@ def go_slowly(
 ) -> str:
     """Run the slow loop to its end; why it ended. A base that was warmed up here is told as little as it was shown."""
 
-    def serving(found: Base) -> AbstractContextManager[Executor]:
+    def serve_base(found: Base) -> AbstractContextManager[Executor]:
         wording = "brief" if is_told_briefly(house, found.digest) else house.settings.policy_wording
         return executor_of(
             Way.POLICY,
@@ -114,5 +114,5 @@ def go_slowly(
 
     admit = first_admission(house, placed, reporter)
     site, client = placed.site.name, placed.environment
-    warm_up = Warming(house, client, site, course, warming, reporter, serving).run if placed.tabs is None else None
-    return SlowController(house, client, site, course, reporter, serving, base, warm_up, admit).run()
+    warm_up = Warming(house, client, site, course, warming, reporter, serve_base).run if placed.tabs is None else None
+    return SlowController(house, client, site, course, reporter, serve_base, base, warm_up, admit).run()

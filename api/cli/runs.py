@@ -14,18 +14,18 @@ from agents.rollouts.replay import Divergence, Replayed
 from eventlog.events import AnyEvent
 from gate.figures import count_noun, decimal, dollars
 from projections.contamination import contaminated_runs, is_contaminated
-from projections.rewards import REWARDS, Grade, RewardState
+from projections.rewards import REWARDS, RewardState, VerifierGrade
 from projections.runs import RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
 from ..history.replay import replay_run
-from ..history.withdraw import learned_from, withdrawable, withdrawal
-from ..history.withdraw import withdraw as withdrawn
+from ..history.withdraw import taint_of_runs, withdrawable, withdrawal
+from ..history.withdraw import withdraw_runs as withdrawn
 from ..positions import read_position
-from . import judging, regrading
-from .output import AsJson, AsOf, confirm, emit_json, facts, open_project, print_rows, say, table
-from .taint import plain, show_learned
+from . import judges, regrade
+from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say, table
+from .taint import show_learned, taint_report
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
 ACTOR = "operator"
@@ -106,7 +106,7 @@ def show(
     row |= {name: _describe_fact(fact) for name, fact in zip(("withdrawn", "erased"), facts_of, strict=True)}
     row["contaminated"] = "it began from another state than the runs beside it" if row["contaminated"] else None
     row |= {f"graded by {grade.version}": _by(grade) for grade in (() if reward is None else reward.others)}
-    facts([(name, value) for name, value in row.items() if value not in (None, "", [])])
+    print_facts([(name, value) for name, value in row.items() if value not in (None, "", [])])
     steps = [event for event in events if event.type == "StepTaken"]
     say("")
     table(
@@ -130,7 +130,7 @@ def _print_learned(events: Sequence[AnyEvent]) -> None:
         table(columns, [(e.step, e.mode, e.tried, ", ".join(e.proposed), e.reason.replace("_", " ")) for e in decided])
 
 
-def _by(grade: Grade) -> str:
+def _by(grade: VerifierGrade) -> str:
     return f"{decimal(grade.score)}, {'passed' if grade.passed else 'failed'}, at position {grade.since}"
 
 
@@ -157,7 +157,7 @@ def withdraw(
         views = house.views()
         chosen = withdrawable(views, runs)
         withdrawal(chosen, reason)
-        found = learned_from(house, views, chosen)
+        found = taint_of_runs(house, views, chosen)
         if not as_json:
             show_learned(found, empty="")
         since = None
@@ -165,7 +165,7 @@ def withdraw(
             confirm(f"Withdraw {count_noun(len(chosen), 'run')}?", yes=yes)
             since = withdrawn(house.store, chosen, reason, ACTOR)
     if as_json:
-        emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": plain(found)})
+        emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": taint_report(found)})
     elif since is None:
         say("Nothing was changed: this was a dry run.")
     else:
@@ -179,7 +179,7 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
     Exit code 0 where it is identical, 1 where it differs or where bytes that it needs were erased.
     """
     with open_project() as house:
-        found = replay_run(house.store, house.blobs, house.views, run, house.embedded)
+        found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
     if as_json:
         emit_json(dataclasses.asdict(found))
     else:
@@ -212,5 +212,5 @@ def _diff(divergence: Divergence) -> list[str]:
     return list(lines)
 
 
-for _command in (judging.grade, judging.judges, regrading.regrade):
+for _command in (judges.grade, judges.judges, regrade.regrade):
     app.command()(_command)

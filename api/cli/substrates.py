@@ -11,7 +11,7 @@ from projections.substrates import SUBSTRATES, SubstrateState
 
 from ..errors import Unknown
 from ..positions import read_position
-from .output import AsJson, AsOf, emit_json, facts, open_project, print_rows, say, table
+from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)
 
@@ -52,7 +52,7 @@ def show(
     if as_json:
         emit_json({"cluster": cluster, "epsilon_micro": state.epsilon, "substrates": _rows(state), "history": history})
         return
-    facts([("cluster", cluster), ("epsilon_micro", state.epsilon), ("pulls", state.pulls)])
+    print_facts([("cluster", cluster), ("epsilon_micro", state.epsilon), ("pulls", state.pulls)])
     say("")
     table(_LISTED[2:], [[row[name] for name in _LISTED[2:]] for row in _rows(state)])
     say("")

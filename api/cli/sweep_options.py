@@ -181,7 +181,7 @@ def dialect_from(file: Path | None) -> Dialect | None:
     return None if file is None else read_dialect(file)
 
 
-def templates_of(
+def sweep_templates(
     house: House, client: Environment, file: Path | None, names: Sequence[str] | None
 ) -> tuple[Template, ...]:
     """The templates of a file, else those of the site's own tasks, of these names; a plan in free text made into steps.

@@ -12,7 +12,7 @@ from .output import say
 _MOST_SHOWN = 20
 
 
-def plain(found: Tainted) -> dict[str, Any]:
+def taint_report(found: Tainted) -> dict[str, Any]:
     """What was learned, whole, for programs."""
     return asdict(found)
 

@@ -20,10 +20,10 @@ from ..datasets import freeze
 from ..errors import BadConfig
 from ..training.stages import Stage, Watch, train_stage, watch_progress
 from ..training.weights import base_of, find_adapter
-from .output import AsJson, TerminalReporter, emit_json, facts, open_project
+from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts
 
 
-class Kind(StrEnum):
+class TrainingAlgorithm(StrEnum):
     """What is learned, and how."""
 
     WARMUP = "warmup"
@@ -38,7 +38,7 @@ BaseOf = Annotated[
 
 
 def train(
-    kind: Annotated[Kind, typer.Argument(help="The stage.")],
+    kind: Annotated[TrainingAlgorithm, typer.Argument(help="The stage.")],
     *,
     dataset: Annotated[str, typer.Option(help="The dataset's digest, or its first eight characters or more.")],
     base: BaseOf = None,
@@ -57,14 +57,14 @@ def train(
         views = house.views()
         goes_on = None if parent is None else find_adapter(views, parent)
         found = base_of(house, base, None if goes_on is None else goes_on.base)
-        stage = Stage(freeze.find(views, dataset), found, goes_on, asked)
+        stage = Stage(freeze.find_dataset(views, dataset), found, goes_on, asked)
         with training_bar(stage.name, asked.steps) as watch:
             saved = train_stage(house, stage, watch)
     row = row_of_checkpoint(saved)
-    emit_json(row) if as_json else facts(list(row.items()))
+    emit_json(row) if as_json else print_facts(list(row.items()))
 
 
-def config_of(kind: Kind, file: Path | None, options: Mapping[str, Any]) -> StageConfig:
+def config_of(kind: TrainingAlgorithm, file: Path | None, options: Mapping[str, Any]) -> StageConfig:
     """The configuration that a file and options make; an option goes before the file. Raises BadConfig."""
     try:
         said = {} if file is None else json.loads(file.read_bytes())

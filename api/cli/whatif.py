@@ -11,7 +11,7 @@ import typer
 
 from eventlog.store import Position
 from gate.figures import count_noun, decimal, dollars
-from projections.moves import Turn
+from projections.moves import StatusChange
 
 from ..history.whatif.compose import if_reward, if_rule
 from ..history.whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
@@ -47,9 +47,11 @@ def what_if(
             return
         with spinner("folding history again"):
             if asked_rule is not None:
-                found = if_rule(house.store, house.blobs, house.views, asked_rule, upto, house.embedded)
+                found = if_rule(house.store, house.blobs, house.views, asked_rule, upto, house.embeddings_of)
             elif asked_reward is not None:
-                found = if_reward(house.store, house.blobs, house.views, asked_reward, upto, embedded=house.embedded)
+                found = if_reward(
+                    house.store, house.blobs, house.views, asked_reward, upto, embedded=house.embeddings_of
+                )
     if as_json:
         emit_json(dataclasses.asdict(found))
         return
@@ -107,7 +109,7 @@ def _rewrite(item: RewriteWouldBe) -> str:
     return f"{item.rewrite}: {_path(item.would)}; in truth {_path(item.actual)}{wins}"
 
 
-def _path(turns: tuple[Turn, ...]) -> str:
+def _path(turns: tuple[StatusChange, ...]) -> str:
     return " → ".join(f"{turn.status} at {turn.since}" for turn in turns)
 
 

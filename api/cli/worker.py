@@ -31,7 +31,7 @@ from .course_options import (
     BudgetMinutes,
     BudgetRuns,
     Clusters,
-    Evidence,
+    EvidenceRule,
     Rounds,
     Rule,
     Verdicts,
@@ -75,7 +75,7 @@ def worker(
     ] = 30,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when nothing is left to do.")] = False,
     retry_parked: Annotated[bool, typer.Option("--retry-parked", help="Give parked jobs out again first.")] = False,
-    rule: Rule = Evidence.PAIRED,
+    rule: Rule = EvidenceRule.PAIRED,
     rounds: Rounds = 8,
     budget_runs: BudgetRuns = None,
     budget_dollars: BudgetDollars = None,
@@ -138,7 +138,7 @@ def worker(
             rule=course.rule,
             controlling=controlling,
         )
-        parked = len(queue.parked()) if client is not None else 0
+        parked = len(queue.parked_jobs()) if client is not None else 0
         tell("stopped", open=queue.open(), parked=parked)
     if until_empty and parked:
         raise typer.Exit(1)

@@ -16,7 +16,7 @@ from agents.learning.memory import content_reader
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
-from gate.benchmark import freeze, specs
+from gate.benchmark import freeze_benchmark, specs
 from gate.figures import count_noun, decimal
 from gate.renewal import Amounts, missing_tasks
 from projections.benchmarks import BENCHMARKS
@@ -35,15 +35,15 @@ from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
 from ..queries.runs import pending_specs
-from ..sweeps.candidates import Trying, cold_now, siblings_for_trials, tryable_now
-from ..sweeps.executors import in_words, plays
+from ..sweeps.candidates import TrialPool, cold_now, siblings_for_trials, trial_pool
+from ..sweeps.executors import describe_executor, plays
 from ..sweeps.jobs import Reporter
 from ..sweeps.plan import (
     Draw,
     biased_generator,
     first_facts,
     make_up,
-    next_name,
+    next_sweep_name,
     plan,
     play_sweep,
     rounds_of,
@@ -54,12 +54,12 @@ from ..sweeps.recovery_costs import recovery_costs
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
 from .fast_next import Next, cover_tasks, decide
-from .rounds import Round, Standing, news, rounds_played, standing_of
+from .rounds import FastRound, SiteStatus, news, rounds_played, site_status
 
-Watch = Callable[[tuple[Round, ...], Standing], None]
+Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
 
 
-def unseen(_rounds: tuple[Round, ...], _standing: Standing) -> None:
+def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
     """Nobody watches."""
 
 
@@ -118,7 +118,7 @@ class Controller:
             rounds=used.rounds,
             course=self.course,
             site=self.site,
-            tryable=self._candidates(views).names,
+            on_trial=self._candidates(views).names,
             last=self._last(),
             executor=self.executor,
             without=cold_now(views),
@@ -182,13 +182,13 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), standing_of(views, self.site))
+        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), site_status(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
         for sweep in self._sweeps():
             if not plays(self.executor, sweep) and (left := pending_specs(views, sweep.specs, f"{sweep.sweep}__")):
-                who = in_words(sweep.executor, sweep.model)
+                who = describe_executor(sweep.executor, sweep.model)
                 self.reporter.say(f"{sweep.sweep} is left alone: its {len(left)} open runs were planned for {who}")
 
     def _begin(self) -> None:
@@ -200,7 +200,7 @@ class Controller:
 
     def _benchmark(self) -> BenchmarkFrozen:
         course = self.course
-        return freeze(
+        return freeze_benchmark(
             first_benchmark_name(self.site),
             self.site,
             without_plans(self._templates()),
@@ -234,8 +234,8 @@ class Controller:
         rounds = rounds_of(self.house.store, self.site)
         return rounds[-1] if rounds else None
 
-    def _candidates(self, views: PostgresViews) -> Trying:
-        found = tryable_now(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
+    def _candidates(self, views: PostgresViews) -> TrialPool:
+        found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
         return found.among(self._templates(), self.site)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
@@ -265,7 +265,7 @@ class Controller:
 
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
         """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
-        course, found, name = self.course, self._templates(), next_name(self.house.store, self.site)
+        course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, self.site)
         siblings = siblings_for_trials(self._candidates(views), course.siblings)
         last, held = self._last(), benchmark_seeds(views, self.site)
         if last is not None:

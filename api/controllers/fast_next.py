@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agents.executors.executor import Executor
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
 from eventlog.events import (
     Artifact,
@@ -56,7 +56,7 @@ def decide(
     rounds: int,
     course: Course,
     site: str,
-    tryable: Collection[str],
+    on_trial: Collection[str],
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
     without: Collection[str] = (),
@@ -77,7 +77,7 @@ def decide(
     if begun is not None:
         return begun
     present = present_champion(views).pointed_artifact()
-    challenger, _blob = remember(views, present.weights, without=without, kinds=course.kinds)
+    challenger, _blob = build_memory_artifact(views, present.weights, without=without, kinds=course.kinds)
     judged = {*_judged_memories(views, site), present.memory.digest, _empty()}
     if is_concerned and challenger.memory.digest not in judged:
         return _judge_next(views, site, course)
@@ -85,7 +85,7 @@ def decide(
         return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
-    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not tryable:
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
         return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
     if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")

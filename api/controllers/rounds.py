@@ -25,7 +25,7 @@ _MOST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class FastRound:
     """One sweep of a course: its runs, how many passed among those that tried nothing, and what of memory it met.
 
     `failing` are the largest failure clusters in words. `proposed` counts pieces found in it, `on_trial` and `promoted`
@@ -45,7 +45,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SiteStatus:
     """How a site stands: pieces on trial and in memory, verdicts, and the champion's last move."""
 
     on_trial: int
@@ -53,18 +53,20 @@ class Standing:
     verdicts: tuple[tuple[str, str], ...]
 
 
-def rounds_played(views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[str, int | None]) -> tuple[Round, ...]:
+def rounds_played(
+    views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[str, int | None]
+) -> tuple[FastRound, ...]:
     """Each sweep as a round, in order, counted from 1; `asked` are the costs of what recovery asked, by run."""
     return tuple(_round(views, number, sweep, asked) for number, sweep in enumerate(sweeps, start=1))
 
 
-def standing_of(views: Views, site: str) -> Standing:
+def site_status(views: Views, site: str) -> SiteStatus:
     """How a site stands now."""
     states = candidacies(views).values()
     decided = {
         key: state for key, state in views.find(VERDICTS).items() if is_benchmark_of(views, state.benchmark, site)
     }
-    return Standing(
+    return SiteStatus(
         on_trial=sum(state.is_on_trial for state in states),
         promoted=sum(state.status == "promoted" for state in states),
         verdicts=tuple((key, state.decision or "under way") for key, state in decided.items()),
@@ -93,11 +95,11 @@ def _does(state: Candidacy) -> str:
     return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 
-def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, int | None]) -> Round:
+def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, int | None]) -> FastRound:
     prefix = f"{sweep.sweep}__"
     rewards = views.find(REWARDS, prefix)
     plain = [spec.spec_id for spec in sweep.specs if spec.is_plain and spec.spec_id in rewards]
-    return Round(
+    return FastRound(
         number=number,
         sweep=sweep.sweep,
         artifact=str(sweep.artifact),

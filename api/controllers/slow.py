@@ -16,8 +16,8 @@ from agents.rollouts.sweep import SeedSweep
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from eventlog.store import EventStore
 from eventlog.weights_folder import Base
-from gate.benchmark import freeze
-from gate.renewal import Amounts, draw
+from gate.benchmark import freeze_benchmark
+from gate.renewal import Amounts, draw_fresh_seeds
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
@@ -34,7 +34,16 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..sweeps.jobs import Reporter
-from ..sweeps.plan import first_facts, kept_to_judge, next_name, plan, planned_by, play_sweep, site_templates, sweeps_of
+from ..sweeps.plan import (
+    first_facts,
+    kept_to_judge,
+    next_sweep_name,
+    plan,
+    planned_by,
+    play_sweep,
+    site_templates,
+    sweeps_of,
+)
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, describe_measures, train_stage, watch_progress
@@ -42,12 +51,12 @@ from ..training.weights import base_of, find_weights
 from .budgets import close_course, open_course
 from .slow_next import (
     MOST_ATTEMPTS,
-    Round,
     SlowCourse,
     SlowNext,
+    SlowRound,
     benchmark_name,
     decide_slow,
-    present_benchmark,
+    policy_benchmark,
     rounds_so_far,
 )
 from .warmup_next import bases_of, newest_base
@@ -137,7 +146,7 @@ class SlowController:
             else:
                 self._do(step, require(step.round), base, executor)
 
-    def _do(self, step: SlowNext, last: Round, base: Base, executor: Executor) -> None:
+    def _do(self, step: SlowNext, last: SlowRound, base: Base, executor: Executor) -> None:
         match step.what:
             case "play_sweep":
                 play_sweep(self.house, self.client, last.sweep, self.course.sizes, self.reporter, executor)
@@ -183,12 +192,12 @@ class SlowController:
         )
         used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates)
         without = without_plans(templates)
-        visible, sealed = draw(name, self.site, without, self._amounts(), used, sizes.rng_seed)
-        return freeze(name, self.site, without, visible, sealed, sizes.repeats)
+        visible, sealed = draw_fresh_seeds(name, self.site, without, self._amounts(), used, sizes.rng_seed)
+        return freeze_benchmark(name, self.site, without, visible, sealed, sizes.repeats)
 
     def _refuse_other_tasks(self) -> None:
         """Raise OtherTasks where the benchmark judges other tasks than those that would be played."""
-        benchmark = present_benchmark(self.house.views(), self.site)
+        benchmark = policy_benchmark(self.house.views(), self.site)
         judged = {template.oracle_task_id for template in benchmark.templates}
         played = {template.oracle_task_id for template in tasks_of(self.client, self.course)}
         if judged != played:
@@ -202,7 +211,7 @@ class SlowController:
     def _plan(self, weights: str, executor: Executor) -> None:
         sizes, views = self.course.sizes, self.house.views()
         generator = SeedSweep(
-            next_name(self.house.store, self.site),
+            next_sweep_name(self.house.store, self.site),
             tasks_of(self.client, self.course),
             fresh_seeds(sweeps_of(self.house.store, self.site), sizes, held=benchmark_seeds(views, self.site)),
             sizes.siblings,
@@ -220,18 +229,18 @@ class SlowController:
         )
         self.reporter.say(f"{planned.sweep} is played by {planned.artifact}")
 
-    def _freeze(self, last: Round) -> None:
+    def _freeze(self, last: SlowRound) -> None:
         try:
             made = datasets.refuse_empty(
-                datasets.make(self.house.store, self.house.blobs, self.house.views(), last.query)
+                datasets.make_rows(self.house.store, self.house.blobs, self.house.views(), last.query)
             )
         except EmptyDataset as error:
             self._barren.add(last.sweep.sweep)
             return self.reporter.say(f"{last.sweep.sweep} teaches nothing: {error}")
-        digest = datasets.freeze(self.house.store, made, SLOW_CONTROLLER)
+        digest = datasets.freeze_dataset(self.house.store, made, SLOW_CONTROLLER)
         return self.reporter.say(f"{digest[:8]}: {made.height} rows of {made.groups} groups for {made.query.kind}")
 
-    def _train(self, last: Round, base: Base) -> None:
+    def _train(self, last: SlowRound, base: Base) -> None:
         views = self.house.views()
         parent = None if last.parent is None else find_weights(views, last.parent)
         stage = Stage(require(last.dataset), base, parent, last.stage)
@@ -248,7 +257,7 @@ class SlowController:
         told = describe_measures(self.house.views(), saved)
         return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm}); its last step: {told}")
 
-    def _left_no_event(self, stage: Stage, last: Round) -> bool:
+    def _left_no_event(self, stage: Stage, last: SlowRound) -> bool:
         """Whether a stage ended before it began: then the log does not say that its round is over."""
         return self.house.views().get(TRAININGS, stage.name) == last.training
 
@@ -258,14 +267,14 @@ class SlowController:
         return error.facts["error"] == PROCESS_ENDED and self._died.count(stage.name) < MOST_ATTEMPTS
 
     def _renew(self, why: str) -> None:
-        present, rng_seed = present_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed
+        present, rng_seed = policy_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed
         fresh = renew(self.house, present, SLOW_CONTROLLER, rng_seed=rng_seed, amounts=self._amounts())
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
-    def _open(self, last: Round, executor: Executor) -> None:
+    def _open(self, last: SlowRound, executor: Executor) -> None:
         """The checkpoint with the champion's memory against the champion: weights alone differ."""
         views = self.house.views()
         challenger = present_champion(views).pointed_artifact().model_copy(update={"weights": require(last.checkpoint)})
-        benchmark = present_benchmark(views, self.site)
+        benchmark = policy_benchmark(views, self.site)
         evaluation = challenge(self.house, benchmark, challenger, self.course.sizes.rules, executor, SLOW_CONTROLLER)
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {present_champion(views).name}")

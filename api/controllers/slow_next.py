@@ -25,7 +25,7 @@ from eventlog.events import (
     SweepPlanned,
 )
 from gate.benchmark import sealed_instances
-from gate.renewal import newest
+from gate.renewal import newest_successor
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -85,7 +85,7 @@ class SlowCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SlowRound:
     """How one round stands. None: it is not so far yet."""
 
     sweep: SweepPlanned
@@ -115,7 +115,7 @@ class SlowNext:
 
     what: What
     why: str
-    round: Round | None = None
+    round: SlowRound | None = None
     weights: str = BASE
 
 
@@ -124,15 +124,15 @@ def benchmark_name(site: str) -> str:
     return f"{site}-policies-1"
 
 
-def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
+def policy_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     """The benchmark that checkpoints are judged on now. Raises FactMissing."""
     benchmarks = views.find(BENCHMARKS)
-    return require(benchmarks.get(newest(benchmarks, benchmark_name(site)))).frozen_event()
+    return require(benchmarks.get(newest_successor(benchmarks, benchmark_name(site)))).frozen_event()
 
 
 def rounds_so_far(
     views: Views, sweeps: Sequence[SweepPlanned], course: SlowCourse, site: str, base: str
-) -> tuple[Round, ...]:
+) -> tuple[SlowRound, ...]:
     """How each round stands, in order. `sweeps` are the slow loop's own, `base` is the digest of the base model.
 
     A round that led to a verdict stands as it was, whatever stages the course has now.
@@ -140,25 +140,25 @@ def rounds_so_far(
     return tuple(_round(views, sweep, course.stage(number), course, site, base) for number, sweep in enumerate(sweeps))
 
 
-def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse, site: str, base: str) -> Round:
+def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse, site: str, base: str) -> SlowRound:
     query = course.query(stage, site, sweep.sweep)
     if (decided := _newest_verdict(views, sweep, site, base)) is not None:
         weights = require(views.get(WEIGHTS, decided.challenger["weights"]))
         dataset = views.get(CHECKPOINTS, f"dataset/{weights.dataset}")
-        return Round(sweep, stage, query, dataset, views.get(TRAININGS, weights.training), decided)
-    frozen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if state.queried() == query]
+        return SlowRound(sweep, stage, query, dataset, views.get(TRAININGS, weights.training), decided)
+    frozen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if state.parse_query() == query]
     dataset = max(frozen, key=lambda state: state.frozen_since, default=None)
-    before = Round(sweep, stage, query, dataset, None, None)
+    before = SlowRound(sweep, stage, query, dataset, None, None)
     if dataset is None:
         return before
     training = views.get(TRAININGS, training_name(dataset.dataset, base, before.parent, stage))
     judged = () if training is None else _judged_evaluations(views, site, {training.checkpoint})
-    return Round(sweep, stage, query, dataset, training, max(judged, key=_OPENED, default=None))
+    return SlowRound(sweep, stage, query, dataset, training, max(judged, key=_OPENED, default=None))
 
 
 def _newest_verdict(views: Views, sweep: SweepPlanned, site: str, base: str) -> VerdictState | None:
     """The newest verdict on a checkpoint that was learned from a sweep, whatever stage gave it."""
-    datasets = {s.dataset for s in views.find(CHECKPOINTS, "dataset/").values() if s.queried().sweep == sweep.sweep}
+    datasets = {s.dataset for s in views.find(CHECKPOINTS, "dataset/").values() if s.parse_query().sweep == sweep.sweep}
     learned = {s.checkpoint for s in views.find(WEIGHTS).values() if s.dataset in datasets and s.base == base}
     decided = (state for state in _judged_evaluations(views, site, learned) if state.decision is not None)
     return max(decided, key=_OPENED, default=None)
@@ -181,7 +181,7 @@ def _benchmarks_of(views: Views, site: str) -> frozenset[str]:
 
 def decide_slow(
     views: Views,
-    rounds: Sequence[Round],
+    rounds: Sequence[SlowRound],
     used: Sequence[SweepPlanned],
     *,
     course: SlowCourse,
@@ -208,7 +208,7 @@ def decide_slow(
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
 
 
-def _within(views: Views, last: Round, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
+def _within(views: Views, last: SlowRound, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
     """The next thing in a round; None where it is over."""
     name = last.sweep.sweep
     if pending_specs(views, last.sweep.specs, f"{name}__"):
@@ -234,8 +234,8 @@ def _is_given_up(training: TrainingState) -> bool:
     return training.status == "failed" and not may_pass
 
 
-def _judge_next(views: Views, last: Round, course: SlowCourse, site: str) -> SlowNext:
-    benchmark, rules = present_benchmark(views, site), course.sizes.rules
+def _judge_next(views: Views, last: SlowRound, course: SlowCourse, site: str) -> SlowNext:
+    benchmark, rules = policy_benchmark(views, site), course.sizes.rules
     if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
         return SlowNext(
             "renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers", last
@@ -245,7 +245,7 @@ def _judge_next(views: Views, last: Round, course: SlowCourse, site: str) -> Slo
     return SlowNext("open_evaluation", "a checkpoint was saved that nobody judged", last)
 
 
-def weights_to_go_on_with(views: Views, rounds: Sequence[Round], base: str) -> str:
+def weights_to_go_on_with(views: Views, rounds: Sequence[SlowRound], base: str) -> str:
     """The newest checkpoint that the gate held though it was better than the present champion, else the champion's.
 
     A later round that gave nothing, or something worse, takes nothing from that. Where the champion is on another

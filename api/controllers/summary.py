@@ -111,7 +111,7 @@ def last_verdict(views: PostgresViews, site: str) -> VerdictState | None:
 
 def head_chain(house: House, upto: Position) -> str:
     """The chain digest at a position, in hexadecimal."""
-    last = next(iter(house.store.stored(after=Position(max(0, upto - 1)), upto=upto)), None)
+    last = next(iter(house.store.read_stored(after=Position(max(0, upto - 1)), upto=upto)), None)
     return "" if last is None else last.chain.hex()
 
 

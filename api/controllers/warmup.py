@@ -34,9 +34,9 @@ from ..training.weights import base_of
 from .slow import Serving, rounds_on, tasks_of
 from .slow_next import MOST_ATTEMPTS, SlowCourse
 from .warmup_next import (
-    Turn,
     WarmingCourse,
     WarmingNext,
+    WarmupTurn,
     bases_of,
     decide_warming,
     measured_name,
@@ -106,8 +106,8 @@ class Warming:
         start = first_base(self.house, shown, self.warming.shape)
         tokens = keep_tokens(self.house.blobs, start.path)
         query = SftQuery(runs="demonstration", environment=self.site, sweep=shown.sweep, tokens=tokens)
-        made = freeze.make(self.house.store, self.house.blobs, self.house.views(), query)
-        digest = freeze.freeze(self.house.store, freeze.refuse_empty(made), WARM_UP)
+        made = freeze.make_rows(self.house.store, self.house.blobs, self.house.views(), query)
+        digest = freeze.freeze_dataset(self.house.store, freeze.refuse_empty(made), WARM_UP)
         self.reporter.say(f"{digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
         passed = require(success_of(self.house.views(), shown))
         if not self.warming.is_warm(passed):
@@ -146,7 +146,7 @@ class Warming:
                     raise
                 self.reporter.say(str(error))
 
-    def _measure(self, turn: Turn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
+    def _measure(self, turn: WarmupTurn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
         """Let a base play each task at the seeds that the others were measured at, else at fresh ones."""
         digest = turn.weights.checkpoint
         with self.serving(base_of(self.house, digest, None)) as executor:
@@ -160,7 +160,7 @@ class Warming:
         success = _share(require(success_of(self.house.views(), sweep)))
         self.reporter.say(f"after {turn.steps} steps {digest[:8]} passes {success} of {len(sweep.specs)} instances")
 
-    def _take(self, turn: Turn, why: str) -> str:
+    def _take(self, turn: WarmupTurn, why: str) -> str:
         digest = turn.weights.checkpoint
         passes = "" if turn.success is None else f" and passes {_share(turn.success)}"
         band = f"{self.warming.low} to {self.warming.high}"

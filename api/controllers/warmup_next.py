@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agents.models.local.host import name_of
+from agents.models.local.host import base_model_name
 from eventlog.events import FrozenModel, SftQuery, SweepPlanned, Tokens, WarmupConfig
 from eventlog.events.training import Number
 from projections.checkpoints import WEIGHTS, WeightsState
@@ -72,7 +72,7 @@ class WarmingCourse(FrozenModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WarmupTurn:
     """A base model that was made, and how it stands. `steps` are those of all turns so far.
 
     `success` is the share of the measuring sweep's runs that passed, in millionths; None: the sweep has not ended.
@@ -96,7 +96,7 @@ class WarmingNext:
     why: str
     shown: SweepPlanned | None = None
     dataset: DatasetState | None = None
-    turn: Turn | None = None
+    turn: WarmupTurn | None = None
 
 
 def measured_name(site: str, base: str) -> str:
@@ -125,7 +125,7 @@ def decide_warming(
     every = datasets_of(views, {shown.sweep})
     played = {sweep.model for sweep in rounds}
     for turn in reversed(_turns(views, own, site, every)):
-        if name_of(turn.weights.checkpoint) in played:
+        if base_model_name(turn.weights.checkpoint) in played:
             return WarmingNext("take", "rounds were played with it", shown, turn=turn)
     dataset = max(every, key=lambda state: state.frozen_since, default=None)
     if dataset is None:
@@ -133,7 +133,9 @@ def decide_warming(
     return _within(_turns(views, own, site, [dataset]), course, shown, dataset)
 
 
-def _within(turns: Sequence[Turn], course: WarmingCourse, shown: SweepPlanned, dataset: DatasetState) -> WarmingNext:
+def _within(
+    turns: Sequence[WarmupTurn], course: WarmingCourse, shown: SweepPlanned, dataset: DatasetState
+) -> WarmingNext:
     """The next thing on one dataset."""
     for turn in turns:
         if turn.success is None:
@@ -145,7 +147,7 @@ def _within(turns: Sequence[Turn], course: WarmingCourse, shown: SweepPlanned, d
     return WarmingNext("take", "it is the nearest to the band", shown, dataset, nearest(turns, course))
 
 
-def nearest(turns: Sequence[Turn], course: WarmingCourse) -> Turn:
+def nearest(turns: Sequence[WarmupTurn], course: WarmingCourse) -> WarmupTurn:
     """The turn whose success lies nearest to the band, of two alike the first. All of them were measured."""
     return min(turns, key=lambda turn: (course.away(require(turn.success)), turn.number))
 
@@ -161,15 +163,17 @@ def _newest_demonstrations(
     return None
 
 
-def _turns(views: Views, own: Sequence[SweepPlanned], site: str, datasets: Sequence[DatasetState]) -> tuple[Turn, ...]:
+def _turns(
+    views: Views, own: Sequence[SweepPlanned], site: str, datasets: Sequence[DatasetState]
+) -> tuple[WarmupTurn, ...]:
     """Every base model that was made on these datasets, in order."""
     planned = {sweep.sweep: sweep for sweep in own}
-    turns: list[Turn] = []
+    turns: list[WarmupTurn] = []
     for number, weights in enumerate(_bases(views, datasets)):
         training = require(views.get(TRAININGS, weights.training))
         steps = training.stage_config().steps + (turns[-1].steps if turns else 0)
         sweep = planned.get(measured_name(site, weights.checkpoint))
-        turns.append(Turn(number, weights, steps, sweep, None if sweep is None else success_of(views, sweep)))
+        turns.append(WarmupTurn(number, weights, steps, sweep, None if sweep is None else success_of(views, sweep)))
     return tuple(turns)
 
 
@@ -189,12 +193,12 @@ def success_of(views: Views, sweep: SweepPlanned) -> int | None:
 def datasets_of(views: Views, sweeps: Collection[str]) -> tuple[DatasetState, ...]:
     """The datasets that were frozen of these sweeps' demonstrations."""
     frozen = views.find(CHECKPOINTS, "dataset/").values()
-    return tuple(state for state in frozen if state.queried().sweep in sweeps and tokens_in(state) is not None)
+    return tuple(state for state in frozen if state.parse_query().sweep in sweeps and tokens_in(state) is not None)
 
 
 def tokens_in(dataset: DatasetState) -> Tokens | None:
     """What the words of a dataset's demonstrations were made into ids with; None where it has none."""
-    query = dataset.queried()
+    query = dataset.parse_query()
     return query.tokens if isinstance(query, SftQuery) else None
 
 

@@ -14,8 +14,8 @@ from eventlog.store import EventStore, Position
 from projections.datasets.refusals import REFUSALS
 from projections.slices import SliceState
 
-from .freeze import Frozen, Made, ViewsAt, again, make
-from .row_batches import is_of_plans, schema_of
+from .freeze import DatasetSummary, Frozen, ViewsAt, again, make_rows
+from .row_batches import is_of_plans, row_schema
 
 _RUNS = ("run", "chosen_run", "rejected_run")
 _IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
@@ -54,11 +54,11 @@ class _Seen:
 def card_of(store: EventStore, blobs: Inventory, views_at: ViewsAt, frozen: Frozen) -> str:
     """The card. The rows are made again for it. Raises DatasetDiffers, DatasetErased and what `make` does."""
     seen, views = _Seen(), views_at(Position(frozen.upto))
-    made = again(frozen, lambda: make(store, blobs, views, frozen.queried(), seen.take))
+    made = again(frozen, lambda: make_rows(store, blobs, views, frozen.parse_query(), seen.take))
     return "\n".join(_lines(frozen, made, seen)) + "\n"
 
 
-def _lines(frozen: Frozen, made: Made, seen: _Seen) -> Iterator[str]:
+def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen) -> Iterator[str]:
     of = f"the group {frozen.group}" if isinstance(frozen, SliceState) else f"{made.groups} groups"
     yield from (f"# Dataset {made.digest[:8]}", "")
     yield f"{made.height} rows for {made.query.kind}, of {seen.runs} runs in {of}."
@@ -81,12 +81,12 @@ def _lines(frozen: Frozen, made: Made, seen: _Seen) -> Iterator[str]:
     yield f"The rows are made again from the log, and compared, by `flywheel dataset verify {name}`."
 
 
-def _refusal_rows(made: Made) -> Iterable[tuple[str, ...]]:
+def _refusal_rows(made: DatasetSummary) -> Iterable[tuple[str, ...]]:
     return ((f"`{item.reason}`", str(item.runs), REFUSALS.get(item.reason, "")) for item in made.refused)
 
 
-def _columns(made: Made) -> Iterable[tuple[str, ...]]:
-    schema: Mapping[str, pl.DataType] = schema_of(made.query)
+def _columns(made: DatasetSummary) -> Iterable[tuple[str, ...]]:
+    schema: Mapping[str, pl.DataType] = row_schema(made.query)
     return ((f"`{name}`", f"`{dtype}`") for name, dtype in schema.items())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from eventlog.blobs import Blob, BlobStore
 from eventlog.events import Tokens
 from eventlog.weights_folder import TEMPLATE, TOKENIZER, read_base
-from projections.datasets.plan_rows import Message
+from projections.datasets.plan_rows import ConversationMessage
 from projections.datasets.sampled import Tokenise
 from trainer.tokenising import tokeniser_of
 
@@ -34,7 +34,7 @@ def tokenise_with(blobs: BlobStore, tokens: Tokens) -> Tokenise:
     """How these tokens are made. Raises BlobMissing, TemplateUnfit."""
     tokeniser = tokeniser_of(blobs.get(tokens.tokenizer).body, blobs.get(tokens.chat_template).body.decode())
 
-    def tokenise(asked: Sequence[Message], answer: str) -> tuple[list[int], list[int]]:
+    def tokenise(asked: Sequence[ConversationMessage], answer: str) -> tuple[list[int], list[int]]:
         return tokeniser.tokenise([{"role": each.role, "content": each.content} for each in asked], answer)
 
     return tokenise

@@ -30,7 +30,7 @@ from projections.slices import SLICES, SliceState
 from projections.taint import Holding
 
 from ..errors import DatasetErased, EmptyDataset, Unknown
-from .row_batches import GROUPS_AT_ONCE, Batch, batches, facts_of, knowledge, schema_of
+from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
 """Rows to a row group of a Parquet file."""
@@ -39,7 +39,7 @@ _SHORTEST = 8
 _MOST_SINGLE = 500
 
 S = TypeVar("S", bound=msgspec.Struct)
-M = TypeVar("M", "Made", "Built")
+M = TypeVar("M", "DatasetSummary", "BuiltDataset")
 
 ViewsAt = Callable[[Position | None], Views]
 """Views at a position, None: the head; `House.views` is one."""
@@ -56,7 +56,7 @@ class DatasetDiffers(FlywheelError):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DatasetSummary:
     """What a query made: the digest of its rows, how many, of how many groups, and what gives them again."""
 
     digest: str
@@ -68,7 +68,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Built(Made):
+class BuiltDataset(DatasetSummary):
     """The same with all rows at hand."""
 
     rows: pl.DataFrame
@@ -83,7 +83,7 @@ class _Tally:
     groups: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def frames(self, found: Iterable[Batch]) -> Iterator[pl.DataFrame]:
+    def frames(self, found: Iterable[RowBatch]) -> Iterator[pl.DataFrame]:
         """The frames of batches that hold rows; all of them are counted as they go by."""
         for batch in found:
             self.content.update(b"".join(batch.digests))
@@ -93,13 +93,13 @@ class _Tally:
             if batch.frame.height:
                 yield batch.frame
 
-    def made(self, views: Views, query: Query) -> Made:
+    def summary(self, views: Views, query: Query) -> DatasetSummary:
         """The sum of them."""
         refused = tuple(Refused(reason=reason, runs=amount) for reason, amount in sorted(self.refused.items()))
-        return Made(self.content.hexdigest(), self.height, self.groups, refused, views.upto, query)
+        return DatasetSummary(self.content.hexdigest(), self.height, self.groups, refused, views.upto, query)
 
 
-def make(
+def make_rows(
     store: EventStore,
     blobs: Inventory,
     views: Views,
@@ -107,7 +107,7 @@ def make(
     each: Callable[[pl.DataFrame], object] = id,
     *,
     groups_at_once: int = GROUPS_AT_ONCE,
-) -> Made:
+) -> DatasetSummary:
     """Make the rows that the query selects at the views' position, a batch at a time, and hand each on.
 
     Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased.
@@ -115,19 +115,19 @@ def make(
     tally = _Tally()
     for frame in tally.frames(batches(store, blobs, views, query, groups_at_once)):
         each(frame)
-    return tally.made(views, query)
+    return tally.summary(views, query)
 
 
-def build(store: EventStore, blobs: Inventory, views: Views, query: Query) -> Built:
+def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query) -> BuiltDataset:
     """The same, all rows at once as a frame."""
-    frames = [pl.DataFrame(schema=dict(schema_of(query)))]
-    made = make(store, blobs, views, query, frames.append)
-    return Built(
+    frames = [pl.DataFrame(schema=dict(row_schema(query)))]
+    made = make_rows(store, blobs, views, query, frames.append)
+    return BuiltDataset(
         made.digest, made.height, made.groups, made.refused, made.upto, query, rows=pl.concat(frames, rechunk=False)
     )
 
 
-def write(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> Made:
+def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> DatasetSummary:
     """Make the rows into a file, Parquet or lines of JSON by its ending, as they come: a batch is held at once.
 
     Raises what `make` does, and OSError.
@@ -140,15 +140,15 @@ def write(store: EventStore, blobs: Inventory, views: Views, query: Query, file:
         for frame in tally.frames(batches(store, blobs, views, query)):
             yield frame if with_columns is None else frame.select(with_columns)
 
-    rows = register_io_source(source, schema=dict(schema_of(query)))
+    rows = register_io_source(source, schema=dict(row_schema(query)))
     if file.suffix == ".ndjson":
         rows.sink_ndjson(file)
     else:
         rows.sink_parquet(file, row_group_size=ROW_GROUP)
-    return tally.made(views, query)
+    return tally.summary(views, query)
 
 
-def refuse_empty(made: Made) -> Made:
+def refuse_empty(made: DatasetSummary) -> DatasetSummary:
     """The same, unless it has no rows. Raises EmptyDataset, which says what was refused."""
     if made.height:
         return made
@@ -170,7 +170,7 @@ def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
 
     def holds(frozen: DatasetState, runs: Set[str]) -> bool:
         views, named = views_at(Position(frozen.upto)), {groups[run] for run in runs if run in groups}
-        return not runs.isdisjoint(_select_runs(store, views, frozen.queried(), named, siblings))
+        return not runs.isdisjoint(_select_runs(store, views, frozen.parse_query(), named, siblings))
 
     return holds
 
@@ -191,7 +191,7 @@ def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) 
     """The runs of some groups that a query takes of those that were called, by what the log says; no blob is read."""
     known = knowledge(store, views)
     asked = [group for group in _states_of(views, GROUPS, named).values() if looked_at(query, group)]
-    facts = facts_of(store, views, asked)
+    facts = read_group_facts(store, views, asked)
     fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
     return {sibling.run for own in fit for sibling in own}
 
@@ -203,7 +203,7 @@ def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, 
     return {key: state for key in sorted(keys) if (state := views.get(fold, key)) is not None}
 
 
-def freeze(store: EventStore, made: Made, actor: str) -> str:
+def freeze_dataset(store: EventStore, made: DatasetSummary, actor: str) -> str:
     """Append DatasetFrozen and return the digest; rows that were frozen at this position before stay as they were."""
     event = DatasetFrozen(
         dataset=made.digest,
@@ -218,7 +218,7 @@ def freeze(store: EventStore, made: Made, actor: str) -> str:
     return made.digest
 
 
-def register(store: EventStore, made: Made, actor: str) -> str:
+def register(store: EventStore, made: DatasetSummary, actor: str) -> str:
     """Append SliceRegistered for the group that the query names; that group. Raises ValueError without one."""
     group = made.query.group
     if group is None:
@@ -242,7 +242,7 @@ def refuse_unknown_group(views: Views, group: str) -> None:
         raise Unknown(what="group", actual=group, way_out=way_out)
 
 
-def find(views: Views, digest: str) -> DatasetState:
+def find_dataset(views: Views, digest: str) -> DatasetState:
     """The dataset as it was frozen, by its digest or the first eight characters or more. Raises Unknown."""
     found = list(views.find(CHECKPOINTS, f"dataset/{digest}").values()) if len(digest) >= _SHORTEST else []
     if len(found) != 1:
@@ -261,18 +261,18 @@ def find_slice(views: Views, group: str) -> SliceState:
 
 def find_any(views: Views, name: str) -> Frozen:
     """The slice of a group of that name, else the dataset of that digest. Raises Unknown."""
-    return views.get(SLICES, name) or find(views, name)
+    return views.get(SLICES, name) or find_dataset(views, name)
 
 
 def load(
     store: EventStore, blobs: Inventory, views_at: ViewsAt, digest: str, *, as_of: Position | None = None
-) -> Built:
+) -> BuiltDataset:
     """The rows of a frozen dataset, made again from the log.
 
     Raises Unknown, DatasetDiffers, DatasetErased where it needs bytes that were erased, and what `make` does.
     """
-    frozen = find(views_at(as_of), digest)
-    return again(frozen, lambda: build(store, blobs, views_at(Position(frozen.upto)), frozen.queried()))
+    frozen = find_dataset(views_at(as_of), digest)
+    return again(frozen, lambda: build_dataset(store, blobs, views_at(Position(frozen.upto)), frozen.parse_query()))
 
 
 def again(frozen: Frozen, making: Callable[[], M]) -> M:

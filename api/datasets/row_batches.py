@@ -10,29 +10,37 @@ from functools import lru_cache, partial
 import polars as pl
 
 from eventlog.blobs import Inventory
-from eventlog.blobs.fetching import fetch_blobs
+from eventlog.blobs.fetch import fetch_blobs
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 from projections.benchmarks import BENCHMARKS, benchmark_instances
-from projections.datasets.conversations import Nodes, message_of, messages_at
+from projections.datasets.conversations import Nodes, messages_at, read_message
 from projections.datasets.curation import (
     ROW_READS,
     Knowledge,
     Reading,
     RunFacts,
-    Taken,
+    SelectedSibling,
     judged_by_log,
     judged_by_tokens,
     looked_at,
     run_facts,
 )
 from projections.datasets.packing import Content, row_digest
-from projections.datasets.plan_rows import SCHEMA, Message, oracle_tasks, select_sft, sft_rows, step_digest, to_frame
+from projections.datasets.plan_rows import (
+    SCHEMA,
+    ConversationMessage,
+    oracle_tasks,
+    select_sft,
+    sft_rows,
+    step_digest,
+    to_frame,
+)
 from projections.datasets.sampled import CallFact, read_demonstrated, read_sampled
 from projections.datasets.token_rows import frame_of, token_rows
-from projections.engine.reader import columns_of, rows_in_streams
-from projections.engine.rows import Row, row_of
+from projections.engine.reader import columns_of_reads, rows_in_streams
+from projections.engine.rows import EventRow, row_of
 from projections.engine.views import Views, page_states
 from projections.groups import GROUPS, GroupState
 from projections.rewards import REWARDS
@@ -53,7 +61,7 @@ Place = tuple[tuple[str, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Rows as a frame, each with its place and its digest; how many groups gave them; runs refused, by reason."""
 
     frame: pl.DataFrame
@@ -63,7 +71,7 @@ class Batch:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def schema_of(query: Query) -> Mapping[str, pl.DataType]:
+def row_schema(query: Query) -> Mapping[str, pl.DataType]:
     """The columns of a query's rows."""
     return SCHEMA if is_of_plans(query) else SCHEMAS[query.kind]
 
@@ -75,7 +83,7 @@ def is_of_plans(query: Query) -> bool:
 
 def batches(
     store: EventStore, blobs: Inventory, views: Views, query: Query, groups_at_once: int = GROUPS_AT_ONCE
-) -> Iterator[Batch]:
+) -> Iterator[RowBatch]:
     """The rows that a query selects at the views' position; the same rows in the same order for any size of batch.
 
     Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased, NotAConversation.
@@ -93,7 +101,7 @@ def knowledge(store: EventStore, views: Views) -> Knowledge:
     return Knowledge(instances, oracle_tasks(planned), left_out(views))
 
 
-def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery) -> Iterator[Batch]:
+def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery) -> Iterator[RowBatch]:
     """Selected all at once, in order of run; only the rows come in batches."""
 
     @lru_cache(maxsize=_TEXTS_KEPT)
@@ -104,7 +112,7 @@ def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery
     known = knowledge(store, views)
     selection = select_sft(query, runs, rewards, known.instances, known.oracles, views.find(GROUPS), known.left_out)
     refused = Counter({item.reason: item.runs for item in selection.refused})
-    yield Batch(to_frame(()), (), (), selection.groups, refused)
+    yield RowBatch(to_frame(()), (), (), selection.groups, refused)
     for start in range(0, len(selection.runs), _RUNS_AT_ONCE):
         rows = [
             row
@@ -112,14 +120,14 @@ def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery
             for row in sft_rows(runs[run], rewards[run], store.read(stream=f"run/{run}", upto=views.upto), text_of)
         ]
         places = tuple(((row.run,), row.step) for row in rows)
-        yield Batch(to_frame(rows), places, tuple(map(step_digest, rows)))
+        yield RowBatch(to_frame(rows), places, tuple(map(step_digest, rows)))
 
 
 def _of_policies(
     store: EventStore, blobs: Inventory, views: Views, query: SftQuery | DpoQuery | GrpoQuery, groups_at_once: int
-) -> Iterator[Batch]:
+) -> Iterator[RowBatch]:
     known = knowledge(store, views)
-    yield Batch(frame_of(query.kind, ()), (), (), 0, _count_withdrawn(query, views, known))
+    yield RowBatch(frame_of(query.kind, ()), (), (), 0, _count_withdrawn(query, views, known))
     readings = _readings(blobs, query)
     for page in _pages(views, query, groups_at_once):
         groups = [group for group in page if looked_at(query, group)]
@@ -152,10 +160,10 @@ def _batch(
     groups: Sequence[GroupState],
     known: Knowledge,
     readings: Callable[[Iterable[CallFact]], Reading],
-) -> Batch:
+) -> RowBatch:
     """The rows of some groups: one read of their runs' streams, one of completions, and one a level of messages."""
     refused: Counter[str] = Counter()
-    facts = facts_of(store, views, groups)
+    facts = read_group_facts(store, views, groups)
     fit = []
     for group in groups:
         siblings, reasons = judged_by_log(query, group, facts, known)
@@ -164,33 +172,35 @@ def _batch(
     calls = [call for _, own in fit for sibling in own for call in facts[sibling.run].calls]
     bodies = {address: blob.body for address, blob in fetch_blobs(blobs, {call.completion for call in calls})}
     read = readings(calls)
-    taken: list[tuple[GroupState, tuple[Taken, ...]]] = []
+    kept_groups: list[tuple[GroupState, tuple[SelectedSibling, ...]]] = []
     for group, siblings in fit:
         kept, reasons = judged_by_tokens(query, group, siblings, facts, bodies, read)
         refused.update(reasons.values())
-        taken.append((group, kept))
-    said = partial(messages_at, _nodes(blobs, [call.fact for _, kept in taken for each in kept for call in each.calls]))
+        kept_groups.append((group, kept))
+    said = partial(
+        messages_at, _nodes(blobs, [call.fact for _, kept in kept_groups for each in kept for call in each.calls])
+    )
     rows: list[Content] = []
     giving = 0
-    for group, kept in taken:
+    for group, kept in kept_groups:
         made = token_rows(query, group, kept, said)
         refused.update(made.refused.values())
         rows += made.rows
         giving += bool(made.rows)
     places = tuple(map(_place, rows))
-    return Batch(frame_of(query.kind, rows), places, tuple(map(row_digest, rows)), giving, refused)
+    return RowBatch(frame_of(query.kind, rows), places, tuple(map(row_digest, rows)), giving, refused)
 
 
-def facts_of(store: EventStore, views: Views, groups: Iterable[GroupState]) -> dict[str, RunFacts]:
+def read_group_facts(store: EventStore, views: Views, groups: Iterable[GroupState]) -> dict[str, RunFacts]:
     """The facts of all runs of some groups, read at once."""
     streams = [f"run/{sibling.run}" for group in groups for sibling in group.siblings]
     return run_facts(_rows(store, streams, views.upto))
 
 
-def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[Row]:
+def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[EventRow]:
     if isinstance(store, PostgresStore):
         with store.engine.connect() as connection:
-            return rows_in_streams(connection, store, columns_of([ROW_READS]), streams, upto)
+            return rows_in_streams(connection, store, columns_of_reads([ROW_READS]), streams, upto)
     found = (event for stream in streams for event in store.read(stream=stream, upto=upto))
     return [row_of(event, ROW_READS[event.event.type]) for event in found if event.event.type in ROW_READS]
 
@@ -202,23 +212,23 @@ def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], 
         return lambda _calls: read_sampled
     tokenise = tokenise_with(blobs, tokens)
 
-    def reading(calls: Iterable[CallFact]) -> Reading:
+    def read_calls(calls: Iterable[CallFact]) -> Reading:
         nodes = _nodes(blobs, calls)
 
-        def said(address: str) -> list[Message]:
+        def said(address: str) -> list[ConversationMessage]:
             return [message for _, message in messages_at(nodes, address)]
 
         return partial(read_demonstrated, said=said, tokenise=tokenise, tokens=tokens)
 
-    return reading
+    return read_calls
 
 
 def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
     """Every message of every call, a level of parents at a time."""
-    found: dict[str, tuple[Message, str | None]] = {}
+    found: dict[str, tuple[ConversationMessage, str | None]] = {}
     wanted = {call.messages for call in calls}
     while wanted:
-        found.update((address, message_of(address, blob)) for address, blob in fetch_blobs(blobs, wanted))
+        found.update((address, read_message(address, blob)) for address, blob in fetch_blobs(blobs, wanted))
         wanted = {parent for address in wanted if (parent := found[address][1]) is not None} - found.keys()
     return found
 

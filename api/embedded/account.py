@@ -20,7 +20,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL":
 
 
 @dataclass(frozen=True)
-class Account:
+class ServerAccount:
     """How to start a program: a command to put before it, and the user to become when that is not ourselves."""
 
     prefix: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ def unshare_works(program: Path, folder: Path) -> bool:
     if shutil.which("unshare", path=ENVIRONMENT["PATH"]) is None:
         return False
     reach = ("/bin/sh", "-c", 'test -x "$0" && test -w "$1"', str(program), str(folder))
-    return run(_namespace(), reach, cwd=Path("/")).returncode == 0
+    return run_as(_namespace(), reach, cwd=Path("/")).returncode == 0
 
 
 def unprivileged_user() -> str:
@@ -55,7 +55,7 @@ def unprivileged_user() -> str:
     raise NoUnprivilegedAccount(expected=", ".join(USERS))
 
 
-def account(way: Way, user: str | None) -> Account:
+def account(way: Way, user: str | None) -> ServerAccount:
     """Return the account of a home that was set up this way; `user` is named by the copied way only.
 
     Raises NeedsRoot when an ordinary user asks to become another.
@@ -63,15 +63,15 @@ def account(way: Way, user: str | None) -> Account:
     if way == "namespace":
         return _namespace()
     if way == "direct" or user is None:
-        return Account()
+        return ServerAccount()
     if os.geteuid() != 0:
         raise NeedsRoot(user=user, actual=os.geteuid())
     entry = pwd.getpwnam(user)
-    return Account(uid=entry.pw_uid, gid=entry.pw_gid)
+    return ServerAccount(uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def run(
-    account: Account, command: Sequence[str], *, cwd: Path, timeout_s: float | None = None
+def run_as(
+    account: ServerAccount, command: Sequence[str], *, cwd: Path, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end under the account, with a small environment of its own and away from our terminal."""
     return subprocess.run(  # noqa: S603 - the programs are the wheel's, unshare and sh, with arguments of ours
@@ -92,11 +92,11 @@ def run(
     )
 
 
-def own(path: Path, account: Account) -> None:
+def own(path: Path, account: ServerAccount) -> None:
     """Give a file or folder to the account, where that is another user."""
     if account.uid is not None and account.gid is not None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
-def _namespace() -> Account:
-    return Account(prefix=("unshare", "--user", "--map-user=1000", "--map-group=1000", "--"))
+def _namespace() -> ServerAccount:
+    return ServerAccount(prefix=("unshare", "--user", "--map-user=1000", "--map-group=1000", "--"))

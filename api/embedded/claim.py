@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .account import Account, own
+from .account import ServerAccount, own
 from .errors import DatabaseBusy, ForeignHome, HomeNotWritable, UnsafeFolder
-from .layout import folder, lock
+from .layout import folder, lock_file
 from .postmaster import POLL_S
 
 
-def belongs(home: Path) -> bool:
+def owns_home(home: Path) -> bool:
     """Say whether the home has a database folder, and that it is ours.
 
     Raises ForeignHome when it belongs to another user, HomeNotWritable when it is out of reach.
@@ -32,7 +32,7 @@ def belongs(home: Path) -> bool:
     return True
 
 
-def claim(home: Path) -> None:
+def claim_home(home: Path) -> None:
     """Create the home and its private folder where they are missing.
 
     Raises HomeNotWritable when they cannot be made or written, ForeignHome when they are another user's.
@@ -40,9 +40,9 @@ def claim(home: Path) -> None:
     try:
         home.mkdir(parents=True, exist_ok=True)
         folder(home).mkdir(mode=0o700, exist_ok=True)
-        if belongs(home):
+        if owns_home(home):
             folder(home).chmod(0o700)
-        lock(home).touch(mode=0o600)
+        lock_file(home).touch(mode=0o600)
     except OSError as error:
         raise HomeNotWritable(home=home, actual=error.strerror) from error
 
@@ -54,15 +54,15 @@ def hold_home_lock(home: Path, deadline: float) -> Iterator[None]:
     Raises DatabaseBusy at the deadline.
     """
     began = time.monotonic()
-    with lock(home).open("r+b") as file:
+    with lock_file(home).open("r+b") as file:
         while not _took(file.fileno()):
             if time.monotonic() > deadline:
-                raise DatabaseBusy(lock=lock(home), timeout_s=time.monotonic() - began)
+                raise DatabaseBusy(lock=lock_file(home), timeout_s=time.monotonic() - began)
             time.sleep(POLL_S)
         yield
 
 
-def own_folder(place: Path, account: Account) -> None:
+def own_folder(place: Path, account: ServerAccount) -> None:
     """Create a folder that only the account reaches, or see that the one there is such a folder.
 
     Raises UnsafeFolder when somebody else made it.

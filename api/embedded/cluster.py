@@ -13,13 +13,13 @@ import psycopg
 
 from . import postmaster
 from .account import Way, account
-from .claim import belongs, claim, hold_home_lock
+from .claim import claim_home, hold_home_lock, owns_home
 from .configuration import configuration
 from .creation import choose_setup, create, data_version, existing_passwords, reachable_binaries, settled_sockets
 from .errors import StartFailed, Unreachable
 from .layout import PORT, Layout, sockets
 from .record import APP, Endpoints, Passwords, Setup, read_passwords, read_setup, recorded_endpoints, write_private
-from .roles import connect_as, settle
+from .roles import connect_as, ensure_roles
 
 STOP_TIMEOUT_S = 300.0
 ASK_TIMEOUT_S = 5.0
@@ -48,7 +48,7 @@ def up(home: Path, *, timeout_s: float = 300.0, way: Way | None = None) -> Endpo
     NoUnprivilegedAccount or NeedsRoot.
     """
     home, deadline = home.resolve(), time.monotonic() + timeout_s
-    claim(home)
+    claim_home(home)
     if not _answers(home, deadline):
         with hold_home_lock(home, deadline):
             _bring_up(home, way, deadline)
@@ -61,9 +61,9 @@ def down(home: Path) -> bool:
     Raises ForeignHome, HomeNotWritable, DatabaseBusy, DamagedFile or StillStopping.
     """
     home, deadline = home.resolve(), time.monotonic() + STOP_TIMEOUT_S
-    if not belongs(home):
+    if not owns_home(home):
         return False
-    claim(home)
+    claim_home(home)
     with hold_home_lock(home, deadline):
         layout = _layout(home)
         found = postmaster.find_server(layout.data)
@@ -82,7 +82,7 @@ def status(home: Path) -> Status:
     Raises ForeignHome, HomeNotWritable or DamagedFile.
     """
     home = home.resolve()
-    belongs(home)
+    owns_home(home)
     layout, passwords = _layout(home), read_passwords(home)
     found, version = postmaster.find_server(layout.data), data_version(layout.data)
     if found is not None and found.ready and passwords is not None:
@@ -107,7 +107,7 @@ def endpoints(home: Path) -> Endpoints:
     Raises NeverSetUp, ForeignHome, HomeNotWritable or DamagedFile.
     """
     home = home.resolve()
-    belongs(home)
+    owns_home(home)
     return recorded_endpoints(home)
 
 
@@ -133,7 +133,7 @@ def _bring_up(home: Path, way: Way | None, deadline: float) -> None:
         layout, passwords = _start(setup, layout, passwords, deadline)
     if _refusal(passwords, layout, deadline) is None:
         return
-    settle(passwords, layout, deadline)
+    ensure_roles(passwords, layout, deadline)
     refusal = _refusal(passwords, layout, deadline)
     if refusal is not None:
         raise Unreachable(data=layout.data, role=APP, actual=refusal, log=layout.log, tail=postmaster.tail(layout.log))
@@ -146,13 +146,13 @@ def _start(setup: Setup, layout: Layout, passwords: Passwords | None, deadline: 
     layout = settled_sockets(setup, layout, place)
     fresh = passwords is None
     passwords = passwords or create(installed, layout, runs_as, deadline)
-    postmaster.clear(layout, deadline)
+    postmaster.remove_leftovers(layout, deadline)
     write_private(layout.configuration, configuration(layout.sockets), 0o600 if runs_as.uid is None else 0o644)
     pid = postmaster.launch(installed, layout, runs_as)
     if not postmaster.await_ready(pid, layout, deadline):
         raise StartFailed(data=layout.data, log=layout.log, tail=postmaster.tail(layout.log))
     if fresh:
-        settle(passwords, layout, deadline)
+        ensure_roles(passwords, layout, deadline)
     return layout, passwords
 
 

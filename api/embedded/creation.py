@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from . import binaries, configuration
-from .account import Account, Way, account, how_to_run, own, run, unprivileged_user, unshare_works
+from .account import ServerAccount, Way, account, how_to_run, own, run_as, unprivileged_user, unshare_works
 from .claim import own_folder, shared_folder
 from .errors import InitFailed, OtherMajorVersion, PasswordsMissing
-from .layout import STORES, Layout, digest, folder
+from .layout import STORES, Layout, folder, home_digest
 from .record import (
     ADMIN,
     Passwords,
@@ -46,7 +46,7 @@ def choose_setup(home: Path, way: Way | None) -> Setup:
         way = how_to_run(os.geteuid(), unshare_works=works)
     if way != "copied":
         return Setup(way, store=".", sockets="run")
-    store = STORES / digest(home)
+    store = STORES / home_digest(home)
     return Setup(way, store=str(store), sockets=str(store / "run"), user=unprivileged_user())
 
 
@@ -94,7 +94,7 @@ def data_version(data: Path) -> str | None:
         return None
 
 
-def create(installed: Path, layout: Layout, runs_as: Account, deadline: float) -> Passwords:
+def create(installed: Path, layout: Layout, runs_as: ServerAccount, deadline: float) -> Passwords:
     """Make the data folder beside its final place and move it there once it is whole; return the new passwords.
 
     Raises InitFailed with what initdb said.
@@ -121,9 +121,9 @@ def create(installed: Path, layout: Layout, runs_as: Account, deadline: float) -
     return passwords
 
 
-def _initdb(command: tuple[str, ...], layout: Layout, runs_as: Account, deadline: float) -> None:
+def _initdb(command: tuple[str, ...], layout: Layout, runs_as: ServerAccount, deadline: float) -> None:
     try:
-        made = run(runs_as, (*command, *INITDB), cwd=layout.store, timeout_s=max(1.0, deadline - time.monotonic()))
+        made = run_as(runs_as, (*command, *INITDB), cwd=layout.store, timeout_s=max(1.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired as error:
         raise InitFailed(data=layout.data, actual="took too long", tail="(nothing)") from error
     if made.returncode != 0:

@@ -49,12 +49,12 @@ def folder(home: Path) -> Path:
     return home / "postgres"
 
 
-def lock(home: Path) -> Path:
+def lock_file(home: Path) -> Path:
     """Return the file that is locked while the home's database is started or stopped."""
     return folder(home) / "lock"
 
 
-def digest(home: Path) -> str:
+def home_digest(home: Path) -> str:
     """Return a short name for the home, the same on every call."""
     return hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
 
@@ -71,7 +71,7 @@ def sockets(home: Path, store: Path, temporary: Path) -> Path:
 
     Raises SocketPathUnusable when neither path is short and plain enough.
     """
-    inside, outside = store / "run", temporary / f"flywheel-{digest(home)}"
+    inside, outside = store / "run", temporary / f"flywheel-{home_digest(home)}"
     for place in (inside, outside):
         if holds_sockets(place):
             return place

@@ -13,7 +13,7 @@ from pathlib import Path
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
-from .account import Account, own, run
+from .account import ServerAccount, own, run_as
 from .errors import StartFailed, StillStarting, StillStopping
 from .layout import PORT, Layout
 from .process import is_alive, is_server, servers_in
@@ -49,7 +49,7 @@ def find_server(data: Path) -> Postmaster | None:
     return found if found is not None and is_server(found.pid, data) else None
 
 
-def clear(layout: Layout, deadline: float) -> None:
+def remove_leftovers(layout: Layout, deadline: float) -> None:
     """Remove what a killed server left: its children, its pid file and its socket.
 
     Raises StillStopping when a child does not end in time.
@@ -63,7 +63,7 @@ def clear(layout: Layout, deadline: float) -> None:
         (layout.sockets / name).unlink(missing_ok=True)
 
 
-def launch(binaries: Path, layout: Layout, account: Account) -> int:
+def launch(binaries: Path, layout: Layout, account: ServerAccount) -> int:
     """Start a server that outlives us, in a session of its own and with its output in the log; return its process.
 
     Raises StartFailed when it cannot even be started.
@@ -73,7 +73,7 @@ def launch(binaries: Path, layout: Layout, account: Account) -> int:
     layout.log.touch(mode=0o600)
     own(layout.log, account)
     server = (str(binaries / "bin" / "postgres"), "-D", str(layout.data))
-    started = run(account, ("/bin/sh", "-c", LAUNCH, str(layout.log), *server), cwd=layout.store)
+    started = run_as(account, ("/bin/sh", "-c", LAUNCH, str(layout.log), *server), cwd=layout.store)
     if started.returncode != 0 or not started.stdout.strip().isdigit():
         raise StartFailed(data=layout.data, log=layout.log, tail=started.stderr.strip())
     return int(started.stdout)

@@ -32,7 +32,7 @@ def connect_as(
     )
 
 
-def settle(passwords: Passwords, layout: Layout, deadline: float) -> None:
+def ensure_roles(passwords: Passwords, layout: Layout, deadline: float) -> None:
     """Create or repair the roles, the database and the grants; the application can connect only once all is done."""
     with connect_as(ADMIN, passwords, layout, deadline, database="postgres") as admin:
         _role(admin, OWNER, passwords)

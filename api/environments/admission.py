@@ -10,7 +10,7 @@ from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted, OtherSite
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.miniwob.environment import MiniWob
-from agents.envs.probing.local import target_of
+from agents.envs.probing.local import probe_target
 from agents.envs.probing.probes import PROBES, SEEDS, report, tasks_digest
 from agents.envs.probing.target import Target
 from eventlog.store import Position
@@ -43,7 +43,7 @@ def probe_and_record(house: House, target: Target, reporter: Reporter, actor: st
         found = report(target, advance=advance)
     record(house.store, found, actor)
     state = require(house.views().get(ENVIRONMENTS, target.name))
-    if state.failed or reason is None:
+    if state.failed_probes or reason is None:
         return Probed(state, None)
     return Probed(state, admit(house.store, state, actor, reason))
 
@@ -53,8 +53,8 @@ def target_at(
 ) -> Target:
     """What is probed of a site that was placed. Raises EnvironmentFailure."""
     if isinstance(placed.environment, MiniWob) and placed.tabs is not None:
-        return miniwob.target_of(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
-    return target_of(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
+        return miniwob.miniwob_target(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
+    return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 
 def first_admission(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
@@ -93,7 +93,7 @@ def admit_at_first_use(house: House, placed: Placed, reporter: Reporter) -> None
     if before is not None and before.tasks_digest == tasks_digest(target.tasks):
         if _prober(house, before) != CONTROLLER:
             raise NotAdmitted(environment=target.name, actual=why_not(before))
-        if not before.failed:
+        if not before.failed_probes:
             admit(house.store, before, CONTROLLER, FIRST_USE)
             return
     for result in probe_and_record(house, target, reporter, CONTROLLER, reason=FIRST_USE).state.probes:

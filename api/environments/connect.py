@@ -12,7 +12,7 @@ from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
 from agents.envs.miniwob.tabs import Tabs
 from agents.envs.provider import Site, local_site, site_at
-from agents.envs.sandbox import PORT, Account, Sandbox, daytona_site
+from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
 
 from ..errors import NoSite
 from ..house import House
@@ -88,8 +88,8 @@ def site_elsewhere(settings: Settings, name: str, where: Where) -> Iterator[Site
         raise NoSite(actual="an address and a sandbox" if where.url else "neither", expected="--url or --sandbox")
 
 
-def account_of(settings: Settings) -> Account:
+def account_of(settings: Settings) -> DaytonaAccount:
     """Whose sandboxes they are. Raises NoSite."""
     if settings.daytona_key is None:
         raise NoSite(actual="FLYWHEEL_DAYTONA_KEY is not set", expected="the key of the sandbox's owner in it")
-    return Account(settings.daytona_key.get_secret_value(), settings.daytona_url, settings.daytona_target)
+    return DaytonaAccount(settings.daytona_key.get_secret_value(), settings.daytona_url, settings.daytona_target)

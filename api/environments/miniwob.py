@@ -30,7 +30,7 @@ def open_task(name: str, chromium: Path | None) -> Iterator[tuple[MiniWob, Tabs]
         yield environment, tabs
 
 
-def target_of(environment: MiniWob, tabs: Tabs, *, seeds: tuple[int, ...], rng_seed: int) -> Target:
+def miniwob_target(environment: MiniWob, tabs: Tabs, *, seeds: tuple[int, ...], rng_seed: int) -> Target:
     """A task to be probed; its script is the known solution. What asks for an admin port or plain pages is skipped."""
 
     def solve(instance: Instance) -> None:

@@ -50,7 +50,7 @@ def jobs_of_arms(
     present, challenger = state.artifacts()
     artifacts = {"champion": present, "challenger": challenger}
     pieces = {name: pieces_of(house, artifact) for name, artifact in artifacts.items()}
-    templates = templates_of(house, benchmark, state)
+    templates = arm_templates(house, benchmark, state)
     done = ended_runs(house.views(), f"{state.evaluation}__")
     return [
         Job(
@@ -68,7 +68,7 @@ def jobs_of_arms(
     ]
 
 
-def templates_of(house: House, benchmark: BenchmarkFrozen, state: VerdictState) -> Mapping[str, Template]:
+def arm_templates(house: House, benchmark: BenchmarkFrozen, state: VerdictState) -> Mapping[str, Template]:
     """The templates of an evaluation with the plans that were recorded when it was opened, by id."""
     if state.executor in PLANLESS:
         return {template.template_id: without_plan(template) for template in benchmark.templates}

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from agents.learning.memory import content_reader, erased_in, forget_everything, pieces_from, remember
+from agents.learning.memory import build_memory_artifact, content_reader, erased_in, forget_everything, pieces_from
 from agents.plans import Piece
 from eventlog.blobs import Blob
 from eventlog.errors import BlobMissing
@@ -25,7 +25,7 @@ from ..house import House
 _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
 
-def resolve(house: House, name: str) -> tuple[Artifact, Blob]:
+def resolve_artifact(house: House, name: str) -> tuple[Artifact, Blob]:
     """The artifact of a name and the blob of its memory, matched as is set now.
 
     Raises BadArtifactName, Unknown, NotThereYet, and what House.embeddings does.
@@ -36,7 +36,7 @@ def resolve(house: House, name: str) -> tuple[Artifact, Blob]:
     weights, upto = _weights(house, found[1]), int(found[2])
     if upto == 0:
         return forget_everything(weights)
-    return remember(house.views(Position(upto)), weights, embeddings=house.embeddings)
+    return build_memory_artifact(house.views(Position(upto)), weights, embeddings=house.embeddings)
 
 
 def _weights(house: House, name: str) -> str:
@@ -64,12 +64,12 @@ def _known_weights(views: Views) -> list[str]:
 
 def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
     """The same, less what is quarantined now: a piece that a rollback took out does not come back by an older name."""
-    artifact, _blob = resolve(house, name)
+    artifact, _blob = resolve_artifact(house, name)
     if artifact.memory.upto == 0:
         return forget_everything(artifact.weights)
     quarantined = {key for key, state in candidacies(house.views()).items() if state.status == "quarantined"}
     views = house.views(Position(artifact.memory.upto))
-    return remember(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
+    return build_memory_artifact(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
 
 
 def list_pieces(house: House, memory: Blob) -> list[dict[str, Any]]:

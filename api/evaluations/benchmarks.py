@@ -8,7 +8,7 @@ from agents.envs.admission import why_not
 from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SweepPlanned, Template
-from gate.benchmark import refuse_unfit, sealed_instances
+from gate.benchmark import refuse_unfit_benchmark, sealed_instances
 from gate.candidates import graded_tasks
 from gate.promote import freeze_into
 from gate.renewal import Amounts, successor
@@ -85,7 +85,7 @@ def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFro
     if environment is None or environment.admitted_since is None:
         raise NotAdmitted(environment=frozen.environment, actual=why_not(environment))
     others = {key: state for key, state in views.find(BENCHMARKS).items() if key != frozen.benchmark}
-    refuse_unfit(frozen, environment, instances_seen(house, views), benchmark_instances(others.values()))
+    refuse_unfit_benchmark(frozen, environment, instances_seen(house, views), benchmark_instances(others.values()))
     freeze_into(house.store, frozen, actor)
     return frozen
 

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
-from agents.learning.memory import content_reader, pieces_from, remember
+from agents.learning.memory import build_memory_artifact, content_reader, pieces_from
 from agents.learning.memory_effect import is_same_for
-from agents.rollouts.arms import suite_of
+from agents.rollouts.arms import plan_suite
 from agents.rollouts.play import PLAN
 from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
@@ -21,7 +21,7 @@ from gate.eprocess import order, stopped_at
 from gate.errors import AlreadyOpened, ChampionMoved
 from gate.figures import count_noun
 from gate.judge import judge, screen
-from gate.promote import STREAM, open_evaluation, opening_of, settle
+from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import Views
@@ -35,7 +35,7 @@ from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import ended_runs
 from ..sweeps.candidates import cold_now
-from ..sweeps.executors import in_words, options_of, recorded_as
+from ..sweeps.executors import describe_executor, options_of, recorded_as
 from ..sweeps.jobs import Reporter, pieces_of, play_jobs
 from ..sweeps.models import agent_model
 from .arms import Sides, jobs_of_arms, sides
@@ -91,13 +91,13 @@ def _under_way(
 def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
     with ExitStack() as stack:
         model = None if house.settings.model is None else stack.enter_context(agent_model(house.settings))
-        return suite_of(benchmark.templates, benchmark.environment, house.store, house.blobs, model)
+        return plan_suite(benchmark.templates, benchmark.environment, house.store, house.blobs, model)
 
 
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
     """What memory holds now of these kinds, with the champion's weights."""
     weights = present_champion(views).pointed_artifact().weights
-    return remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
+    return build_memory_artifact(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
 
 
 def concerns(
@@ -105,7 +105,7 @@ def concerns(
 ) -> bool:
     """Whether a run of these tasks of a site would be another one with today's memory than with the champion's.
 
-    Raises BlobMissing, and what House.embedded does.
+    Raises BlobMissing, and what House.embeddings_of does.
     """
     _, content = challenger_now(house, views, kinds)
     today = pieces_from(content.body, content_reader(house.blobs), house.embeddings)
@@ -132,13 +132,13 @@ def play_and_settle(
 
 def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
     """Both arms are played by one executor, whoever goes on with them."""
-    opened, (name, _) = opening_of(house.store, evaluation), recorded_as(executor)
+    opened, (name, _) = find_opening(house.store, evaluation), recorded_as(executor)
     if opened.executor != name:
         options = "--loop slow" if opened.executor in PLANLESS else options_of(opened)
         raise OtherExecutor(
             what=f"The evaluation {evaluation}",
-            expected=in_words(opened.executor),
-            actual=in_words(name),
+            expected=describe_executor(opened.executor),
+            actual=describe_executor(name),
             way_out=f"Say `flywheel run {options}`.",
         )
 
@@ -180,7 +180,9 @@ def _settle(house: House, evaluation: str) -> Decision:
     while True:
         version = sum(1 for _ in house.store.read(stream=STREAM))
         try:
-            return settle(house.store, evaluation, judge_again(house, evaluation), version, CONTROLLER).decision
+            return settle_evaluation(
+                house.store, evaluation, judge_again(house, evaluation), version, CONTROLLER
+            ).decision
         except ChampionMoved:
             continue
 

@@ -10,7 +10,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One evaluation, by what it spent in millionths. `challenge` 0 was opened before there was a ledger.
 
     `decision` is None while the arms are playing; whatever it becomes, what was spent stays spent.
@@ -39,7 +39,7 @@ class Ledger:
     spent: int
     left: int
     is_exhausted: bool
-    evaluations: tuple[Entry, ...]
+    evaluations: tuple[LedgerEntry, ...]
 
 
 def ledgers(views: Views) -> tuple[Ledger, ...]:
@@ -60,16 +60,16 @@ def _ledger(state: AlphaState, verdicts: dict[str, VerdictState]) -> Ledger:
         alpha=state.alpha,
         challengers=state.challengers,
         challenges=state.challenges,
-        spent=state.spent,
-        left=state.alpha - state.spent,
+        spent=state.spent_total,
+        left=state.alpha - state.spent_total,
         is_exhausted=state.is_exhausted,
         evaluations=tuple(_entry(spending, verdicts[spending.evaluation]) for spending in state.spendings),
     )
 
 
-def _entry(spending: Spending, state: VerdictState) -> Entry:
+def _entry(spending: Spending, state: VerdictState) -> LedgerEntry:
     champion, challenger = state.artifacts()
-    return Entry(
+    return LedgerEntry(
         evaluation=spending.evaluation,
         challenge=spending.challenge,
         alpha=spending.alpha,

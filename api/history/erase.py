@@ -15,13 +15,13 @@ from projections.taint import Tainted, erasure, runs_of_subject
 
 from ..errors import NoReason
 from ..house import House
-from .withdraw import learned_from
+from .withdraw import taint_of_runs
 
 STREAM = "erasures"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SubjectTrace:
     """What had seen a subject's data: its runs and what was learned from them; since when it is erased, if it is."""
 
     runs: tuple[str, ...]
@@ -29,13 +29,13 @@ class Seen:
     since: int | None
 
 
-def what_is_known_of(house: House, views: Views, subject: str) -> Seen:
+def what_is_known_of(house: House, views: Views, subject: str) -> SubjectTrace:
     """What the log knows of a subject, as of what `views` show."""
     runs, before = runs_of_subject(views, subject), erasure(views, subject)
-    return Seen(runs, learned_from(house, views, runs), None if before is None else before.since)
+    return SubjectTrace(runs, taint_of_runs(house, views, runs), None if before is None else before.since)
 
 
-def is_known(house: House, found: Seen, subject: str) -> bool:
+def is_known(house: House, found: SubjectTrace, subject: str) -> bool:
     """Whether a run or a blob is the subject's, or it was erased before. Looks through the blobs where no run is."""
     if found.runs or found.since is not None:
         return True
@@ -43,7 +43,7 @@ def is_known(house: House, found: Seen, subject: str) -> bool:
     return any(item.subject == tag for item in house.blobs.list_blobs())
 
 
-def facts(subject: str, reason: str) -> SubjectErased:
+def erasure_event(subject: str, reason: str) -> SubjectErased:
     """The event of an erasure, made before anything is destroyed. Raises NoReason, UnstorableText, ValidationError."""
     if not reason.strip():
         raise NoReason(what="the subject is erased")
@@ -51,7 +51,7 @@ def facts(subject: str, reason: str) -> SubjectErased:
     return SubjectErased(subject=subject, reason=reason)
 
 
-def erase(store: EventStore, blobs: BlobStore, event: SubjectErased, actor: str) -> tuple[int, Position]:
+def erase_subject(store: EventStore, blobs: BlobStore, event: SubjectErased, actor: str) -> tuple[int, Position]:
     """Destroy the subject's key and bytes, then record it: the number of blobs, and the position that says so.
 
     A process that is killed in between has destroyed what it was asked to and not said so: doing it again says it.

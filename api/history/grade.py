@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from agents.models.errors import BadEndpoint, ModelFailure, ModelRefused, ModelUnknown
-from agents.models.judge import PROMPT_VERSION, Opinion, ShownRun, ShownStep, ask_judge
+from agents.models.judge import PROMPT_VERSION, JudgeOpinion, ShownRun, ShownStep, ask_judge
 from agents.models.model import Image, Model
 from eventlog.blobs import Blob
 from eventlog.errors import BlobErased, BlobMissing
@@ -33,7 +33,7 @@ opinion came of it, and `reason` says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Graded:
+class JudgeResult:
     """What came of showing one run to a judge; `score` in millionths."""
 
     run: str
@@ -64,7 +64,7 @@ def grade_runs(
     *,
     max_parallel: int = 4,
     advance: Callable[[], None] = lambda: None,
-) -> tuple[Graded, ...]:
+) -> tuple[JudgeResult, ...]:
     """Show runs to a judge, each once, and append what it says as it says it; in the order given.
 
     A failure over one run leaves the others alone; a judge that refuses every question ends it: ModelRefused,
@@ -76,7 +76,7 @@ def grade_runs(
         if views.get(RUNS, run) is None:
             raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
     pool = ThreadPoolExecutor(max_workers=max_parallel, thread_name_prefix="judge")
-    found: dict[str, Graded] = {}
+    found: dict[str, JudgeResult] = {}
     try:
         for future in as_completed([pool.submit(_grade, house, views, model, run) for run in named]):
             graded = future.result()
@@ -87,25 +87,25 @@ def grade_runs(
     return tuple(found[run] for run in named)
 
 
-def _grade(house: House, views: PostgresViews, model: Model, run: str) -> Graded:
+def _grade(house: House, views: PostgresViews, model: Model, run: str) -> JudgeResult:
     state, judge = views.get(RUNS, run), judge_name(model.name, PROMPT_VERSION)
     if state is None or not state.is_ended:
-        return Graded(run, "not_ended", reason="it is not played to its end yet")
+        return JudgeResult(run, "not_ended", reason="it is not played to its end yet")
     if state.status == "missing":
-        return Graded(run, "missing", reason=f"it was not played: {state.missing_reason}")
+        return JudgeResult(run, "missing", reason=f"it was not played: {state.missing_reason}")
     spoken = views.get(JUDGES, run)
     said = next((opinion for opinion in spoken.opinions if opinion.judge == judge), None) if spoken else None
     if said is not None:
-        return Graded(run, "already", said.passed, said.score)
+        return JudgeResult(run, "already", said.passed, said.score)
     try:
         shown = shown_run(house, views, run)
         if shown is None:
-            return Graded(run, "personal", reason="its pages belong to a person")
+            return JudgeResult(run, "personal", reason="its pages belong to a person")
         opinion = ask_judge(model, shown)
     except (ModelRefused, ModelUnknown, BadEndpoint):
         raise
     except (ModelFailure, BlobMissing, BlobErased, RunUnreadable) as failure:
-        return Graded(run, "failed", reason=str(failure))
+        return JudgeResult(run, "failed", reason=str(failure))
     return _record(house, model, run, state.group, opinion)
 
 
@@ -131,7 +131,7 @@ def _step(house: House, event: StepTaken) -> ShownStep:
     return ShownStep(event.index, event.action, event.intent, event.outcome, event.http_status, page)
 
 
-def _record(house: House, model: Model, run: str, group: str, opinion: Opinion) -> Graded:
+def _record(house: House, model: Model, run: str, group: str, opinion: JudgeOpinion) -> JudgeResult:
     completion = opinion.completion
     said = {"reason": opinion.reason, "answer": completion.samples[0].text, "served": completion.model}
     blob = Blob("application/json", json.dumps(said, sort_keys=True).encode())
@@ -151,5 +151,5 @@ def _record(house: House, model: Model, run: str, group: str, opinion: Opinion) 
     key = f"judge:{judge_name(model.name, PROMPT_VERSION)}:{run}"
     (outcome,) = house.store.append([Append(f"run/{run}", (event,), ACTOR, key=key)])
     if isinstance(outcome, KeyReused):
-        return Graded(run, "already", reason="it spoke of it meanwhile")
-    return Graded(run, "opined", opinion.passed, opinion.score, opinion.reason)
+        return JudgeResult(run, "already", reason="it spoke of it meanwhile")
+    return JudgeResult(run, "opined", opinion.passed, opinion.score, opinion.reason)

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agents.learning.memory import content_reader, held_of, piece_of
-from agents.learning.memory_file import Entry, by_name, entry_of_lesson, entry_of_rewrite, read, write_memory_file
-from agents.learning.occasions import Lesson
+from agents.learning.memory import content_reader, load_piece, piece_of
+from agents.learning.memory_file import (
+    MemoryFileEntry,
+    by_name,
+    entry_of_lesson,
+    entry_of_rewrite,
+    read_memory_file,
+    write_memory_file,
+)
+from agents.learning.occasions import OccasionPiece
 from eventlog.events import PromotionRule
 from eventlog.store import Append, Committed
 from projections.candidacy import may_return
@@ -47,7 +54,7 @@ class Imported:
 
 def export_memory(house: House, views: Views) -> Exported:
     """Every piece of every kind but what is quarantined, poisoned or erased; rewrites as recipes of their step."""
-    found: dict[str, Entry] = {}
+    found: dict[str, MemoryFileEntry] = {}
     erased: list[str] = []
     states, read_content = candidacies(views), content_reader(house.blobs)
     quarantined = tuple(key for key, state in states.items() if state.status == "quarantined")
@@ -63,8 +70,8 @@ def export_memory(house: House, views: Views) -> Exported:
             piece = piece_of(state)
             entry = entry_of_rewrite(piece, run.environment, describe_change(piece.change.model_dump(mode="json")))
         elif isinstance(state, PieceState) and state.rule is not None:
-            lesson = held_of(state, read_content)
-            entry = entry_of_lesson(lesson, state) if isinstance(lesson, Lesson) else None
+            occasion_piece = load_piece(state, read_content)
+            entry = entry_of_lesson(occasion_piece, state) if isinstance(occasion_piece, OccasionPiece) else None
             erased += [] if entry is not None else [key]
         if entry is not None:
             found.setdefault(entry.piece, entry)
@@ -77,7 +84,7 @@ def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> I
     Of what is on trial or in use nothing is said anew; what was retired, demoted or cold is a candidate again. Raises
     BadMemoryFile before anything is appended.
     """
-    entries = by_name(read(text))
+    entries = by_name(read_memory_file(text))
     views = house.views()
     states = candidacies(views)
     returning = may_return(states, datetime.now(UTC))

@@ -11,7 +11,7 @@ import msgspec
 
 from eventlog.events import PieceTried, RewriteLost, RewriteWon
 from eventlog.store import Recorded
-from projections.candidacy import C, Candidacy, status_of, worth_now
+from projections.candidacy import C, Candidacy, piece_status, worth_now
 from projections.engine.projection import Change
 from projections.evidence import Evidence, Paired, Seeds, next_look
 from projections.pieces import PieceState
@@ -35,7 +35,7 @@ def report_piece(state: Candidacy, now: datetime) -> dict[str, Any]:
     evidence = _present(state)
     return {
         **row,
-        "status": status_of(state, now),
+        "status": piece_status(state, now),
         "trials": evidence.k,
         "U": evidence.u,
         "V": evidence.v,
@@ -78,7 +78,7 @@ def uplift(trials: Sequence[Mapping[str, Any]], tried: str = "treated") -> dict[
 
 def why(state: Candidacy, now: datetime) -> str:
     """Why a piece is what it is as of `now`, in one line."""
-    status, days = status_of(state, now), 0 if state.rule is None else state.rule.cold_after_days
+    status, days = piece_status(state, now), 0 if state.rule is None else state.rule.cold_after_days
     if status == "cold":
         return f"promoted, and without a trial for more than {days} days; a new proposal makes it a candidate again"
     if status == "quarantined" and not state.is_open:
@@ -159,18 +159,18 @@ def _by_streaks(state: Candidacy, rule: Seeds, status: str) -> str:
 
 
 def _by_pairs(state: Candidacy, rule: Paired, status: str) -> str:
-    treated, withheld = _describe_evidence(state.treated, rule), _describe_evidence(state.withheld, rule)
+    evidence, withheld = _describe_evidence(state.treated, rule), _describe_evidence(state.withheld, rule)
     match status:
         case "promoted":
-            return f"treated runs did better than their siblings: {treated}"
+            return f"treated runs did better than their siblings: {evidence}"
         case "demoted":
             return f"runs without it did better than their siblings: {withheld}"
         case "retired":
-            return f"the last look is past: {treated}; a new proposal makes it a candidate again"
+            return f"the last look is past: {evidence}; a new proposal makes it a candidate again"
         case _:
             streak = f"{state.treated.longest} wins in a row of {rule.wins_in_a_row}"
             look = _next(state, state.treated)
-            return f"{treated}, {streak}; looked at next at {look}{' pairs' if rule.controls == 1 else ''}"
+            return f"{evidence}, {streak}; looked at next at {look}{' pairs' if rule.controls == 1 else ''}"
 
 
 def _describe_evidence(evidence: Evidence, rule: Paired) -> str:

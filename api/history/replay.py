@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from agents.executors import plan as plan_executor
 from agents.learning.embeddings import Embedded, by_words
-from agents.learning.memory import forget_everything, held_of, pieces_from, remembered_again
-from agents.learning.retrieval import overlaid
+from agents.learning.memory import forget_everything, load_piece, pieces_from, rebuild_memory
+from agents.learning.retrieval import overlay_memory
 from agents.plans import Overlaid, plan_from
 from agents.rollouts.arms import planned_templates
-from agents.rollouts.replay import Recording, Replayed, answer_erased, replay
+from agents.rollouts.replay import Recording, Replayed, answer_erased, replay_recording
 from eventlog.blobs import BlobStore
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import (
@@ -44,7 +44,7 @@ def replay_run(
     BlobMissing, BlobDamaged, EmbeddingsMissing, EmbeddingsOther.
     """
     try:
-        return replay(recording_of(store, blobs, views_at, run, embedded))
+        return replay_recording(recording_of(store, blobs, views_at, run, embedded))
     except BlobErased as error:
         return answer_erased(run, str(error.facts["actual"]))
 
@@ -118,8 +118,8 @@ def _derive_plan(
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     named = started.spec.candidate
     state = None if named is None else candidacies(views_at(Position(begun - 1))).get(named)
-    candidate = None if state is None else held_of(state, read, model)
-    return overlaid(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
+    candidate = None if state is None else load_piece(state, read, model)
+    return overlay_memory(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
 
 
 def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
@@ -154,7 +154,7 @@ def _memory(views_at: ViewsAt, started: RunStarted) -> str | None:
     memory = started.artifact.memory
     if memory.upto == 0:
         return forget_everything(started.artifact.weights)[0].memory.digest
-    found = remembered_again(views_at(Position(memory.upto)), started.artifact.weights, memory)
+    found = rebuild_memory(views_at(Position(memory.upto)), started.artifact.weights, memory)
     return None if found is None else found.digest
 
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import ValidationError
 
 from eventlog.errors import NotASignature
-from eventlog.signature import Signed, Standing, check_signature, check_standing, sign
+from eventlog.signature import LogHead, Signed, check_log_head, check_signature, sign
 from eventlog.store import START, Position
 from eventlog.verification import Opening, chain_at, store_on_one_connection
 
@@ -32,19 +32,19 @@ from ..house import House, application_url
 PRIVATE, PUBLIC, LAST = "signing.key", "signing.pub", "last-signature.json"
 
 
-def opening_of(house: House) -> Opening:
+def store_opener(house: House) -> Opening:
     """How another process opens this house's store."""
     return partial(
         store_on_one_connection, application_url(house.settings), house.settings.project, house.settings.archive_folder
     )
 
 
-def log_up_to(house: House, head: Position) -> Standing:
+def log_up_to(house: House, head: Position) -> LogHead:
     """The log up to `head`, to sign or to compare with what was signed."""
-    return Standing(house.settings.project, head, partial(chain_at, house.store))
+    return LogHead(house.settings.project, head, partial(chain_at, house.store))
 
 
-def to_sign(house: House) -> tuple[Standing, Position]:
+def to_sign(house: House) -> tuple[LogHead, Position]:
     """The log with the head to sign, and the position that was signed last (or the start).
 
     Raises NothingToSign, NotASignature, and ForeignLog, LogTruncated or LogRewritten where the log does not extend what
@@ -57,15 +57,15 @@ def to_sign(house: House) -> tuple[Standing, Position]:
     if not last.exists():
         return now, START
     signed = read_signed(last)
-    check_standing(signed, now)
+    check_log_head(signed, now)
     return now, Position(signed.position)
 
 
-def sign_head(house: House, now: Standing, at: datetime) -> Signed:
+def sign_head(house: House, now: LogHead, at: datetime) -> Signed:
     """The head that `to_sign` gave, signed and kept as what was signed last. Raises BadKeyFile, OSError."""
     folder = house.settings.key_folder
     signed = sign(now, at, private_key(folder))
-    write_private(folder / LAST, text_of(signed))
+    write_private(folder / LAST, signed_text(signed))
     return signed
 
 
@@ -76,7 +76,7 @@ def check_signed(house: House, file: Path, public_key: Path | None, head: Positi
     """
     signed = read_signed(file)
     check_signature(signed, trusted_key(public_key or house.settings.key_folder / PUBLIC))
-    check_standing(signed, log_up_to(house, head))
+    check_log_head(signed, log_up_to(house, head))
     return signed
 
 
@@ -90,7 +90,7 @@ def read_signed(file: Path) -> Signed:
         raise NotASignature(file=file, actual=f"{where}: {first['msg']}" if where else first["msg"]) from error
 
 
-def text_of(signed: Signed) -> str:
+def signed_text(signed: Signed) -> str:
     """A statement as it is kept in a file: one JSON object, a field a line."""
     return signed.model_dump_json(indent=2) + "\n"
 
@@ -98,7 +98,7 @@ def text_of(signed: Signed) -> str:
 def write_signed(signed: Signed, file: Path) -> None:
     """Put a statement where it is asked for, whole or not at all. Raises OSError."""
     partial_file = file.with_name(file.name + ".partial")
-    partial_file.write_text(text_of(signed), "utf-8")
+    partial_file.write_text(signed_text(signed), "utf-8")
     partial_file.replace(file)
 
 

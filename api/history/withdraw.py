@@ -23,7 +23,7 @@ MOST_IN_ONE = 200
 _MOST_NAMED = 5
 
 
-def learned_from(house: House, views: Views, runs: Collection[str]) -> Tainted:
+def taint_of_runs(house: House, views: Views, runs: Collection[str]) -> Tainted:
     """What was learned from these runs, as of what `views` show."""
     return trace_taint(views, runs, holding_over(house.store, house.views))
 
@@ -42,7 +42,7 @@ def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
     return chosen
 
 
-def withdraw(store: EventStore, runs: Sequence[str], reason: str, actor: str) -> Position:
+def withdraw_runs(store: EventStore, runs: Sequence[str], reason: str, actor: str) -> Position:
     """Record that these runs are withdrawn; the position from which they are. The key is made of the runs.
 
     Doing it again changes nothing. Raises NoReason, and AlreadyWithdrawn where somebody gave another reason.

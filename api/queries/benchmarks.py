@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
-from gate.renewal import newest
+from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS, benchmark_instances
 from projections.engine.views import Views
 
@@ -28,7 +28,7 @@ def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     Raises FactMissing.
     """
     benchmarks = views.find(BENCHMARKS)
-    return require(benchmarks.get(newest(benchmarks, first_benchmark_name(site)))).frozen_event()
+    return require(benchmarks.get(newest_successor(benchmarks, first_benchmark_name(site)))).frozen_event()
 
 
 def shortage(benchmark: BenchmarkFrozen, rules: Rules) -> str:

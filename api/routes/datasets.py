@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from projections.frozen_datasets import CHECKPOINTS
 
 from ..datasets.card import card_of
-from ..datasets.freeze import find, load
+from ..datasets.freeze import find_dataset, load
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 from .rows import ARROW, NDJSON, OFFERED, Accept, IfNoneMatch, send_rows
@@ -35,7 +35,7 @@ def list_datasets(views: Reading) -> Response:
 @router.get("/{digest}", summary="One dataset", responses={**_MISSING})
 def one_dataset(views: Reading, digest: Digest) -> Response:
     """`{"dataset": ...}` as it was frozen."""
-    return reply({"dataset": find(views, digest)})
+    return reply({"dataset": find_dataset(views, digest)})
 
 
 @router.get(
@@ -45,7 +45,7 @@ def one_dataset(views: Reading, digest: Digest) -> Response:
 )
 def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
     """What the dataset is of, what was refused and why, its columns, where it comes from, in Markdown."""
-    text = card_of(house.store, house.blobs, house.views, find(views, digest))
+    text = card_of(house.store, house.blobs, house.views, find_dataset(views, digest))
     return Response(text, media_type="text/markdown")
 
 
@@ -64,9 +64,9 @@ def rows(
     house: HouseOf, views: Reading, digest: Digest, accept: Accept = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the digest."""
-    find(views, digest)
+    find_dataset(views, digest)
 
-    def made() -> Any:
+    def load_rows() -> Any:
         return load(house.store, house.blobs, house.views, digest, as_of=views.upto).rows
 
-    return send_rows(house, digest, made, accept, if_none_match)
+    return send_rows(house, digest, load_rows, accept, if_none_match)

@@ -46,7 +46,7 @@ def vocabulary() -> dict[str, Any]:
     return {**parts, "AppendBody": schema}
 
 
-def plain(recorded: Recorded) -> dict[str, object]:
+def event_body(recorded: Recorded) -> dict[str, object]:
     """A recorded event as it is answered; `event` has the shape in which it can be appended."""
     return {
         "position": recorded.position,
@@ -77,7 +77,9 @@ def read_events(
         upto = Position(min(upto, after + limit + 1))
     found = list(islice(house.store.read(after=Position(after), upto=upto, stream=stream, types=types), limit + 1))
     page = found[:limit]
-    return reply({"events": [plain(item) for item in page], "next": page[-1].position if len(found) > limit else None})
+    return reply(
+        {"events": [event_body(item) for item in page], "next": page[-1].position if len(found) > limit else None}
+    )
 
 
 async def _body(request: Request) -> bytes:
@@ -123,7 +125,7 @@ def _append(request: Request, house: House, name: str, body: bytes, key: str | N
         asked = AppendBody.model_validate_json(body)
     except ValidationError as error:
         raise _unprocessable(error.errors(include_url=False, include_input=False)) from error
-    outside.check(asked.stream, asked.events)
+    outside.check_foreign_events(asked.stream, asked.events)
     append = Append(
         stream=asked.stream,
         events=asked.events,

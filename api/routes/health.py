@@ -21,8 +21,8 @@ def healthz(request: Request, house: HouseOf) -> Response:
     """The head of the log and the position of each projection; a parked one says where. Needs no token."""
     head = house.store.head()
     mark(request, head)
-    standing = {bookmark.projection: _plain(bookmark) for bookmark in bookmarks(house.engine)}
-    return reply({"status": "ok", "head": head, "projections": standing})
+    positions = {bookmark.projection: _plain(bookmark) for bookmark in bookmarks(house.engine)}
+    return reply({"status": "ok", "head": head, "projections": positions})
 
 
 def _plain(bookmark: Bookmark) -> dict[str, object]:

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from eventlog.grouping import Counts
+from eventlog.group_commit import Counts
 from projections.engine.builds import lags
 
 from ..house import House
@@ -52,7 +52,7 @@ def _appends(counts: Counts) -> Iterator[Metric]:
     for name, words in told.items():
         yield CounterMetricFamily(f"flywheel_append_{name}", words, value=getattr(counts, name))
     waiting = "Append requests without an outcome yet."
-    yield GaugeMetricFamily("flywheel_append_waiting", waiting, value=counts.waiting)
+    yield GaugeMetricFamily("flywheel_append_waiting", waiting, value=counts.open_requests)
 
 
 def _log(house: House) -> Iterator[Metric]:

@@ -39,7 +39,7 @@ PRICES = "prices"
 Names = tuple[tuple[str, str], ...]
 
 
-def check(stream: str, events: Sequence[AnyEvent]) -> None:
+def check_foreign_events(stream: str, events: Sequence[AnyEvent]) -> None:
     """Whether these may come from outside into this stream. Raises ReservedEvent, ForeignRunName, ForeignStream."""
     for event in events:
         if event.type in RESERVED:

@@ -99,7 +99,7 @@ class Problem(BaseModel):
     error: Fault
 
 
-def status_of(error: FlywheelError) -> int:
+def error_status(error: FlywheelError) -> int:
     """The status an error answers with."""
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), SERVER_ERROR)
 
@@ -111,7 +111,7 @@ def problem(status: int, kind: str, message: str, facts: Mapping[str, object]) -
 
 def refusal(error: FlywheelError) -> Response:
     """The answer to an error of ours."""
-    answer = problem(status_of(error), type(error).__name__, str(error), error.facts)
+    answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
     if isinstance(error, LogBusy):
@@ -152,7 +152,7 @@ def _install_ours(app: FastAPI) -> None:
     async def unavailable(request: Request, error: SQLAlchemyError) -> Response:
         _LOG.error("%s %s: the database does not answer: %s", request.method, request.url.path, error)
         cause = LogUnavailable(actual=type(error).__name__)
-        return problem(status_of(cause), type(cause).__name__, str(cause), cause.facts)
+        return problem(error_status(cause), type(cause).__name__, str(cause), cause.facts)
 
 
 def _install_foreign(app: FastAPI) -> None:
@@ -168,7 +168,7 @@ def _install_foreign(app: FastAPI) -> None:
         return answer
 
     @app.exception_handler(Exception)
-    async def unhandled(request: Request, error: Exception) -> Response:
+    async def internal_error(request: Request, error: Exception) -> Response:
         message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
         answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})
         if (position := await position_for(request.scope)) is not None:

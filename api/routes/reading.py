@@ -162,7 +162,7 @@ class PositionHeader:
             return
         scope.setdefault("state", {})
 
-        async def named(message: Message) -> None:
+        async def send_with_position(message: Message) -> None:
             if message["type"] == "http.response.start":
                 is_untold = message["status"] in UNTOLD
                 position = known_position(scope) if is_untold else await position_for(scope)
@@ -170,4 +170,4 @@ class PositionHeader:
                     MutableHeaders(scope=message)[POSITION_HEADER] = str(position)
             await send(message)
 
-        await self._app(scope, receive, named)
+        await self._app(scope, receive, send_with_position)

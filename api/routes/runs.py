@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from projections.contamination import contaminated_runs, is_contaminated
-from projections.engine.projection import plain as plain_state
+from projections.engine.projection import state_json as plain_state
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
-from .events import plain
+from .events import event_body
 from .problems import Problem
 from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, reply
 
@@ -74,7 +74,7 @@ def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
         raise Unknown(what="run", actual=run_id, way_out="List them with GET /v1/runs.")
     events = house.store.read(stream=f"run/{run_id}", upto=views.upto)
     run = {**_plain(state), **_marks_of(run_id, _marks(views)), "contaminated": is_contaminated(views, state)}
-    return reply({"run": run, "reward": views.get(REWARDS, run_id), "events": [plain(item) for item in events]})
+    return reply({"run": run, "reward": views.get(REWARDS, run_id), "events": [event_body(item) for item in events]})
 
 
 def _matches(state: RunState, wanted: dict[str, str | None]) -> bool:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from eventlog.store import Position
 from projections.slices import SLICES
 
-from ..datasets.freeze import again, build, find_slice
+from ..datasets.freeze import again, build_dataset, find_slice
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 from .rows import OFFERED, Accept, IfNoneMatch, send_rows
@@ -50,8 +50,8 @@ def rows(
     """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the rows' digest."""
     found = find_slice(views, group)
 
-    def made() -> Any:
+    def build_rows() -> Any:
         at = house.views(Position(found.upto))
-        return again(found, lambda: build(house.store, house.blobs, at, found.queried())).rows
+        return again(found, lambda: build_dataset(house.store, house.blobs, at, found.parse_query())).rows
 
-    return send_rows(house, found.dataset, made, accept, if_none_match)
+    return send_rows(house, found.dataset, build_rows, accept, if_none_match)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from projections.engine.projection import plain
-from projections.substrates import SUBSTRATES, Standing, SubstrateState, key_of
+from projections.engine.projection import state_json
+from projections.substrates import SUBSTRATES, SubstrateState, SubstrateStats, cluster_key
 
 from ..errors import Unknown
 from .problems import Problem
@@ -31,7 +31,7 @@ def list_substrates(views: Reading, limit: Limit = LIMIT, after: After = None) -
     found = [state for key, state in views.find(SUBSTRATES).items() if start is None or key.encode() > start]
     last = found[limit - 1] if len(found) > limit else None
     page = [_plain_state(state) for state in found[:limit]]
-    return reply({"clusters": page, "next": None if last is None else key_of(last.environment, last.cluster)})
+    return reply({"clusters": page, "next": None if last is None else cluster_key(last.environment, last.cluster)})
 
 
 @router.get(
@@ -59,11 +59,11 @@ def _plain_state(state: SubstrateState) -> dict[str, object]:
         "epsilon": state.epsilon,
         "start": state.start,
         "halved_after": state.halved_after,
-        "substrates": [_plain_standing(each) for each in state.substrates],
+        "substrates": [_plain_substrate(each) for each in state.substrates],
     }
 
 
-def _plain_standing(standing: Standing) -> dict[str, object]:
-    found = plain(standing)
+def _plain_substrate(standing: SubstrateStats) -> dict[str, object]:
+    found = state_json(standing)
     known = found if isinstance(found, dict) else {}
     return {**known, "value": standing.value, "mean_cost": standing.mean_cost}

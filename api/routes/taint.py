@@ -11,7 +11,7 @@ from projections.runs import RUNS
 from projections.taint import ERASED, TAINT, WITHDRAWN, runs_of_subject
 
 from ..errors import Unknown
-from ..history.withdraw import learned_from
+from ..history.withdraw import taint_of_runs
 from .errors import Unprocessable
 from .problems import Problem
 from .reading import HouseOf, Reading, Wanted, reply
@@ -39,7 +39,7 @@ def taint(house: HouseOf, views: Reading, run: Runs = None, subject: Wanted = No
     if unknown is not None:
         raise Unknown(what="run", actual=unknown, way_out="List them with GET /v1/runs.")
     runs = {*(run or ()), *(() if subject is None else runs_of_subject(views, subject))}
-    return reply({"tainted": asdict(learned_from(house, views, runs))})
+    return reply({"tainted": asdict(taint_of_runs(house, views, runs))})
 
 
 @router.get("/withdrawals", summary="What was withdrawn")

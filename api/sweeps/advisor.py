@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from agents.models.errors import ModelFailure
-from agents.models.model import Completion, Model, Offers, Request
+from agents.models.model import Completion, CompletionRequest, Model, Offers
 from agents.models.wire import Patience
 
 from ..settings import Settings
@@ -38,7 +38,7 @@ class Advisor:
         """See Model."""
         return self.model.offers
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete."""
         try:
             return self.model.complete(request)

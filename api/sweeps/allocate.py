@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, Place, allot_substrates, credit_choice
-from agents.rollouts.trials import Tryable, of_kinds, open_to
+from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, OpenGroup, allot_substrates, credit_choice
+from agents.rollouts.trials import TrialPiece, of_kinds, open_to
 from eventlog.events import Decay, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
 from eventlog.store import Append, EventStore
 from projections.contamination import contaminated_runs
@@ -24,15 +24,17 @@ def stream_of(environment: str, cluster: str) -> str:
 
 
 def allot(
-    views: Views, sweep: SweepPlanned, candidates: Sequence[Tryable], decay: Decay, budget_left: int | None
+    views: Views, sweep: SweepPlanned, candidates: Sequence[TrialPiece], decay: Decay, budget_left: int | None
 ) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
-    """A sweep whose treated groups learn by the substrate that the allocator chose for each, and the choices."""
+    """A sweep in which each trial group uses the substrate that the allocator chose for it, and those choices."""
     clusters = {template.template_id: template.cluster for template in sweep.templates}
     opened = open_to(sweep.specs, sweep.templates, candidates, sweep.environment)
-    treated = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
+    with_candidate = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
     places = [
-        Place(spec.group_id, clusters[spec.template], frozenset(SUBSTRATE_OF[kind] for kind in opened[spec.group_id]))
-        for spec in treated
+        OpenGroup(
+            spec.group_id, clusters[spec.template], frozenset(SUBSTRATE_OF[kind] for kind in opened[spec.group_id])
+        )
+        for spec in with_candidate
     ]
     allotment = Allotment(sweep.environment, sweep.sweep, sweep.rng_seed, budget_left, decay)
     choices = allot_substrates(views.find(SUBSTRATES), places, allotment)
@@ -85,11 +87,11 @@ def credit_choices(house: House, sweep: SweepPlanned, actor: str = CONTROLLER) -
 
 
 def _applied_kinds(store: EventStore, sweep: SweepPlanned) -> dict[str, frozenset[PieceKind]]:
-    """The kinds of memory that really applied in the treated runs of a sweep, by run."""
-    treated: list[Spec] = [spec for spec in sweep.specs if spec.candidate is not None]
+    """The kinds of memory that really applied in the runs with a candidate of a sweep, by run."""
+    with_candidate: list[Spec] = [spec for spec in sweep.specs if spec.candidate is not None]
     starts = (
         recorded.event
-        for spec in treated
+        for spec in with_candidate
         for recorded in store.read(stream=f"run/{spec.spec_id}", types=["RunStarted"])
     )
     return {

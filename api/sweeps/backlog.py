@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.executors.executor import Executor
-from agents.rollouts.dispatching.queue import RolloutQueue, Ticket, tickets
+from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from eventlog.events import SweepPlanned
 from eventlog.store import START, Position
@@ -48,7 +48,7 @@ class Backlog:
             self.learn(self.over.pop(0))
         return added
 
-    def pending_tickets(self) -> tuple[Ticket, ...]:
+    def pending_tickets(self) -> tuple[JobTicket, ...]:
         """What is still to be played, in the order it was planned."""
         views = self.house.views()
         for recorded in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"]):
@@ -66,7 +66,7 @@ def _teaches(sweep: SweepPlanned) -> bool:
     return sweep.learns or not all(spec.is_plain for spec in sweep.specs)
 
 
-def _pending_tickets(views: Views, sweep: SweepPlanned) -> list[Ticket]:
+def _pending_tickets(views: Views, sweep: SweepPlanned) -> list[JobTicket]:
     prefix = f"{sweep.sweep}__"
     done = ended_runs(views, prefix)
     return [

@@ -12,13 +12,13 @@ from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
-from agents.executors.inspection import HttpSurroundings
+from agents.executors.inspection import HttpInspector
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.miniwob.executor import MiniWobScript, on_miniwob
-from agents.executors.miniwob.inspection import around_miniwob
+from agents.executors.miniwob.inspection import miniwob_inspectors
 from agents.executors.miniwob.plan import MiniWobPlan
 from agents.executors.policy import PolicyExecutor, over_http
-from agents.learning.inspection import Surroundings
+from agents.learning.inspection import Inspector
 from agents.models.local.host import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
@@ -83,9 +83,9 @@ def executor_of(
             yield MiniWobPlan(tabs)
 
 
-def surroundings_of(executor: Executor) -> Callable[[Environment, Instance, int], Surroundings]:
+def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
     """What gives recovery the surroundings of a run that an executor played."""
-    return around_miniwob(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpSurroundings
+    return miniwob_inspectors(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpInspector
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
@@ -125,12 +125,12 @@ def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:
     if not plays(executor, sweep):
         raise OtherExecutor(
             what=f"The sweep {sweep.sweep}",
-            expected=in_words(sweep.executor, sweep.model),
-            actual=in_words(*recorded_as(executor)),
+            expected=describe_executor(sweep.executor, sweep.model),
+            actual=describe_executor(*recorded_as(executor)),
             way_out=way_out,
         )
 
 
-def in_words(executor: str | None, model: str | None = None) -> str:
+def describe_executor(executor: str | None, model: str | None = None) -> str:
     """An executor as a plan records it, for people."""
     return f"the executor {executor or PLAN.name}{f' with {model}' if model else ''}"

@@ -13,11 +13,11 @@ from agents.executors.executor import Executor
 from agents.executors.local import LocalPolicies
 from agents.executors.policy import PolicyExecutor
 from agents.learning.advice import worth_telling
-from agents.learning.memory import content_reader, held_of, pieces_from
-from agents.learning.occasions import Held
+from agents.learning.memory import content_reader, load_piece, pieces_from
+from agents.learning.occasions import AnyPiece
 from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
-from agents.rollouts.dispatching.profiles import Place, TableKeeper, hold_profile
-from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.dispatching.profiles import ProfileScope, TableKeeper, hold_profile
+from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import abandon, rollout, stopwatch
@@ -35,7 +35,7 @@ from ..queries.costs import present_prices
 from ..queries.courses import pieces_retired_in_course
 from ..queries.facts import require
 from .advisor import advisor_of
-from .executors import surroundings_of
+from .executors import inspector_of
 from .step_checks import watching_of
 
 
@@ -59,21 +59,21 @@ class Reporter(Protocol):
         ...
 
 
-def pieces_of(house: House, artifact: Artifact) -> tuple[Held, ...]:
-    """What an artifact remembers, less what was erased. Raises BlobMissing, and what House.embedded does."""
+def pieces_of(house: House, artifact: Artifact) -> tuple[AnyPiece, ...]:
+    """What an artifact remembers, less what was erased. Raises BlobMissing, and what House.embeddings_of does."""
     content = house.blobs.get(artifact.memory.digest).body
-    return pieces_from(content, content_reader(house.blobs), house.embedded(artifact.memory))
+    return pieces_from(content, content_reader(house.blobs), house.embeddings_of(artifact.memory))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
     """Some specs of a sweep, each with all that its run needs to know.
 
-    Raises BlobMissing, FactMissing, and what House.embedded does.
+    Raises BlobMissing, FactMissing, and what House.embeddings_of does.
     """
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
     states, read = candidacies(views), content_reader(house.blobs)
-    model = house.embedded(sweep.artifact.memory)
+    model = house.embeddings_of(sweep.artifact.memory)
     returning = returning_now(views, sweep.environment) if sweep.learns else frozenset()
     return [
         Job(
@@ -82,7 +82,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             environment=sweep.environment,
             artifact=sweep.artifact,
             pieces=tuple(piece for piece in pieces if piece.piece != spec.withheld),
-            candidate=None if spec.candidate is None else held_of(require(states.get(spec.candidate)), read, model),
+            candidate=None if spec.candidate is None else load_piece(require(states.get(spec.candidate)), read, model),
             arm=None,
             learns=sweep.learns,
             returning=returning,
@@ -133,7 +133,7 @@ def play_jobs(
             executor,
             watch,
             course.tries,
-            surroundings_of(executor),
+            inspector_of(executor),
             advisor=advisor,
         )
         _dispatch(house, means, title, jobs, course, reporter)
@@ -154,7 +154,7 @@ def _dispatch(house: House, means: Means, title: str, jobs: Sequence[Job], cours
 
 
 def _outcomes(
-    calls: Sequence[Call[Job]], work: Callable[[Job, State], None], course: Course
+    calls: Sequence[Call[Job]], work: Callable[[Job, StateKey], None], course: Course
 ) -> Iterator[Outcome[Job, None]]:
     """How each call ended. An arm's run that took too long is begun again first: a missing one takes its pair along."""
     for tries_left in reversed(range(course.tries)):
@@ -170,21 +170,21 @@ def _outcomes(
         calls = late
 
 
-def _play_alone(house: House, means: Means, job: Job, state: State) -> None:
+def _play_alone(house: House, means: Means, job: Job, state: StateKey) -> None:
     try:
         play_one(house, means, job, state)
     except StartedOtherwise as error:
         give_up(house, job, means.executor, str(error))
 
 
-def play_one(house: House, means: Means, job: Job, state: State) -> Played:
+def play_one(house: House, means: Means, job: Job, state: StateKey) -> Played:
     """Play and record one job with the browser profile of its state. Runs that walk no plan carry no plan of memory.
 
     Raises SessionNotKept, StartedOtherwise, KeyTaken.
     """
     refuse_session_not_kept(job.spec.state_key, means.executor)
     job = _with_memory(job, means.executor)
-    place = Place(job.environment, job.spec.sweep, means.executor.name)
+    place = ProfileScope(job.environment, job.spec.sweep, means.executor.name)
     with hold_profile(TableKeeper(house.engine), state, place) as holding:
         played = rollout(job, house.store, without_flush(house.blobs), means, holding.profile)
         if played.stands:

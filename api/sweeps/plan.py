@@ -9,7 +9,7 @@ from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
-from agents.learning.memory import EVERY_KIND, content_reader, forget_everything, remember
+from agents.learning.memory import EVERY_KIND, build_memory_artifact, content_reader, forget_everything
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
@@ -34,7 +34,7 @@ from ..locks import learning_alone
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
 from .allocate import allot, choice_appends, credit_choices
-from .candidates import Trying, cold_now, tryable_now
+from .candidates import TrialPool, cold_now, trial_pool
 from .capture import capture_from
 from .executors import options_of, recorded_as, refuse_other
 from .jobs import Reporter, jobs_of, play_jobs
@@ -93,7 +93,7 @@ def site_templates(client: Environment) -> tuple[Template, ...]:
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 
-def next_name(store: EventStore, site: str) -> str:
+def next_sweep_name(store: EventStore, site: str) -> str:
     """The name of a site's next sweep: the site and a number. A sweep of another site may be called so too."""
     planned = [recorded.event for recorded in store.read(types=["SweepPlanned"])]
     sites = {event.sweep: event.environment for event in planned if isinstance(event, SweepPlanned)}
@@ -168,11 +168,11 @@ def plan(
     """
     weights = weights or present_champion(views).pointed_artifact().weights
     matching = house.embeddings
-    artifact, blob = remember(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
+    artifact, blob = build_memory_artifact(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
-    trying = Trying()
+    trying = TrialPool()
     if trials is not None:
-        trying = tryable_now(views, content_reader(house.blobs), kinds, matching).among(generator.templates, site)
+        trying = trial_pool(views, content_reader(house.blobs), kinds, matching).among(generator.templates, site)
     name, model = recorded_as(executor)
     event = plan_sweep(
         generator,

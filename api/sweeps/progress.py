@@ -43,7 +43,7 @@ class SweepProgress:
         return books if self.is_ended else f"{books} + {self.playing} playing + {self.waiting} waiting"
 
 
-def progress_of(views: Views, events: Iterable[SweepPlanned]) -> tuple[SweepProgress, ...]:
+def sweep_progress(views: Views, events: Iterable[SweepPlanned]) -> tuple[SweepProgress, ...]:
     """How each sweep stands, in the order in which they were planned."""
     by_name: dict[str, list[SweepPlanned]] = {}
     for event in events:

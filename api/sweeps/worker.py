@@ -20,8 +20,8 @@ from agents.executors.executor import Executor
 from agents.models.model import Model
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
-from agents.rollouts.dispatching.queue import RolloutQueue, Ticket
-from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
+from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
 from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
@@ -38,7 +38,7 @@ from ..locks import admitting_alone, is_controlled
 from ..queries.costs import present_prices
 from ..queries.facts import require
 from .backlog import Backlog
-from .executors import refuse_other, surroundings_of, worker_of
+from .executors import inspector_of, refuse_other, worker_of
 from .jobs import Reporter, give_up, jobs_of, play_one, took_longer
 from .plan import make_up
 from .step_checks import Watching, nobody
@@ -85,7 +85,7 @@ class SiteRunner:
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
 
-    def play(self, ticket: Ticket, state: State) -> Facts:
+    def play(self, ticket: JobTicket, state: StateKey) -> Facts:
         """Play one spec; nothing where its run has ended. Raises where its job cannot be made, served or recorded."""
         if self._has_ended(ticket):
             return {"status": "ended before"}
@@ -94,19 +94,19 @@ class SiteRunner:
         refuse_unserved(self.executor, (met.planned[0].artifact,))
         job = met.job(self.house, ticket.spec)
         facts = _facts(play_one(self.house, met.means, job, state))
-        self._heed(job, facts)
+        self._note_missing(job, facts)
         return facts
 
     def may_play(self) -> bool:
         """Whether the site is left to workers now: a controller is alone on it."""
         return not is_controlled(self.house.engine, self.site)
 
-    def give_up(self, ticket: Ticket) -> None:
+    def give_up(self, ticket: JobTicket) -> None:
         """Record a run that takes too long as missing."""
         job = self._meet(ticket).job(self.house, ticket.spec)
         give_up(self.house, job, self.executor, took_longer(self.terms.timeout_s))
 
-    def _heed(self, job: Job, facts: Facts) -> None:
+    def _note_missing(self, job: Job, facts: Facts) -> None:
         """Look at why a run is missing: what will not go away by itself would make all that follow missing too."""
         why = f"{job.run} is missing for {facts.get('reason')}, {facts.get('detail')}"
         match facts.get("reason"):
@@ -133,11 +133,11 @@ class SiteRunner:
             if task not in graded:
                 self.lost(PlayedInVain(site=self.site, actual=f"it grades no task {task!r}"))
 
-    def _has_ended(self, ticket: Ticket) -> bool:
+    def _has_ended(self, ticket: JobTicket) -> bool:
         ends = self.house.store.read(stream=f"run/{ticket.spec}", types=["RunFinished", "RunMissing"])
         return next(ends, None) is not None
 
-    def _meet(self, ticket: Ticket) -> Met:
+    def _meet(self, ticket: JobTicket) -> Met:
         """The sweep of a ticket; read again where it was extended since."""
         found = self.met.get(ticket.sweep)
         if found is None or not any(spec.spec_id == ticket.spec for event in found.planned for spec in event.specs):
@@ -162,7 +162,7 @@ class SiteRunner:
             stopwatch,
             self.executor,
             self.watching,
-            surroundings=surroundings_of(self.executor),
+            inspector=inspector_of(self.executor),
             advisor=self.advisor,
         )
         return Met(planned, views, means)
@@ -248,13 +248,13 @@ async def _work(
         loop.add_signal_handler(number, stop.set)
     lost: list[FlywheelError] = []
 
-    def gone(failure: FlywheelError) -> None:
+    def report_loss(failure: FlywheelError) -> None:
         lost.append(failure)
         loop.call_soon_threadsafe(stop.set)
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
     if client is not None:
-        runner = _runner(SiteRunner(house, client, site, terms, gone, executor, watching, advisor, rule), tell)
+        runner = _runner(SiteRunner(house, client, site, terms, report_loss, executor, watching, advisor, rule), tell)
         tasks.append(asyncio.create_task(runner.run(stop)))
     if controlling is not None:
         tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))

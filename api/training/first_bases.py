@@ -47,7 +47,7 @@ def made_again(house: House, digest: str) -> Base | None:
     if first is None:
         return None
     frozen = trained_on(views, first)
-    shown, shape = _demonstrations_of(house.store, frozen.queried()), _shape(house.blobs, first)
+    shown, shape = _demonstrations_of(house.store, frozen.parse_query()), _shape(house.blobs, first)
     if shown is None or shape is None:
         return None
     refuse_missing("that a warm-up started from")

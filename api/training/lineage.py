@@ -14,7 +14,7 @@ from agents.models.local.network import refuse_missing
 from eventlog.errors import BlobErased
 from eventlog.events import SftQuery
 from eventlog.store import Position
-from projections.checkpoints import WEIGHTS, WeightsState, ancestry, descendants, learned_from
+from projections.checkpoints import WEIGHTS, WeightsState, ancestry, checkpoints_trained_on, descendants
 from projections.engine.views import Views
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.runs import RUNS, RunState
@@ -37,7 +37,7 @@ class RunEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class LineageStep:
     """One step of a lineage: a checkpoint, its training, and the groups of its dataset with their runs."""
 
     checkpoint: WeightsState
@@ -61,7 +61,7 @@ class Touched:
     checkpoints_under: tuple[str, ...]
 
 
-def lineage(house: House, views: Views, digest: str) -> tuple[Trained, ...]:
+def lineage(house: House, views: Views, digest: str) -> tuple[LineageStep, ...]:
     """A checkpoint, then what it goes on from: its parents, and the warm-ups behind their bases.
 
     The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
@@ -81,7 +81,7 @@ def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
     holds, weights = freeze.holding_over(house.store, house.views), views.find(WEIGHTS)
     chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
     found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
-    first = learned_from(weights.values(), found)
+    first = checkpoints_trained_on(weights.values(), found)
     return Touched(run, tuple(sorted(found)), tuple(sorted(first)), descendants(weights, first))
 
 
@@ -91,7 +91,7 @@ def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
     Where bytes of its group were erased since, or other rows are made now than then, it is what the log selects. Raises
     LibrariesMissing where words would have to be cut into tokens and nothing is there to do that.
     """
-    query = frozen.queried().model_copy(update={"group": run.group})
+    query = frozen.parse_query().model_copy(update={"group": run.group})
     if isinstance(query, SftQuery) and query.tokens is not None:
         refuse_missing(f"that the words of {frozen.dataset[:8]} were cut into tokens for")
     found: set[str] = set()
@@ -100,7 +100,7 @@ def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
         found.update(*(rows[name] for name in _RUN_COLUMNS if name in rows.columns))
 
     try:
-        freeze.make(house.store, house.blobs, house.views(Position(frozen.upto)), query, note)
+        freeze.make_rows(house.store, house.blobs, house.views(Position(frozen.upto)), query, note)
     except BlobErased:
         return True
     return run.run in found or _differs(house, frozen)
@@ -110,7 +110,7 @@ def _differs(house: House, frozen: DatasetState) -> bool:
     """Whether other rows are made of a dataset now than it was frozen with: they do not say what was in it."""
     at = house.views(Position(frozen.upto))
     try:
-        freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, at, frozen.queried()))
+        freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, at, frozen.parse_query()))
     except freeze.DatasetDiffers:
         return True
     except DatasetErased:
@@ -118,7 +118,7 @@ def _differs(house: House, frozen: DatasetState) -> bool:
     return False
 
 
-def _trained_state(house: House, views: Views, state: WeightsState) -> Trained:
+def _trained_state(house: House, views: Views, state: WeightsState) -> LineageStep:
     frozen, upto = trained_on(views, state), Position(state.upto)
     training, at = views.get(TRAININGS, state.training), house.views(upto)
     runs_of: dict[str, set[str]] = defaultdict(set)
@@ -128,12 +128,12 @@ def _trained_state(house: House, views: Views, state: WeightsState) -> Trained:
             for group, run in rows.select("group", column).unique().iter_rows():
                 runs_of[group].add(run)
 
-    freeze.again(frozen, lambda: freeze.make(house.store, house.blobs, at, frozen.queried(), note))
+    freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, at, frozen.parse_query(), note))
     groups = {
         group: tuple(_events(house, run, upto) for run in sorted(runs_of[group], key=str.encode))
         for group in sorted(runs_of, key=str.encode)
     }
-    return Trained(state, {} if training is None else training.config, frozen, groups)
+    return LineageStep(state, {} if training is None else training.config, frozen, groups)
 
 
 def trained_on(views: Views, state: WeightsState) -> DatasetState:
@@ -144,7 +144,7 @@ def trained_on(views: Views, state: WeightsState) -> DatasetState:
     for change in views.history(CHECKPOINTS, f"dataset/{state.dataset}"):
         if change.state is not None and change.state.upto == state.upto:
             return change.state
-    return freeze.find(views, state.dataset)
+    return freeze.find_dataset(views, state.dataset)
 
 
 def _events(house: House, run: str, upto: Position) -> RunEvents:

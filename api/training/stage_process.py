@@ -21,7 +21,7 @@ PROCESS_ENDED: Final = ProcessEnded.__name__
 _TAIL: Final = 1500
 
 
-def lines_of(request: Path) -> Generator[Line]:
+def trainer_lines(request: Path) -> Generator[Line]:
     """Every line of the process that a request gets; it is killed where the reader stops reading.
 
     It ends with this process too, however that ends, and lays down beside the request what it needs on the way. Where

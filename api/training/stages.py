@@ -34,14 +34,14 @@ from projections.engine.views import Views
 from projections.frozen_datasets import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
-from trainer.request import DatasetRef, ParentRef, Request, WarmupRequest
+from trainer.request import DatasetRef, ParentRef, TrainingRequest, WarmupRequest
 
 from ..datasets import freeze
 from ..errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
 from ..house import House
 from ..locks import training_alone
 from ..sweeps.jobs import Advance
-from .stage_process import PROCESS_ENDED, Line, lines_of
+from .stage_process import PROCESS_ENDED, Line, trainer_lines
 from .weights import folder_of
 
 MOST_RECORDED: Final = 50
@@ -74,7 +74,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class StageOutput:
     """What a training process left: the digest of its weights and their folder."""
 
     digest: str
@@ -87,7 +87,7 @@ def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) ->
     Raises OtherKind, BaseDiffers, DatasetWithdrawn, DatasetErased, DatasetDiffers, TrainedTwice, and TrainingEnded for
     what training itself refuses. Before the first step nothing is registered.
     """
-    refuse_unfit(stage)
+    refuse_unfit_stage(stage)
     with training_alone(house.engine, stage.name):
         before = house.views().get(TRAININGS, stage.name)
         if before is None or before.checkpoint is None:
@@ -98,9 +98,9 @@ def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) ->
         return views.find(WEIGHTS)[str(saved.checkpoint if saved else None)]
 
 
-def refuse_unfit(stage: Stage) -> None:
+def refuse_unfit_stage(stage: Stage) -> None:
     """Raise OtherKind where the rows are for another algorithm, BaseDiffers where the parent is on another base."""
-    algorithm, kind = stage.config.algorithm, stage.dataset.queried().kind
+    algorithm, kind = stage.config.algorithm, stage.dataset.parse_query().kind
     expected = "sft" if algorithm == "warmup" else algorithm
     if kind != expected:
         raise OtherKind(dataset=stage.dataset.dataset, actual=kind, algorithm=algorithm, expected=expected)
@@ -126,9 +126,9 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
 
     try:
         with working_folder(house, stage, "training") as folder:
-            saved = recorder.kept(produce(house, stage, upto, folder, each))
+            saved = recorder.keep_files(produce(house, stage, upto, folder, each))
     except TrainingEnded as error:
-        recorder.failed(str(error.facts["error"]), str(error.facts["actual"]))
+        recorder.record_failure(str(error.facts["error"]), str(error.facts["actual"]))
         raise
     recorder.record_checkpoint(saved)
 
@@ -148,27 +148,27 @@ def working_folder(house: House, stage: Stage, doing: Literal["training", "verif
         shutil.rmtree(place)
 
 
-def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> Trained:
+def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> StageOutput:
     """Make the rows and train on them in a process of its own, everything inside a folder; nothing is recorded.
 
     Raises TrainingEnded, and what making the rows does.
     """
     rows = folder / "rows.parquet"
-    views, query = house.views(Position(stage.dataset.upto)), stage.dataset.queried()
-    freeze.again(stage.dataset, lambda: freeze.write(house.store, house.blobs, views, query, rows))
+    views, query = house.views(Position(stage.dataset.upto)), stage.dataset.parse_query()
+    freeze.again(stage.dataset, lambda: freeze.write_dataset(house.store, house.blobs, views, query, rows))
     file = folder / "request.json"
     file.write_text(_request(house, stage, upto, rows, folder / "out").model_dump_json(), encoding="utf-8")
-    with closing(lines_of(file)) as lines:
+    with closing(trainer_lines(file)) as lines:
         for line in lines:
             each(line)
             if line["kind"] == "failed":
                 raise TrainingEnded(training=stage.name, error=line["error"], actual=line["message"])
             if line["kind"] == "saved":
-                return Trained(str(line.get("checkpoint") or line["base"]), Path(str(line["path"])))
+                return StageOutput(str(line.get("checkpoint") or line["base"]), Path(str(line["path"])))
     raise TrainingEnded(training=stage.name, error=PROCESS_ENDED, actual="it said nothing more; look at its memory")
 
 
-def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Request | WarmupRequest:
+def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> TrainingRequest | WarmupRequest:
     parent = stage.parent
     dataset = DatasetRef(path=str(rows), digest=stage.dataset.dataset, upto=upto)
     base, expected = str(stage.base.path.resolve()), stage.base.digest
@@ -178,7 +178,9 @@ def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Re
     if parent is not None:
         path = folder_of(house, parent.checkpoint).resolve()
         goes_on = ParentRef(path=str(path), digest=parent.checkpoint)
-    return Request(dataset=dataset, base=base, base_digest=expected, parent=goes_on, out=str(out), config=stage.config)
+    return TrainingRequest(
+        dataset=dataset, base=base, base_digest=expected, parent=goes_on, out=str(out), config=stage.config
+    )
 
 
 @dataclass
@@ -206,13 +208,13 @@ class _Recorder:
                     event = TrainingProgressed(training=self.stage.name, step=step, of=of, metrics=metrics_of(line))
                     self._append(self._stream, event, f"progress:{self.stage.name}:{self.attempt}:{step}")
 
-    def failed(self, error: str, message: str) -> None:
+    def record_failure(self, error: str, message: str) -> None:
         """Record that the stage ended without a checkpoint, if it was begun."""
         if self.is_started:
             event = TrainingFailed(training=self.stage.name, error=error, message=message[:_LONGEST])
             self._append(self._stream, event, f"failed:{self.stage.name}:{self.attempt}")
 
-    def kept(self, trained: Trained) -> CheckpointSaved:
+    def keep_files(self, trained: StageOutput) -> CheckpointSaved:
         """Put the files of a checkpoint: what is recorded of it once its folder is gone."""
         stage = self.stage
         files = tuple(

@@ -39,7 +39,7 @@ def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
     views = house.views()
     parent = None if state.parent is None else find_weights(views, state.parent)
     config = require(views.get(TRAININGS, state.training)).stage_config()
-    return Stage(freeze.find(views, state.dataset), base, parent, config)
+    return Stage(freeze.find_dataset(views, state.dataset), base, parent, config)
 
 
 def retrain(house: House, state: WeightsState, base: Base, watch: Watch) -> Retrained:

@@ -63,7 +63,7 @@ def _turn(cluster: Cluster, offset: Path) -> dict[str, float]:
         for run in range(number * 10, number * 10 + 10):
             outcomes = store.append(appends_of_run(run, "clock"))
             committed += sum(isinstance(outcome, Committed) for outcome in outcomes)
-    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.read_stored(), after=START, previous=GENESIS))
     engine.dispose()
     jumps = sum(later < earlier for earlier, later in pairwise(told))
     if not jumps:

@@ -142,7 +142,7 @@ def _request(name: str, detail: str) -> Append:
 
 
 def _found(store: PostgresStore, taken: dict[str, Outcome]) -> dict[str, float]:
-    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.read_stored(), after=START, previous=GENESIS))
     streams = Counter(row.stream for row in rows)
     lost = sum(
         not isinstance(outcome, Committed | Repeated) or rows[outcome.first - 1].stream != f"run/{key}"

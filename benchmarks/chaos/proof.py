@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 
 from benchmarks.report import Target, at_most
 from eventlog.chain import GENESIS, verify_chain
-from eventlog.codec import encode
+from eventlog.codec import encode_events
 from eventlog.errors import BrokenChain
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Stored
@@ -22,7 +22,7 @@ from projections import ALL
 from projections.engine.builds import bookmarks
 from projections.engine.compare import compare
 from projections.engine.projector import Projector
-from projections.engine.views import at_least
+from projections.engine.views import catch_up_views
 
 from .intentions import Settled, settled, unsettled
 
@@ -70,7 +70,7 @@ def prove(engine: Engine, folder: Path, seed: int, journals: Sequence[Path]) -> 
         "answers that disagree": float(sum(len({(a.first, a.last) for a in found.answers}) > 1 for found in requests)),
         "writers not settled": float(len(unsettled(journals))),
     }
-    rows = list(PostgresStore(engine).stored())
+    rows = list(PostgresStore(engine).read_stored())
     return (
         figures
         | _events(rows, requests)
@@ -101,7 +101,7 @@ def _events(rows: Sequence[Stored], requests: Sequence[Settled]) -> dict[str, fl
 def _places(requests: Sequence[Settled]) -> Iterator[tuple[int, _Place]]:
     for found in requests:
         if found.answers:
-            for position, row in enumerate(encode(found.request), start=found.answers[0].first):
+            for position, row in enumerate(encode_events(found.request), start=found.answers[0].first):
                 yield position, _Place(found.request.stream, row.digest)
 
 
@@ -153,7 +153,7 @@ def _seen(folder: Path, rows: Sequence[Stored]) -> dict[str, float]:
 
 def _folds(engine: Engine) -> dict[str, float]:
     store = PostgresStore(engine)
-    views = at_least(Projector(engine), engine, store)
+    views = catch_up_views(Projector(engine), engine, store)
     parked = {bookmark.projection for bookmark in bookmarks(engine) if bookmark.parked_at is not None}
     compared = list(compare(views, tuple(fold for fold in ALL if fold.name not in parked)))
     return {

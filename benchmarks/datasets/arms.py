@@ -23,7 +23,7 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from projections.benchmarks import BENCHMARKS
 from projections.engine.projector import Projector
-from projections.engine.views import PostgresViews, at_least
+from projections.engine.views import PostgresViews, catch_up_views
 from projections.groups import GROUPS, GroupState
 from projections.taint import TAINT
 
@@ -56,14 +56,14 @@ def views_on(url: str, project: str, upto: Position | None) -> tuple[PostgresSto
     """A log, its blobs and its views at a position."""
     engine = open_engine(url, project)
     store = PostgresStore(engine)
-    return store, PostgresBlobs(engine), at_least(Projector(engine, _FOLDS), engine, store, as_of=upto)
+    return store, PostgresBlobs(engine), catch_up_views(Projector(engine, _FOLDS), engine, store, as_of=upto)
 
 
 def ours(url: str, project: str, upto: Position, file: str) -> Timed:
     """The rows at a position into a Parquet file, as `flywheel dataset build grpo --file` makes them."""
     store, blobs, views = views_on(url, project, upto)
     before = time.perf_counter(), time.process_time()
-    made = freeze.write(store, blobs, views, QUERY, Path(file))
+    made = freeze.write_dataset(store, blobs, views, QUERY, Path(file))
     return _timed(before, made.height)
 
 

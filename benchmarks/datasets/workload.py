@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.blobs.conversations import link_messages
-from eventlog.codec import Encoded, EncodedAppend, content_digest
+from eventlog.codec import EncodedAppend, EncodedEvent, content_digest
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
 from eventlog.postgres import PostgresStore
@@ -214,8 +214,8 @@ def _ended(run: str, group: str, index: int) -> Iterator[tuple[str, Payload]]:
     yield "RewardGraded", {**grade, **priced, "passed": score > 0, "value": score - 20, "shaped": shaped}
 
 
-def _encoded(kind: str, payload: Payload) -> Encoded:
+def _encoded(kind: str, payload: Payload) -> EncodedEvent:
     body, version = msgspec.json.encode(payload, order="deterministic"), EVENT_TYPES[kind].schema_version
     head = b'{"actor":"%b","cause":null,"payload":%b,' % (_ACTOR.encode(), body)
     whole = head + b'"schema_version":%d,"type":"%b"}' % (version, kind.encode())
-    return Encoded(kind, version, body, hashlib.sha256(whole).digest())
+    return EncodedEvent(kind, version, body, hashlib.sha256(whole).digest())

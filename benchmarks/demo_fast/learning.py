@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.envs.clients.client import EnvClient
-from agents.learning.memory import content_reader, held_of
+from agents.learning.memory import content_reader, load_piece
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.trials import belongs
+from agents.rollouts.trials import would_change
 from api.course import Course
 from api.house import House
 from api.queries.benchmarks import benchmark_seeds
@@ -15,7 +15,7 @@ from api.sweeps.jobs import Reporter
 from api.sweeps.plan import plan, play_sweep, site_templates, sweeps_of
 from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
-from projections.memories import candidacies, kind_of
+from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS
 
 from .rows import RowPlan, Sizes
@@ -53,9 +53,9 @@ class Learner:
     def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
         """The tasks at which runs failed, each with how many candidates of the row's kinds fit its plan."""
         views, read, kinds = self.house.views(), content_reader(self.house.blobs), self.row.kinds
-        states = [state for state in candidacies(views).values() if state.is_on_trial and kind_of(state) in kinds]
-        held = [piece for state in states if (piece := held_of(state, read)) is not None]
-        fitting = {each.template_id: sum(belongs(piece, each, self.site) for piece in held) for each in found}
+        states = [state for state in candidacies(views).values() if state.is_on_trial and piece_kind(state) in kinds]
+        held = [piece for state in states if (piece := load_piece(state, read)) is not None]
+        fitting = {each.template_id: sum(would_change(piece, each, self.site) for piece in held) for each in found}
         failed = self._failing()
         return [
             (each, fitting[each.template_id])

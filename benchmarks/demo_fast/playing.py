@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import local_site
 from agents.learning.allocator import KINDS, greedy, value_of
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
@@ -108,7 +108,7 @@ def _artifact(
     substrate = chosen.get(template.cluster)
     kinds = row.kinds if not row.is_allocated else frozenset(() if substrate is None else {KINDS[substrate]})
     return (
-        remember(views, present_champion(views).pointed_artifact().weights, kinds=kinds)
+        build_memory_artifact(views, present_champion(views).pointed_artifact().weights, kinds=kinds)
         if kinds
         else forget_everything(BASE)
     )

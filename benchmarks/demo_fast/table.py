@@ -77,7 +77,7 @@ def group_of(outcome: Outcome) -> str:
 
 def is_drifted(outcome: Outcome) -> bool:
     """Whether the site has its pages elsewhere than the instructions say, at this seed."""
-    family_of = marketplace.family_of if outcome.site == "marketplace" else helpdesk.family_of
+    family_of = marketplace.drift_family if outcome.site == "marketplace" else helpdesk.drift_family
     return family_of(outcome.seed).name != "canonical"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.executor import Executor
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
@@ -48,7 +48,7 @@ class Played:
 def arms(house: House) -> tuple[Arm, Arm]:
     """Empty memory, and what memory holds now."""
     frozen, nothing = forget_everything(BASE)
-    learned, content = remember(house.views(), BASE)
+    learned, content = build_memory_artifact(house.views(), BASE)
     _keep(house, nothing, content)
     return Arm(FROZEN, frozen), Arm(LEARNED, learned)
 

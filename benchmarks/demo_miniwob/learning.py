@@ -10,7 +10,7 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.house import House
 from api.sweeps.jobs import Reporter
-from api.sweeps.plan import next_name, plan, play_sweep
+from api.sweeps.plan import next_sweep_name, plan, play_sweep
 from eventlog.events import SweepPlanned, Template, Trials
 from projections.memories import candidacies
 from projections.rewards import REWARDS
@@ -53,7 +53,7 @@ class Learner:
             house,
             house.views(),
             site,
-            replace(drawn, sweep=next_name(house.store, site)),
+            replace(drawn, sweep=next_sweep_name(house.store, site)),
             rng_seed=self.course.rng_seed,
             trials=trials,
             learns=trials is None,

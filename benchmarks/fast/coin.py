@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
 
-from agents.envs.contract import Graded, Health, Instance, Mutation, State
-from agents.envs.environment import name_of
+from agents.envs.contract import Graded, Health, Instance, InstanceState, Mutation
+from agents.envs.environment import instance_id
 from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.learning.occasions import occasion_at
 from agents.learning.recovery.proposal import Proposal
@@ -51,26 +51,26 @@ class CoinSite:
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
         """A fresh instance."""
         self.opened += 1
-        name = f"coin-{self.opened}" if instance is None else name_of(instance)
+        name = f"coin-{self.opened}" if instance is None else instance_id(instance)
         return Instance(seed=seed, repeat=repeat, instance=name, url=f"http://coin.invalid/{seed}/{name}/")
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
         """Whether the coin fell well."""
-        passed = self.passed[name_of(instance)]
+        passed = self.passed[instance_id(instance)]
         return Graded(task_id=task_id, passed=passed, score_micro=WHOLE if passed else 0, reasons=(), diff={})
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:  # noqa: ARG002 an Environment's
         """Nothing is ever changed."""
         return ()
 
-    def state(self, instance: Instance | str) -> State:
+    def state(self, instance: Instance | str) -> InstanceState:
         """The same for every run of a seed."""
         seed = instance.seed if isinstance(instance, Instance) else 0
-        return State(seed=seed, counts={}, fingerprint=f"sha256:{seed:064x}")
+        return InstanceState(seed=seed, counts={}, fingerprint=f"sha256:{seed:064x}")
 
     def close(self, instance: Instance | str) -> None:
         """Forget an instance."""
-        self.passed.pop(name_of(instance), None)
+        self.passed.pop(instance_id(instance), None)
 
 
 @dataclass(frozen=True)

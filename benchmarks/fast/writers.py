@@ -9,7 +9,7 @@ from eventlog.events import RewriteLost, RewriteWon
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Committed
 from projections.engine.projector import Projector
-from projections.engine.views import at_least
+from projections.engine.views import catch_up_views
 from projections.rewrites import REWRITES
 
 from .coin import proposal_of, template_of
@@ -28,7 +28,7 @@ def lost(server: Server, writers: int, outcomes: int) -> int:
         with get_context("spawn").Pool(writers) as pool:
             tasks = [(server, project, event.rewrite, writer, outcomes) for writer in range(writers)]
             written = sum(pool.starmap(_write, tasks))
-        state = at_least(Projector(engine, (REWRITES,), store), engine, store).get(REWRITES, event.rewrite)
+        state = catch_up_views(Projector(engine, (REWRITES,), store), engine, store).get(REWRITES, event.rewrite)
         counted = 0 if state is None else state.wins + state.losses
         return max(written, writers * outcomes) - counted
     finally:

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 from benchmarks.made import batches
 from benchmarks.report import Target, at_least, median_rates
-from eventlog.codec import EncodedAppend, encode, encode_append
+from eventlog.codec import EncodedAppend, encode_append, encode_events
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, Committed
 
@@ -134,7 +134,7 @@ def _rows(requests: Sequence[Append]) -> list[tuple[Any, ...]]:
     at, chain = datetime.now(UTC), secrets.token_bytes(32)
     found: list[tuple[Any, ...]] = []
     for request in requests:
-        for version, row in enumerate(encode(request), start=1):
+        for version, row in enumerate(encode_events(request), start=1):
             payload = Jsonb(row.payload, dumps=_as_is)
             common = (row.type, row.schema_version, payload, row.digest, chain)
             found.append((len(found) + 1, request.stream, version, at, request.actor, request.cause, *common))

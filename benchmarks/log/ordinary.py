@@ -12,9 +12,9 @@ from benchmarks.log.server import Server
 from eventlog.chain import microseconds
 from eventlog.store import Position
 from projections import ALL
-from projections.engine.projection import AnyFold, Change, apply, digest_of, latest, plain
+from projections.engine.projection import AnyFold, Change, apply, digest_of, latest, state_json
 from projections.engine.reader import columns
-from projections.engine.rows import Row, at_path, row_class
+from projections.engine.rows import EventRow, at_path, row_class
 
 _PAGE = 2000
 _EVENTS = """SELECT position, stream, version, at, actor, cause, type, schema_version, payload
@@ -73,7 +73,7 @@ def _folded(server: Server, project: str, events: int) -> Iterator[tuple[int, li
         yield len(page), [(own, list(apply(own, states[own.name], rows))) for own in ALL]
 
 
-def _row(record: tuple[Any, ...], paths: Sequence[str]) -> Row:
+def _row(record: tuple[Any, ...], paths: Sequence[str]) -> EventRow:
     position, stream, version, at, actor, _, kind, _, payload = record
     made = row_class(kind, tuple(paths))
     fields = (at_path(payload, path) for path in paths)
@@ -84,7 +84,7 @@ def _write(cursor: psycopg.Cursor[Any], own: AnyFold, changes: Sequence[Change[A
     if not changes:
         return
     kept = changes if own.stream_of is None else list(latest(changes).values())
-    rows = [(own.name, change.key, change.since, Jsonb(plain(change.state))) for change in kept]
+    rows = [(own.name, change.key, change.since, Jsonb(state_json(change.state))) for change in kept]
     cursor.executemany(_INSERT if own.stream_of is None else _UPSERT, rows)
 
 

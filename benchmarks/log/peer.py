@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from eventlog.codec import encode
+from eventlog.codec import encode_events
 from eventlog.store import Append
 
 ENVIRONMENT = Path(__file__).parents[2] / ".bench-venv"
@@ -64,4 +64,4 @@ def peer(connection: Mapping[str, str]) -> Iterator[Peer | None]:
 
 def plain(requests: Sequence[Append]) -> list[list[str]]:
     """Events as the peer takes them: stream, type, serialised payload."""
-    return [[request.stream, row.type, row.payload.decode()] for request in requests for row in encode(request)]
+    return [[request.stream, row.type, row.payload.decode()] for request in requests for row in encode_events(request)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agents.executors.by_weights import ByWeights
-from agents.learning.memory import remember
+from agents.learning.memory import build_memory_artifact
 from api.cli.output import TerminalReporter
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.queries.champion import present_champion
 from api.queries.facts import require
 from eventlog.events import BenchmarkTemplate, Verdict
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.promote import freeze_into
 from projections.verdicts import VERDICTS
 
@@ -34,9 +34,9 @@ def judged(workshop: Workshop, saved: Saved) -> Verdict:
         instruction=plain.instruction,
         max_steps=plain.max_steps,
     )
-    frozen = freeze(f"{SITE}-sealed", SITE, [task], [], scene.effort.seeds.sealed, 1, challengers=1)
+    frozen = freeze_benchmark(f"{SITE}-sealed", SITE, [task], [], scene.effort.seeds.sealed, 1, challengers=1)
     freeze_into(house.store, frozen, "demo")
-    artifact, blob = remember(house.views(), saved.digest)
+    artifact, blob = build_memory_artifact(house.views(), saved.digest)
     house.blobs.put([blob])
     models = {
         "base": workshop.host.base(),

@@ -40,11 +40,11 @@ class Saved:
 
 def frozen(house: House, query: Query, name: str) -> DatasetState:
     """Freeze the dataset of a query at the head of a log, and say what it holds. Raises EmptyDataset."""
-    made = freeze.refuse_empty(freeze.make(house.store, house.blobs, house.views(), query))
+    made = freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, house.views(), query))
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused) or "none"
     TerminalReporter().say(f"{name}: {made.height} rows of {made.groups} groups; refused: {refused}")
-    digest = freeze.freeze(house.store, made, ACTOR)
-    return freeze.find(house.views(), digest)
+    digest = freeze.freeze_dataset(house.store, made, ACTOR)
+    return freeze.find_dataset(house.views(), digest)
 
 
 def trained(house: House, stage: Stage) -> Saved:
@@ -72,7 +72,7 @@ def foreign_runs(house: House, dataset: DatasetState) -> int:
         for column in _RUN_COLUMNS & set(rows.columns):
             found.update(rows[column])
 
-    freeze.again(dataset, lambda: freeze.make(house.store, house.blobs, at, dataset.queried(), note))
+    freeze.again(dataset, lambda: freeze.make_rows(house.store, house.blobs, at, dataset.parse_query(), note))
     runs = at.find(RUNS)
     return sum(runs[run].executor != NAME for run in found)
 

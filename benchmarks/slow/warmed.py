@@ -114,7 +114,7 @@ def _rows(house: House, dataset: DatasetState) -> str:
     frames: list[pl.DataFrame] = []
     views = house.views(Position(dataset.upto))
     note = lambda rows: frames.append(rows.select("prompt_ids", "completion_ids", "mask"))  # noqa: E731
-    freeze.again(dataset, lambda: freeze.make(house.store, house.blobs, views, dataset.queried(), note))
+    freeze.again(dataset, lambda: freeze.make_rows(house.store, house.blobs, views, dataset.parse_query(), note))
     return rows_digest(pl.concat(frames))
 
 

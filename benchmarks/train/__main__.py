@@ -21,7 +21,7 @@ from eventlog.errors import FlywheelError
 from trainer.devices import Device, prepare_device, runtime
 from trainer.request import GrpoConfig, Lora
 from trainer.rows import read_rows
-from trainer.start import Start
+from trainer.start import StageStart
 
 from .arms import BACKENDS, PLAIN, Work, rates
 from .workload import SEED, freeze, make_base
@@ -81,7 +81,7 @@ def measured(folder: Path, device: Device, effort: Effort) -> tuple[dict[str, fl
     with own_server() as server, Console(stderr=True).status("drawing and freezing rows"):
         server.project(PROJECT)
         made = freeze(server.app_url, PROJECT, base, effort.steps * effort.groups, file, device.name)
-    rows, start = read_rows(file, "grpo"), Start(base, device, Lora(), None, SEED)
+    rows, start = read_rows(file, "grpo"), StageStart(base, device, Lora(), None, SEED)
     figures: dict[str, float] = {}
     targets: dict[str, Target] = {}
     unit = "tokens/s" if device.is_cuda else "tokens per CPU-second"

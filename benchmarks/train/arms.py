@@ -16,8 +16,8 @@ from trainer.bases import load_tokenizer
 from trainer.grpo import schedule, signal_of, train_grpo
 from trainer.grpo_trl import Replay, arguments, logged_reward, prompts
 from trainer.request import GrpoConfig
-from trainer.rows import Rows
-from trainer.start import Start, policy_model
+from trainer.rows import TrainingRows
+from trainer.start import StageStart, policy_model
 
 PLAIN = "TRL as it comes"
 BACKENDS = ("backend own", "backend trl")
@@ -27,8 +27,8 @@ BACKENDS = ("backend own", "backend trl")
 class Work:
     """What every arm does: from the base in its folder to the trained adapter, over these rows."""
 
-    start: Start
-    rows: Rows
+    start: StageStart
+    rows: TrainingRows
     config: GrpoConfig
 
     def batches(self) -> list[list[tuple[int, ...]]]:

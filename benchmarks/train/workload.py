@@ -45,7 +45,7 @@ def make_base(folder: Path) -> Base:
     return make_tiny(folder, texts, Shape(), SEED)
 
 
-def freeze(url: str, project: str, base: Base, groups: int, file: Path, device: str) -> datasets.Made:
+def freeze(url: str, project: str, base: Base, groups: int, file: Path, device: str) -> datasets.DatasetSummary:
     """Log the runs of so many groups, freeze the GRPO dataset of them and write its rows."""
     engine = open_engine(url, project)
     blobs: list[Blob] = []
@@ -54,8 +54,8 @@ def freeze(url: str, project: str, base: Base, groups: int, file: Path, device: 
     PostgresStore(engine).append_encoded(requests)
     engine.dispose()
     store, kept, views = views_on(url, project, fold(url, project))
-    made = datasets.write(store, kept, views, QUERY, file)
-    datasets.freeze(store, made, "bench")
+    made = datasets.write_dataset(store, kept, views, QUERY, file)
+    datasets.freeze_dataset(store, made, "bench")
     return made
 
 

@@ -59,21 +59,21 @@ class Column:
     kind: Kind
 
 
-def family_of(kind: str) -> str:
+def event_family(kind: str) -> str:
     """The family of an event type: the module of its class."""
     model = EVENT_TYPES.get(kind)
     return OTHER if model is None else model.__module__.rpartition(".")[2]
 
 
-FAMILIES: tuple[str, ...] = (*sorted({family_of(kind) for kind in EVENT_TYPES}), OTHER)
+FAMILIES: tuple[str, ...] = (*sorted({event_family(kind) for kind in EVENT_TYPES}), OTHER)
 
 
 @cache
-def columns_of(family: str) -> tuple[Column, ...]:
+def columns_of_family(family: str) -> tuple[Column, ...]:
     """The typed columns of a family, by name. A path that two events give different kinds is JSON text."""
     kinds: dict[Path, Kind] = {}
     for kind in EVENT_TYPES:
-        if family_of(kind) == family:
+        if event_family(kind) == family:
             for column in columns_of_type(kind):
                 known = kinds.setdefault(column.path, column.kind)
                 kinds[column.path] = known if known == column.kind else "json"
@@ -122,7 +122,7 @@ def _kind(option: Any) -> Kind:
 
 def schema_of_family(family: str) -> dict[str, pl.DataType | type[pl.DataType]]:
     """Column names and types of a family's file, in order."""
-    return {**ENVELOPE, **{column.name: DTYPES[column.kind] for column in columns_of(family)}}
+    return {**ENVELOPE, **{column.name: DTYPES[column.kind] for column in columns_of_family(family)}}
 
 
 def frame(family: str, rows: Sequence[Stored], payloads: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -134,8 +134,8 @@ def frame(family: str, rows: Sequence[Stored], payloads: Sequence[Mapping[str, A
 
 def cells(family: str, rows: Sequence[Stored], payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The typed columns of rows, by name."""
-    kinds = {column.path: column.kind for column in columns_of(family)}
-    found: dict[str, list[Any]] = {column.name: [None] * len(rows) for column in columns_of(family)}
+    kinds = {column.path: column.kind for column in columns_of_family(family)}
+    found: dict[str, list[Any]] = {column.name: [None] * len(rows) for column in columns_of_family(family)}
     plans = {
         kind: [(found[column.name], column.path, kinds[column.path]) for column in columns_of_type(kind)]
         for kind in {row.type for row in rows}

@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 from ..database import first_line, project_of
 from ..store import Position
 from .errors import ArchiveBusy, DropRefused
-from .manifest import Manifest
-from .segments import check_owner, live_from, lock, segments
+from .manifest import SegmentManifest
+from .segments import check_owner, live_from, lock_archive, segments
 from .verify import verify_segment
 
 PATIENCE_S = 5
@@ -24,7 +24,7 @@ Progress = Callable[[], object]
 """Called once for each event."""
 
 
-def droppable(owner: Engine, upto: Position) -> tuple[Manifest, ...]:
+def droppable(owner: Engine, upto: Position) -> tuple[SegmentManifest, ...]:
     """The archived segments that are still in the table and end at or before a position."""
     return tuple(found for found in segments(owner, Position(live_from(owner) - 1), upto) if found.last <= upto)
 
@@ -48,7 +48,7 @@ def drop(
     try:
         with owner.begin() as connection:
             connection.execute(text(f"SET LOCAL lock_timeout = '{patience_s}s'"))
-            lock(connection)
+            lock_archive(connection)
             connection.execute(text("SELECT drop_archived(:upto)"), {"upto": last})
     except DBAPIError as error:
         state = getattr(error.orig, "sqlstate", None)

@@ -35,7 +35,7 @@ class SegmentFile(FrozenModel):
     columns: dict[str, Kind]
 
 
-class Manifest(FrozenModel):
+class SegmentManifest(FrozenModel):
     """A segment: positions `first` to `last`, the chain before and at its end, the root over its chain values.
 
     Of a file, `types` counts events by type, `oldest` gives each type's oldest schema version, `columns` names its
@@ -75,10 +75,10 @@ class Manifest(FrozenModel):
         )
 
 
-def parse_manifest(text: str, where: Path | str) -> Manifest:
+def parse_manifest(text: str, where: Path | str) -> SegmentManifest:
     """A manifest from its JSON text. Raises SegmentDamaged."""
     try:
-        return Manifest.model_validate_json(text)
+        return SegmentManifest.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "its JSON"
@@ -87,7 +87,7 @@ def parse_manifest(text: str, where: Path | str) -> Manifest:
         ) from error
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> SegmentManifest:
     """The manifest in a segment's folder. Raises SegmentDamaged."""
     try:
         text = (folder / NAME).read_text("utf-8")

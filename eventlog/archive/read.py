@@ -16,7 +16,7 @@ from ..database import project_of
 from ..store import Position, Stored
 from .columns import ENVELOPE
 from .errors import ArchiveMissing, SegmentDamaged
-from .manifest import Manifest, SegmentFile
+from .manifest import SegmentFile, SegmentManifest
 from .segments import POSITIONS_OF_STREAM, first_after, segments
 
 ROW_GROUP = 10_000
@@ -78,7 +78,7 @@ def _positions(engine: Engine, stream: str, after: Position, upto: Position) -> 
 
 def rows(
     folder: Path | None,
-    manifest: Manifest,
+    manifest: SegmentManifest,
     after: int = 0,
     upto: int | None = None,
     types: Collection[str] | None = None,
@@ -113,7 +113,7 @@ def _of(types: Collection[str]) -> Callable[[], pl.Expr]:
 
 def _page(
     folder: Path | None,
-    manifest: Manifest,
+    manifest: SegmentManifest,
     files: Sequence[SegmentFile],
     after: int,
     upto: int,
@@ -142,7 +142,7 @@ def _page(
         yield _stored_row(row)
 
 
-def _refuse_count(manifest: Manifest, what: str, actual: int, expected: int) -> None:
+def _refuse_count(manifest: SegmentManifest, what: str, actual: int, expected: int) -> None:
     if actual != expected:
         raise SegmentDamaged(segment=manifest.folder, what=what, actual=actual, expected=expected)
 
@@ -155,7 +155,7 @@ def _stored_row(row: tuple[Any, ...]) -> Stored:
     )
 
 
-def scan_segment_file(folder: Path | None, manifest: Manifest, file: SegmentFile) -> pl.LazyFrame:
+def scan_segment_file(folder: Path | None, manifest: SegmentManifest, file: SegmentFile) -> pl.LazyFrame:
     """A file of a segment, its rows not read yet.
 
     Its bytes are compared with the manifest's SHA-256 the first time that this process meets it, and again whenever its
@@ -184,10 +184,10 @@ def scan_segment_file(folder: Path | None, manifest: Manifest, file: SegmentFile
 
 @lru_cache(maxsize=2**16)
 def _digest_once(path: Path, size: int, changed: int) -> str:  # noqa: ARG001 part of what it is remembered by
-    return file_digest(path)
+    return segment_file_digest(path)
 
 
-def file_digest(path: Path) -> str:
+def segment_file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes in hexadecimal. Raises SegmentDamaged where it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -196,7 +196,7 @@ def file_digest(path: Path) -> str:
         raise SegmentDamaged(segment=path.parent, what=path.name, actual=error.strerror, expected="a file") from error
 
 
-def collect_frame(manifest: Manifest, frame: pl.LazyFrame) -> pl.DataFrame:
+def collect_frame(manifest: SegmentManifest, frame: pl.LazyFrame) -> pl.DataFrame:
     """Read a frame of a segment's files. Raises SegmentDamaged."""
     try:
         return frame.collect()

@@ -10,8 +10,8 @@ import polars as pl
 from ..events import EVENT_TYPES
 from ..store import START, Position, Stored
 from ..upcast import upcast
-from .columns import DTYPES, ENVELOPE, cells, columns_of, schema_of_family
-from .manifest import Manifest, SegmentFile, read_manifest, segment_folders
+from .columns import DTYPES, ENVELOPE, cells, columns_of_family, schema_of_family
+from .manifest import SegmentFile, SegmentManifest, read_manifest, segment_folders
 from .read import scan_segment_file
 
 
@@ -29,7 +29,12 @@ def scan(folder: Path, family: str, *, after: Position = START, upto: Position |
 
 
 def scan_segment(
-    folder: Path | None, manifest: Manifest, family: str, *, after: Position = START, upto: Position | None = None
+    folder: Path | None,
+    manifest: SegmentManifest,
+    family: str,
+    *,
+    after: Position = START,
+    upto: Position | None = None,
 ) -> pl.LazyFrame:
     """The same of one segment, which `manifest` describes."""
     last = Position(2**62) if upto is None else upto
@@ -47,7 +52,7 @@ def scan_segment(
 
 def _is_current(file: SegmentFile) -> bool:
     """Whether the file's typed columns are those that this vocabulary would give it."""
-    columns = {column.name: column.kind for column in columns_of(file.family)}
+    columns = {column.name: column.kind for column in columns_of_family(file.family)}
     known = (EVENT_TYPES[kind].schema_version <= old for kind, old in file.oldest.items() if kind in EVENT_TYPES)
     return file.columns == columns and all(known)
 
@@ -60,7 +65,7 @@ def _typed_again(part: pl.LazyFrame, family: str) -> pl.LazyFrame:
 def _retype(batch: pl.DataFrame, family: str) -> pl.DataFrame:
     rows = [Stored(**row) for row in batch.iter_rows(named=True)]
     found = cells(family, rows, [_current(row) for row in rows])
-    typed = [pl.Series(column.name, found[column.name], DTYPES[column.kind]) for column in columns_of(family)]
+    typed = [pl.Series(column.name, found[column.name], DTYPES[column.kind]) for column in columns_of_family(family)]
     return batch.with_columns(typed)
 
 

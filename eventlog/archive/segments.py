@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, text
 
 from ..chain import GENESIS
-from ..database import schema_of
+from ..database import project_schema
 from ..store import START, Position
 from .errors import NotTheOwner
 
 if TYPE_CHECKING:
-    from .manifest import Manifest
+    from .manifest import SegmentManifest
 
 _PAGE = 20
 _SELECT = "SELECT manifest::text FROM segments WHERE last > :after AND first <= :upto ORDER BY first LIMIT :page"
@@ -37,7 +37,9 @@ def live_from(source: Connection | Engine) -> Position:
     return Position((dropped or 0) + 1)
 
 
-def segments(source: Connection | Engine, after: Position = START, upto: Position | None = None) -> Iterator[Manifest]:
+def segments(
+    source: Connection | Engine, after: Position = START, upto: Position | None = None
+) -> Iterator[SegmentManifest]:
     """The segments that hold any of the positions (after, upto], in order."""
     from .manifest import parse_manifest
 
@@ -59,7 +61,7 @@ def archived_upto(connection: Connection) -> tuple[Position, bytes]:
     return (START, GENESIS) if row is None else (Position(row.last), bytes(row.chain))
 
 
-def first_after(source: Connection | Engine, moment: datetime, below: Position) -> Manifest | None:
+def first_after(source: Connection | Engine, moment: datetime, below: Position) -> SegmentManifest | None:
     """The first segment that holds an event recorded after a moment, among those that end before `below`."""
     from .manifest import parse_manifest
 
@@ -69,14 +71,14 @@ def first_after(source: Connection | Engine, moment: datetime, below: Position) 
     return None if found is None else parse_manifest(found, "in the table segments")
 
 
-def keep(connection: Connection, manifest: Manifest) -> None:
+def keep(connection: Connection, manifest: SegmentManifest) -> None:
     """Write a segment into the table; the database checks that it follows the last one and ends as the log does."""
     values = {name: getattr(manifest, name) for name in ("first", "last", "events", "previous", "chain", "root")}
     text_ = manifest.model_dump_json()
     connection.execute(text(_INSERT), {**values, "at": manifest.last_at, "manifest": text_})
 
 
-def lock(connection: Connection) -> None:
+def lock_archive(connection: Connection) -> None:
     """Be the only one who archives or drops, until the transaction ends; it may idle while files are written."""
     connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
     connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/archive', 0))"))
@@ -90,7 +92,7 @@ def check_owner(engine: Engine) -> None:
                 WHERE oid = to_regclass('segments')""")
         ).one()
     if not is_owner:
-        raise NotTheOwner(actual=role, schema=schema_of(engine))
+        raise NotTheOwner(actual=role, schema=project_schema(engine))
 
 
 @contextmanager

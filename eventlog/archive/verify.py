@@ -10,9 +10,9 @@ from ..chain import verify_chain
 from ..errors import BrokenChain
 from ..store import Position, Stored
 from .errors import ArchiveMissing, SegmentDamaged
-from .manifest import NAME, Manifest, read_manifest
+from .manifest import NAME, SegmentManifest, read_manifest
 from .merkle import root
-from .read import file_digest, rows
+from .read import rows, segment_file_digest
 
 _LONG = 200
 
@@ -20,7 +20,7 @@ Progress = Callable[[], object]
 """Called once for each event."""
 
 
-def verify_segment(folder: Path, manifest: Manifest, progress: Progress = int) -> None:
+def verify_segment(folder: Path, manifest: SegmentManifest, progress: Progress = int) -> None:
     """Check a segment in a project's folder: its manifest, the bytes of its files, every event, the chain and the root.
 
     Raises ArchiveMissing, SegmentDamaged.
@@ -32,7 +32,7 @@ def verify_segment(folder: Path, manifest: Manifest, progress: Progress = int) -
     for name, said in read_manifest(place):
         _same(place, f"{name} in {NAME}", said, getattr(manifest, name))
     for file in manifest.files:
-        _same(place, f"the SHA-256 of {file.name}", file_digest(place / file.name), file.sha256)
+        _same(place, f"the SHA-256 of {file.name}", segment_file_digest(place / file.name), file.sha256)
     types: Counter[str] = Counter()
     leaves = _leaves(place, manifest, rows(folder, manifest), types, progress)
     _same(place, "its root", root(leaves).hex(), manifest.root)
@@ -42,7 +42,7 @@ def verify_segment(folder: Path, manifest: Manifest, progress: Progress = int) -
 
 
 def _leaves(
-    place: Path, manifest: Manifest, found: Iterator[Stored], types: Counter[str], progress: Progress
+    place: Path, manifest: SegmentManifest, found: Iterator[Stored], types: Counter[str], progress: Progress
 ) -> Iterator[bytes]:
     """The chain values of rows that are whole, in order and linked."""
     chain = ""

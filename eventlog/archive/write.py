@@ -18,12 +18,12 @@ from ..chain import verify_chain
 from ..database import project_of
 from ..postgres import PostgresStore
 from ..store import Position, Stored
-from .columns import columns_of, family_of, frame, payload_of
+from .columns import columns_of_family, event_family, frame, payload_of
 from .errors import ArchiveUnwritable, SegmentForeign
-from .manifest import NAME, Manifest, SegmentFile, read_manifest, segment_folders
+from .manifest import NAME, SegmentFile, SegmentManifest, read_manifest, segment_folders
 from .merkle import root
-from .read import ROW_GROUP, file_digest
-from .segments import archived_upto, check_owner, keep, lock
+from .read import ROW_GROUP, segment_file_digest
+from .segments import archived_upto, check_owner, keep, lock_archive
 from .verify import verify_segment
 
 SIZE = 100_000
@@ -52,10 +52,10 @@ def archive(owner: Engine, folder: Path, upto: Position, *, size: int = SIZE, pr
     SegmentDamaged.
     """
     check_owner(owner)
-    done: list[Manifest] = []
+    done: list[SegmentManifest] = []
     while True:
         with owner.begin() as connection, _clean_up_on_failure(folder):
-            lock(connection)
+            lock_archive(connection)
             made = _next(owner, connection, folder / project_of(owner), upto, size, progress)
             if made is None:
                 break
@@ -76,7 +76,7 @@ def _clean_up_on_failure(folder: Path) -> Iterator[None]:
 
 def _next(
     owner: Engine, connection: Connection, folder: Path, upto: Position, size: int, progress: Progress
-) -> Manifest | None:
+) -> SegmentManifest | None:
     """The next segment, written or found written; None where all is archived."""
     archived, chain = archived_upto(connection)
     if archived >= upto:
@@ -100,7 +100,7 @@ def _next(
     return manifest
 
 
-def _adopt_segment(connection: Connection, left: Path, previous: bytes, progress: Progress) -> Manifest:
+def _adopt_segment(connection: Connection, left: Path, previous: bytes, progress: Progress) -> SegmentManifest:
     """A whole segment that the table does not name: its archiver was killed, or the database was restored."""
     manifest = read_manifest(left)
     if manifest.previous != previous.hex():
@@ -117,12 +117,12 @@ def _adopt_segment(connection: Connection, left: Path, previous: bytes, progress
 
 def _write_segment(
     owner: Engine, partial: Path, first: Position, last: Position, previous: bytes, progress: Progress
-) -> Manifest:
+) -> SegmentManifest:
     """Write the files and the manifest of a segment into a folder, all of it flushed."""
     chains = bytearray()
     ends: list[Stored] = []
-    parts: defaultdict[str, list[Part]] = defaultdict(list)
-    live = PostgresStore(owner).stored(after=Position(first - 1), upto=last)
+    parts: defaultdict[str, list[FamilyPart]] = defaultdict(list)
+    live = PostgresStore(owner).read_stored(after=Position(first - 1), upto=last)
     sound = verify_chain(live, after=Position(first - 1), previous=previous)
     for number, batch in enumerate(_batches(sound)):
         for part in _parts(partial, number, batch):
@@ -131,7 +131,7 @@ def _write_segment(
             chains += row.chain
             progress()
         ends = [ends[0] if ends else batch[0], batch[-1]]
-    manifest = Manifest(
+    manifest = SegmentManifest(
         project=project_of(owner),
         first=first,
         last=last,
@@ -157,7 +157,7 @@ def _batches(rows: Iterator[Stored]) -> Iterator[list[Stored]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FamilyPart:
     """Rows of one family on their way into its file."""
 
     family: str
@@ -169,11 +169,11 @@ class Part:
     oldest: dict[str, int]
 
 
-def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[Part]:
+def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[FamilyPart]:
     """A batch in files of its own, one a family, so that a segment of any size takes the memory of one batch."""
     by_family: defaultdict[str, list[Stored]] = defaultdict(list)
     for row in batch:
-        by_family[family_of(row.type)].append(row)
+        by_family[event_family(row.type)].append(row)
     for family, rows in by_family.items():
         payloads = [payload_of(row) for row in rows]
         path = partial / f"{family}.{number}.part"
@@ -181,7 +181,7 @@ def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[Part
         versions: defaultdict[str, list[int]] = defaultdict(list)
         for row in rows:
             versions[row.type].append(row.schema_version)
-        yield Part(
+        yield FamilyPart(
             family,
             path,
             len(rows),
@@ -192,7 +192,7 @@ def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[Part
         )
 
 
-def _join_parts(partial: Path, family: str, parts: Sequence[Part]) -> SegmentFile:
+def _join_parts(partial: Path, family: str, parts: Sequence[FamilyPart]) -> SegmentFile:
     """The file of a family from its parts, flushed."""
     path = partial / f"{family}.parquet"
     pl.scan_parquet([part.path for part in parts], glob=False).sink_parquet(
@@ -206,12 +206,12 @@ def _join_parts(partial: Path, family: str, parts: Sequence[Part]) -> SegmentFil
         family=family,
         rows=sum(part.rows for part in parts),
         bytes=path.stat().st_size,
-        sha256=file_digest(path),
+        sha256=segment_file_digest(path),
         first=parts[0].first,
         last=parts[-1].last,
         types={kind: sum(part.types.get(kind, 0) for part in parts) for kind in kinds},
         oldest={kind: min(part.oldest[kind] for part in parts if kind in part.oldest) for kind in kinds},
-        columns={column.name: column.kind for column in columns_of(family)},
+        columns={column.name: column.kind for column in columns_of_family(family)},
     )
 
 

@@ -52,7 +52,7 @@ class BlobStore(Protocol):
         """
         ...
 
-    def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
+    def address_function(self, subject: str | None = None) -> Callable[[Blob], str]:
         """How this store addresses blobs of the subject, without keeping them. Raises SubjectGone."""
         ...
 
@@ -94,7 +94,7 @@ class Inventory(BlobStore, Protocol):
         """Every blob beyond an address, in order of address; `at` is when it was last put, by the store's clock."""
         ...
 
-    def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
+    def read_envelopes(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
         """These blobs, or all, as they are stored, in order of address: encoded, and encrypted if a subject's.
 
         Raises BlobMissing for an address that is not there.

@@ -27,7 +27,7 @@ def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, su
     """
     if not messages:
         raise NoMessages(actual=0, expected=1)
-    return blobs.put(list(link_messages(messages, blobs.naming(subject))), subject=subject)[-1]
+    return blobs.put(list(link_messages(messages, blobs.address_function(subject))), subject=subject)[-1]
 
 
 def get_messages(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:

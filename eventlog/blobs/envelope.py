@@ -143,7 +143,7 @@ def unpack(address: str, packed: bytes) -> tuple[Envelope, int]:
         raise BlobDamaged(actual=f"impossible (its header cannot be read: {error})", expected=address) from error
 
 
-def plain(envelope: Envelope) -> dict[str, object]:
+def envelope_json(envelope: Envelope) -> dict[str, object]:
     """A JSON object of an envelope, its body in base 64; null where it was erased."""
     body = None if envelope.body is None else base64.b64encode(envelope.body).decode()
     return {"blob": envelope.address, **_entry(envelope), "body": body}

@@ -60,7 +60,7 @@ def survey(store: EventStore, blobs: Inventory, progress: Progress = int) -> Sur
     parents: dict[str, str | None] = {}
     unreadable: set[bytes] = set()
     messages = [item.address for item in listed.values() if item.media_type == MESSAGE_TYPE and not item.is_erased]
-    for envelope in blobs.kept(messages):
+    for envelope in blobs.read_envelopes(messages):
         try:
             parents[envelope.address] = node(envelope.address, open_envelope(envelope, blobs.keys))[1]
         except BlobErased:
@@ -88,7 +88,7 @@ def verify(store: EventStore, blobs: Inventory, progress: Progress = int) -> Fou
     parents: dict[str, str | None] = {}
     there, erased = 0, 0
     addresses = set()
-    for envelope in blobs.kept():
+    for envelope in blobs.read_envelopes():
         there += 1
         addresses.add(envelope.address)
         try:

@@ -35,8 +35,8 @@ class MemoryBlobs:
                 self.keep([seal.envelope(blob, address)])
         return tuple(addresses)
 
-    def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
-        """See BlobStore.naming."""
+    def address_function(self, subject: str | None = None) -> Callable[[Blob], str]:
+        """See BlobStore.address_function."""
         return sealer(self.keys, subject).address
 
     def get(self, address: str) -> Blob:
@@ -73,8 +73,8 @@ class MemoryBlobs:
                     envelope.body is None,
                 )
 
-    def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
-        """See Inventory.kept."""
+    def read_envelopes(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
+        """See Inventory.read_envelopes."""
         for address in sorted(self._kept if addresses is None else set(addresses)):
             if address not in self._kept:
                 raise BlobMissing(actual=address)

@@ -87,8 +87,8 @@ class ObjectBlobs:
         self._each(lambda item: self._put(seal.envelope(item[1], item[0])), named.items())
         return tuple(address for address, _ in given)
 
-    def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
-        """See BlobStore.naming."""
+    def address_function(self, subject: str | None = None) -> Callable[[Blob], str]:
+        """See BlobStore.address_function."""
         return sealer(self.keys, subject).address
 
     def get(self, address: str) -> Blob:
@@ -112,8 +112,8 @@ class ObjectBlobs:
         while page := list(islice(wanted, 1000)):
             yield from self._each(lambda address: self._header(address, metas[address]), page)
 
-    def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
-        """See Inventory.kept."""
+    def read_envelopes(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
+        """See Inventory.read_envelopes."""
         wanted = iter(sorted(self._metas() if addresses is None else set(addresses)))
         while page := list(islice(wanted, _PARALLEL)):
             yield from self._each(self._envelope, page)

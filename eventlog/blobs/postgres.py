@@ -60,13 +60,13 @@ class PostgresBlobs:
         self.keep(_seal_each(seal, {address: blob for address, blob in named.items() if address not in known}))
         return tuple(address for address, _ in given)
 
-    def naming(self, subject: str | None = None) -> Callable[[Blob], str]:
-        """See BlobStore.naming."""
+    def address_function(self, subject: str | None = None) -> Callable[[Blob], str]:
+        """See BlobStore.address_function."""
         return sealer(self.keys, subject).address
 
     def get(self, address: str) -> Blob:
         """See BlobStore.get."""
-        return open_envelope(next(self.kept([address])), self.keys)
+        return open_envelope(next(self.read_envelopes([address])), self.keys)
 
     def erase(self, subject: str) -> int:
         """See BlobStore.erase. The key goes first, and with it all reading, whoever asks.
@@ -106,8 +106,8 @@ class PostgresBlobs:
                 return
             last = bytes(rows[-1].address)
 
-    def kept(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
-        """See Inventory.kept."""
+    def read_envelopes(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
+        """See Inventory.read_envelopes."""
         wanted = iter(sorted(set(addresses))) if addresses is not None else (row.address for row in self.list_blobs())
         while page := list(islice(wanted, _PAGE)):
             for batch in self._batches(page):

@@ -40,7 +40,7 @@ NAMES: dict[str, str] = {
         "RewriteLost RewriteProposed RewriteSource RewriteWon SeedsRule"
     ),
     "runs": (
-        "Applied ArmName ArmRun Bias Conflict InstanceReset MissingCause ModelCalled RunFinished "
+        "Applied ArmName ArmRun Bias PieceConflict InstanceReset MissingCause ModelCalled RunFinished "
         "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepPlanned Trials "
         "Usage"
     ),

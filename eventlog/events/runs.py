@@ -41,7 +41,7 @@ class Applied(FrozenModel):
     step: Count
 
 
-class Conflict(FrozenModel):
+class PieceConflict(FrozenModel):
     """Two pieces wanted the same of one step of a plan: `kept` was applied, `dropped` was not."""
 
     step: Count
@@ -131,7 +131,7 @@ class RunStarted(Event):
     applied: tuple[Applied, ...]
     arm: ArmRun | None
     subject: Annotated[Name | None, Field(exclude_if=lambda subject: subject is None)] = None
-    conflicts: Annotated[tuple[Conflict, ...], Field(exclude_if=lambda conflicts: not conflicts)] = ()
+    conflicts: Annotated[tuple[PieceConflict, ...], Field(exclude_if=lambda conflicts: not conflicts)] = ()
 
 
 class InstanceReset(Event):

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 from eventlog.blobs.conversations import node
 from eventlog.chain import canonical
 
-from .plan_rows import Message
+from .plan_rows import ConversationMessage
 
 if TYPE_CHECKING:
     from eventlog.blobs import Blob
     from eventlog.blobs.conversations import Json
 
-Nodes = Mapping[str, tuple[Message, str | None]]
+Nodes = Mapping[str, tuple[ConversationMessage, str | None]]
 """A message by its address, with the address of the one before it."""
 
 
-def message_of(address: str, blob: Blob) -> tuple[Message, str | None]:
+def read_message(address: str, blob: Blob) -> tuple[ConversationMessage, str | None]:
     """A message's blob as a turn of text, and the address of the one before it.
 
     A picture stands as its address. Raises NotAConversation, BlobDamaged.
     """
     found, parent = node(address, blob)
     role = found.get("role")
-    return Message(role if isinstance(role, str) else "user", _text(found)), parent
+    return ConversationMessage(role if isinstance(role, str) else "user", _text(found)), parent
 
 
-def messages_at(nodes: Nodes, address: str) -> tuple[tuple[str, Message], ...]:
+def messages_at(nodes: Nodes, address: str) -> tuple[tuple[str, ConversationMessage], ...]:
     """The messages that an address stands for, in order, each with its own address."""
-    found: list[tuple[str, Message]] = []
+    found: list[tuple[str, ConversationMessage]] = []
     following: str | None = address
     while following is not None:
         message, parent = nodes[following]

@@ -14,10 +14,10 @@ from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery, is_asked_
 from eventlog.events.memory import artifact_name
 
 from ..benchmarks import Instance
-from ..engine.rows import Row
+from ..engine.rows import EventRow
 from ..groups import GroupState, Sibling
 from ..runs import DEMONSTRATION
-from .sampled import CallFact, Drawn, Policy, read_sampled, unfit_for_ratio
+from .sampled import BehaviourPolicy, CallFact, SampledCall, read_sampled, unfit_for_ratio
 from .variance import classify_group
 
 ROW_READS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +28,7 @@ ROW_READS: Mapping[str, tuple[str, ...]] = {
 """What is read of a run's stream."""
 
 
-Reading = Callable[[CallFact, bytes], Drawn | str]
+Reading = Callable[[CallFact, bytes], SampledCall | str]
 """Makes a call with its tokens of its completion's blob, or says why there are none."""
 
 
@@ -56,28 +56,28 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SelectedSibling:
     """A sibling that is taken, with what it drew."""
 
     sibling: Sibling
     facts: RunFacts
-    calls: tuple[Drawn, ...]
+    calls: tuple[SampledCall, ...]
 
     @property
-    def policies(self) -> frozenset[Policy]:
+    def policies(self) -> frozenset[BehaviourPolicy]:
         """Who drew its calls."""
         return frozenset(call.policy(self.facts.weights) for call in self.calls)
 
 
-def run_facts(rows: Sequence[Row]) -> dict[str, RunFacts]:
+def run_facts(rows: Sequence[EventRow]) -> dict[str, RunFacts]:
     """The facts of each run out of the rows of its stream, in order; only calls in the role of a policy count."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[EventRow]] = {}
     for row in rows:
         found.setdefault(row.text("run"), []).append(row)
     return {run: _facts(run, own) for run, own in found.items()}
 
 
-def _facts(run: str, rows: Sequence[Row]) -> RunFacts:
+def _facts(run: str, rows: Sequence[EventRow]) -> RunFacts:
     weights, artifact, executor, position = "", "", "", None
     calls: list[CallFact] = []
     for row in rows:
@@ -114,7 +114,7 @@ def judged_by_log(
     query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, facts: Mapping[str, RunFacts], known: Knowledge
 ) -> tuple[tuple[Sibling, ...], dict[str, str]]:
     """The siblings that the log has nothing against, and of the others why they are refused, by run."""
-    is_benchmark, contaminated = _is_benchmark(group, known), group.contaminated
+    is_benchmark, contaminated = _is_benchmark(group, known), group.contaminated_siblings
     refused: dict[str, str] = {}
     for sibling in group.siblings:
         reason = "benchmark" if is_benchmark else known.left_out.get(sibling.run)
@@ -205,9 +205,9 @@ def judged_by_tokens(
     facts: Mapping[str, RunFacts],
     bodies: Mapping[str, bytes],
     read: Reading = read_sampled,
-) -> tuple[tuple[Taken, ...], dict[str, str]]:
+) -> tuple[tuple[SelectedSibling, ...], dict[str, str]]:
     """The siblings whose tokens are whole, and of the others why they are refused. `bodies` are completions' blobs."""
-    taken: list[Taken] = []
+    taken: list[SelectedSibling] = []
     refused: dict[str, str] = {}
     for sibling in siblings:
         own = facts[sibling.run]
@@ -215,7 +215,7 @@ def judged_by_tokens(
         if isinstance(found, str):
             refused[sibling.run] = found
         else:
-            taken.append(Taken(sibling, own, found))
+            taken.append(SelectedSibling(sibling, own, found))
     if isinstance(query, SftQuery) and query.best_of_group and taken:
         best = min(taken, key=lambda each: _rank(each.sibling))
         refused |= {each.sibling.run: "not_best_of_group" for each in taken if each is not best}
@@ -228,9 +228,9 @@ def judged_by_tokens(
 
 def calls_of(
     query: SftQuery | DpoQuery | GrpoQuery, facts: RunFacts, bodies: Mapping[str, bytes], read: Reading = read_sampled
-) -> tuple[Drawn, ...] | str:
+) -> tuple[SampledCall, ...] | str:
     """The calls of a run with their tokens, or why a query has no use for them: the first reason met."""
-    calls: list[Drawn] = []
+    calls: list[SampledCall] = []
     for fact in facts.calls:
         found = read(fact, bodies[fact.completion])
         if isinstance(found, str):
@@ -244,16 +244,18 @@ def calls_of(
     return tuple(calls)
 
 
-def _unfit_tokens(query: SftQuery | DpoQuery | GrpoQuery, call: Drawn) -> str | None:
+def _unfit_tokens(query: SftQuery | DpoQuery | GrpoQuery, call: SampledCall) -> str | None:
     if isinstance(query, GrpoQuery):
         return unfit_for_ratio(call)
     return "cut_off" if isinstance(query, SftQuery) and call.is_cut else None  # who imitates it learns not to end
 
 
-def _refuse_mixed(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken]) -> str | None:
+def _refuse_mixed(
+    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[SelectedSibling]
+) -> str | None:
     if not isinstance(query, GrpoQuery):
         return None
-    if len(frozenset[Policy]().union(*(each.policies for each in taken))) > 1:
+    if len(frozenset[BehaviourPolicy]().union(*(each.policies for each in taken))) > 1:
         return "mixed_policies"
     if len({tuple(each.calls[0].prompt_ids) for each in taken}) > 1:
         return "mixed_policies"  # one that was told something else drew of another distribution

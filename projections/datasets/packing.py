@@ -13,9 +13,9 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from .plan_rows import Message
+    from .plan_rows import ConversationMessage
 
-Value: TypeAlias = "str | int | tuple[Message, ...] | list[int] | list[float] | list[str] | None"
+Value: TypeAlias = "str | int | tuple[ConversationMessage, ...] | list[int] | list[float] | list[str] | None"
 """What a field of a row may be. Messages are a tuple, numbers of tokens a list, and so are texts."""
 
 Content = Mapping[str, Value]

@@ -51,7 +51,7 @@ class BrokenRun(FlywheelError):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ConversationMessage:
     """One turn of a conversation; `role` is system, user or assistant."""
 
     role: str
@@ -65,8 +65,8 @@ class SftRow:
     `position` is where the log says that the run finished.
     """
 
-    prompt: tuple[Message, ...]
-    completion: tuple[Message, ...]
+    prompt: tuple[ConversationMessage, ...]
+    completion: tuple[ConversationMessage, ...]
     run: str
     group: str
     template: str
@@ -165,7 +165,7 @@ def _unfit(query: SftQuery, run: RunState, reward: RewardState | None, group: Gr
         return "not_ended"
     if run.status == "missing":
         return "missing"
-    if group is not None and run.run in group.contaminated:
+    if group is not None and run.run in group.contaminated_siblings:
         return "contaminated"
     if run.executor in PLANLESS or run.executor == DEMONSTRATION:  # no row of plan steps can be made of it
         return "no_plan"
@@ -198,20 +198,22 @@ def _best_of_groups(runs: Iterable[RunState], rewards: Mapping[str, RewardState]
     return frozenset(best.values())
 
 
-def prompt_for_step(instruction: str, page: str | None, taken: Sequence[str]) -> tuple[Message, ...]:
+def prompt_for_step(instruction: str, page: str | None, taken: Sequence[str]) -> tuple[ConversationMessage, ...]:
     """The prompt for the next step: the task, the steps taken as `took` writes them, the page (None: none is known)."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(taken, start=1)) or "(none)"
-    shown = "(none)" if page is None else compact(page)
+    shown = "(none)" if page is None else collapse_whitespace(page)
     return (
-        Message("system", SYSTEM),
-        Message("user", f"Task: {compact(instruction)}\n\nSteps taken:\n{steps}\n\nPage:\n{shown}"),
+        ConversationMessage("system", SYSTEM),
+        ConversationMessage(
+            "user", f"Task: {collapse_whitespace(instruction)}\n\nSteps taken:\n{steps}\n\nPage:\n{shown}"
+        ),
     )
 
 
-def answer_of_step(step: Step) -> Message:
+def answer_of_step(step: Step) -> ConversationMessage:
     """The answer that stands for a step: canonical JSON of type, label, value and url, without those that are None."""
     fields = step.model_dump(include={"type", "label", "value", "url"}, exclude_none=True)
-    return Message("assistant", canonical(fields).decode())
+    return ConversationMessage("assistant", canonical(fields).decode())
 
 
 def took(step: Step, outcome: str) -> str:
@@ -219,7 +221,7 @@ def took(step: Step, outcome: str) -> str:
     return f"{answer_of_step(step).content} -> {outcome}"
 
 
-def compact(page: str) -> str:
+def collapse_whitespace(page: str) -> str:
     """Text without runs of white space, empty lines and NUL."""
     lines = (" ".join(line.split()) for line in page.replace("\0", " ").splitlines())
     return "\n".join(line for line in lines if line)

@@ -16,7 +16,7 @@ import msgspec
 
 from eventlog.events import Tokens
 
-from .plan_rows import Message
+from .plan_rows import ConversationMessage
 
 _MICRO: Final = 1_000_000
 
@@ -53,7 +53,7 @@ _DECODER = msgspec.json.Decoder(_Completion)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class BehaviourPolicy:
     """Which policy drew: equal ones have drawn alike. Sampling is in millionths, digests are in hexadecimal."""
 
     weights: str
@@ -65,7 +65,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledCall:
     """One call with its tokens. `logprobs` None: there are none.
 
     `is_exact` says that they are of the distribution that was drawn from, `is_cut` that the answer ended at its length:
@@ -82,11 +82,11 @@ class Drawn:
     is_exact: bool
     is_cut: bool = False
 
-    def policy(self, weights: str) -> Policy:
+    def policy(self, weights: str) -> BehaviourPolicy:
         """Who drew it."""
         sampling = self.fact.sampling
         drawn_at = int(sampling["temperature_micro"]), int(sampling["top_p_micro"])
-        return Policy(weights, self.fact.model, self.tokenizer, self.chat_template, *drawn_at)
+        return BehaviourPolicy(weights, self.fact.model, self.tokenizer, self.chat_template, *drawn_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,14 @@ class Stretch:
     The mask is 1 where the model said it and 0 where the environment did; there the logprob is 0.0.
     """
 
-    calls: tuple[Drawn, ...]
+    calls: tuple[SampledCall, ...]
     prompt_ids: list[int]
     completion_ids: list[int]
     logprobs: list[float]
     mask: list[int]
 
 
-def read_sampled(fact: CallFact, body: bytes) -> Drawn | str:
+def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
     """A call with the tokens of its completion's blob, or why no row of tokens can be made of it."""
     found = _completion(body)
     if found is None or not found.samples:
@@ -115,7 +115,7 @@ def read_sampled(fact: CallFact, body: bytes) -> Drawn | str:
         return "no_tokenizer"
     sampling = fact.sampling
     is_plain = sampling["temperature_micro"] == sampling["top_p_micro"] == _MICRO and not found.constrained
-    return Drawn(
+    return SampledCall(
         fact,
         sample.text,
         found.prompt_token_ids,
@@ -128,13 +128,17 @@ def read_sampled(fact: CallFact, body: bytes) -> Drawn | str:
     )
 
 
-Tokenise = Callable[[Sequence[Message], str], tuple[list[int], list[int]]]
+Tokenise = Callable[[Sequence[ConversationMessage], str], tuple[list[int], list[int]]]
 """Messages and the answer to them as token ids: the prompt that asks for it, and the answer to the end of its turn."""
 
 
 def read_demonstrated(
-    fact: CallFact, body: bytes, said: Callable[[str], Sequence[Message]], tokenise: Tokenise, tokens: Tokens
-) -> Drawn | str:
+    fact: CallFact,
+    body: bytes,
+    said: Callable[[str], Sequence[ConversationMessage]],
+    tokenise: Tokenise,
+    tokens: Tokens,
+) -> SampledCall | str:
     """A call that has words alone, with the tokens that a policy would have been prompted with, and would have drawn.
 
     Or why it is no demonstration. `said` are the messages of an address.
@@ -146,7 +150,7 @@ def read_demonstrated(
     if found.prompt_token_ids or sample.token_ids:
         return "sampled"
     prompt, answer = tokenise(said(fact.messages), sample.text)
-    return Drawn(fact, sample.text, prompt, answer, None, tokens.tokenizer, tokens.chat_template, is_exact=False)
+    return SampledCall(fact, sample.text, prompt, answer, None, tokens.tokenizer, tokens.chat_template, is_exact=False)
 
 
 def _completion(body: bytes) -> _Completion | None:
@@ -161,7 +165,7 @@ def _completion(body: bytes) -> _Completion | None:
         return None
 
 
-def unfit_for_ratio(call: Drawn) -> str | None:
+def unfit_for_ratio(call: SampledCall) -> str | None:
     """Why the ratio of a policy gradient cannot be taken against a call's logprobs; None where it can."""
     logprobs = call.logprobs
     if logprobs is None:
@@ -177,7 +181,7 @@ def unfit_for_ratio(call: Drawn) -> str | None:
     return None if call.is_exact else "raw_logprobs"
 
 
-def stretches(calls: Sequence[Drawn]) -> tuple[Stretch, ...]:
+def stretches(calls: Sequence[SampledCall]) -> tuple[Stretch, ...]:
     """The rows that the calls of a run make, in order: each holds as many calls as extend one another."""
     found: list[Stretch] = []
     for call in calls:
@@ -206,7 +210,7 @@ def _beyond(last: Stretch, prompt: list[int]) -> list[int] | None:
     return prompt[size:]
 
 
-def _logprobs(call: Drawn) -> list[float]:
+def _logprobs(call: SampledCall) -> list[float]:
     """One for each token; where they are not all known nobody may ask for them, and they stand as 0.0."""
     known = call.logprobs
     if known is None or len(known) != len(call.completion_ids):
@@ -214,5 +218,5 @@ def _logprobs(call: Drawn) -> list[float]:
     return [0.0 if each is None else each + 0.0 for each in known]
 
 
-def _ones(call: Drawn) -> list[int]:
+def _ones(call: SampledCall) -> list[int]:
     return [1] * len(call.completion_ids)

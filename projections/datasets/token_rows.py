@@ -12,14 +12,14 @@ from eventlog.events import DpoQuery, GrpoQuery, SftQuery
 from ..groups import GroupState
 from ..row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
 from .advantages import NANO, advantages
-from .curation import Taken, reward_of
+from .curation import SelectedSibling, reward_of
 from .packing import Content, Value
-from .plan_rows import Message
-from .sampled import Drawn, Stretch, stretches
+from .plan_rows import ConversationMessage
+from .sampled import SampledCall, Stretch, stretches
 
 _MICRO = 1_000_000
 
-Conversation = Callable[[str], Sequence[tuple[str, Message]]]
+Conversation = Callable[[str], Sequence[tuple[str, ConversationMessage]]]
 """The messages that an address stands for, in order, each with its own address."""
 
 _DIVIDED = {"advantage": NANO, "temperature": _MICRO, "top_p": _MICRO}
@@ -27,7 +27,7 @@ _DIVIDED = {"advantage": NANO, "temperature": _MICRO, "top_p": _MICRO}
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class GroupRows:
     """The rows of one group, and why siblings that were taken gave none, by run."""
 
     rows: tuple[Content, ...]
@@ -35,13 +35,13 @@ class Rows:
 
 
 def token_rows(
-    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation
-) -> Rows:
+    query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation
+) -> GroupRows:
     """The rows that the siblings taken make, in order of sibling."""
     if isinstance(query, DpoQuery):
         return _pair_rows(query, group, taken, said)
     if isinstance(query, GrpoQuery):
-        return Rows(tuple(_grpo(query, group, taken, said)), {})
+        return GroupRows(tuple(_grpo(query, group, taken, said)), {})
     reward = "value" if query.floor is None else query.floor.reward
     rows = (
         {"messages": (*prompt, *answer), **_tokens(stretch), **_of_run(each, stretch, reward_of(each.sibling, reward))}
@@ -50,10 +50,12 @@ def token_rows(
         for stretch in stretches(each.calls)
         for prompt, answer in (_words(stretch, said),)
     )
-    return Rows(tuple(rows), {})
+    return GroupRows(tuple(rows), {})
 
 
-def _grpo(query: GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Iterator[Content]:
+def _grpo(
+    query: GrpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation
+) -> Iterator[Content]:
     """A row for each stretch of calls; all of a run have the run's advantage over the runs taken."""
     rewards = [reward_of(each.sibling, query.reward) or 0 for each in taken]  # known: the unknown ones were refused
     found = advantages(rewards, query.ddof, query.eps) if taken else ()
@@ -65,7 +67,7 @@ def _grpo(query: GrpoQuery, group: GroupState, taken: Sequence[Taken], said: Con
             yield drawn | _origin(group, each, stretch.calls)
 
 
-def _pair_rows(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said: Conversation) -> Rows:
+def _pair_rows(query: DpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation) -> GroupRows:
     """Pairs of runs, the widest margin first, then in order of their names."""
     whole = {each.sibling.run: stretches(each.calls) for each in taken}
     refused = {run: "split" for run, found in whole.items() if len(found) > 1}
@@ -88,10 +90,10 @@ def _pair_rows(query: DpoQuery, group: GroupState, taken: Sequence[Taken], said:
         last = max(chosen.facts.position or 0, rejected.facts.position or 0)
         rows.append(texts | sides | _origin(group, chosen, (*ours.calls, *theirs.calls)) | {"position": last})
     paired = {row[side] for row in rows for side in ("chosen_run", "rejected_run")}
-    return Rows(tuple(rows), refused | {e.sibling.run: "no_pair" for e in fit if e.sibling.run not in paired})
+    return GroupRows(tuple(rows), refused | {e.sibling.run: "no_pair" for e in fit if e.sibling.run not in paired})
 
 
-def _margin(query: DpoQuery, chosen: Taken, rejected: Taken) -> int:
+def _margin(query: DpoQuery, chosen: SelectedSibling, rejected: SelectedSibling) -> int:
     return (reward_of(chosen.sibling, query.reward) or 0) - (reward_of(rejected.sibling, query.reward) or 0)
 
 
@@ -100,12 +102,12 @@ def _differ(chosen: Stretch, rejected: Stretch) -> bool:
     return chosen.prompt_ids == rejected.prompt_ids and chosen.completion_ids != rejected.completion_ids
 
 
-def _tokenised_alike(chosen: Taken, rejected: Taken) -> bool:
+def _tokenised_alike(chosen: SelectedSibling, rejected: SelectedSibling) -> bool:
     ours, theirs = chosen.calls[0], rejected.calls[0]
     return (ours.tokenizer, ours.chat_template) == (theirs.tokenizer, theirs.chat_template)
 
 
-def _side(side: str, query: DpoQuery, each: Taken, stretch: Stretch) -> dict[str, Value]:
+def _side(side: str, query: DpoQuery, each: SelectedSibling, stretch: Stretch) -> dict[str, Value]:
     return {
         f"{side}_ids": stretch.completion_ids,
         f"{side}_mask": stretch.mask,
@@ -120,7 +122,7 @@ def _tokens(stretch: Stretch) -> dict[str, Value]:
     return {"prompt_ids": stretch.prompt_ids, "completion_ids": stretch.completion_ids, "mask": stretch.mask}
 
 
-def _of_run(each: Taken, stretch: Stretch, reward: int | None) -> dict[str, Value]:
+def _of_run(each: SelectedSibling, stretch: Stretch, reward: int | None) -> dict[str, Value]:
     """`call` is the number of the first call in its run, `calls` how many the row holds."""
     return {
         "run": each.sibling.run,
@@ -138,7 +140,7 @@ def _is_truncated(stretch: Stretch) -> bool:
     return any(call.is_cut for call in stretch.calls)
 
 
-def _origin(group: GroupState, each: Taken, calls: Sequence[Drawn]) -> dict[str, Value]:
+def _origin(group: GroupState, each: SelectedSibling, calls: Sequence[SampledCall]) -> dict[str, Value]:
     """Calls may differ in where their answers had to end: told is the most tokens one was given, and every text."""
     drawn_so = [call.fact.sampling for call in calls]
     policy = each.calls[0].policy(each.facts.weights)
@@ -158,7 +160,9 @@ def _origin(group: GroupState, each: Taken, calls: Sequence[Drawn]) -> dict[str,
     }
 
 
-def _words(stretch: Stretch, said: Conversation) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+def _words(
+    stretch: Stretch, said: Conversation
+) -> tuple[tuple[ConversationMessage, ...], tuple[ConversationMessage, ...]]:
     """The messages before the first answer of a row, and those from it on, the last answer being the end.
 
     Where the last call's messages do not go on from the first one's, the answers alone are told.
@@ -168,9 +172,9 @@ def _words(stretch: Stretch, said: Conversation) -> tuple[tuple[Message, ...], t
     head = next((place for place, (address, _) in enumerate(whole, 1) if address == first.fact.messages), None)
     if head is None:
         prompt = tuple(message for _, message in said(first.fact.messages))
-        return prompt, tuple(Message("assistant", call.text) for call in stretch.calls)
+        return prompt, tuple(ConversationMessage("assistant", call.text) for call in stretch.calls)
     told = tuple(message for _, message in whole)
-    return told[:head], (*told[head:], Message("assistant", last.text))
+    return told[:head], (*told[head:], ConversationMessage("assistant", last.text))
 
 
 def frame_of(kind: Kind, rows: Sequence[Content]) -> pl.DataFrame:

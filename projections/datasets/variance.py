@@ -42,7 +42,9 @@ def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
 
     Treated and withheld siblings, contaminated and missing ones are left out, and so are those not graded yet.
     """
-    graded = [sibling for sibling in state.siblings if _counts(sibling) and sibling.run not in state.contaminated]
+    graded = [
+        sibling for sibling in state.siblings if _counts(sibling) and sibling.run not in state.contaminated_siblings
+    ]
     n, n_pass = len(graded), sum(sibling.passed is True for sibling in graded)
     outcomes = len({sibling.passed for sibling in graded})
     std = _std(graded, reward)

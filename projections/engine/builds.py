@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from eventlog.database import schema_of
+from eventlog.database import project_schema
 from eventlog.store import Position
 
 from .. import ALL
@@ -78,7 +78,7 @@ def live_builds(connection: Connection, folds: Sequence[AnyFold]) -> tuple[list[
     return builds, Position(max((row.head for row in rows), default=0))
 
 
-def lock(connection: Connection, builds: Iterable[Build]) -> list[Build]:
+def lock_builds(connection: Connection, builds: Iterable[Build]) -> list[Build]:
     """These builds as they stand now, locked in order of name, so that none deadlock; those that are gone left out."""
     found = connection.exec_driver_sql(
         """SELECT build, projection, version, position, parked_at IS NOT NULL AS is_parked FROM builds
@@ -89,7 +89,7 @@ def lock(connection: Connection, builds: Iterable[Build]) -> list[Build]:
 
 
 def lock_live(connection: Connection, builds: Iterable[Build], target: int) -> list[Build]:
-    """Those of these builds that are live, unparked and before `target`, locked like `lock` does."""
+    """Those of these builds that are live, unparked and before `target`, locked like `lock_builds` does."""
     found = connection.exec_driver_sql(
         """SELECT build, projection, version, position, false AS is_parked FROM builds
         WHERE build = ANY(%s) AND is_live AND parked_at IS NULL AND position < %s
@@ -113,7 +113,7 @@ def park(connection: Connection, build: int, reason: str) -> None:
     )
 
 
-def begin(connection: Connection, folds: Sequence[AnyFold]) -> list[Build]:
+def create_builds(connection: Connection, folds: Sequence[AnyFold]) -> list[Build]:
     """New builds beside the live ones."""
     found = connection.exec_driver_sql(
         """INSERT INTO builds (projection, version) SELECT * FROM unnest(%s::text[], %s::integer[])
@@ -135,7 +135,7 @@ def switch(connection: Connection, fresh: Iterable[Build]) -> None:
             raise RebuildLost(actual=f"the new table of {build.projection} is gone")
 
 
-def clear(connection: Connection, folds: Sequence[AnyFold]) -> None:
+def remove_dead_builds(connection: Connection, folds: Sequence[AnyFold]) -> None:
     """Remove builds of these folds that are not live (another took their place, or they were never finished).
 
     One that is made live meanwhile stays. Rows of any fold that have no build go too.
@@ -165,7 +165,7 @@ def _sweep(engine: Engine) -> None:
     """
     with engine.begin() as connection:
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-        connection.exec_driver_sql(lock, (f"{schema_of(engine)}/sweep",))
+        connection.exec_driver_sql(lock, (f"{project_schema(engine)}/sweep",))
         connection.exec_driver_sql(_SWEEP)
 
 
@@ -188,7 +188,7 @@ def drop_unknown(connection: Connection, found: Iterable[Bookmark]) -> None:
     _sweep(connection.engine)
 
 
-def claim(connection: Connection, folds: Sequence[AnyFold]) -> None:
+def claim_builds(connection: Connection, folds: Sequence[AnyFold]) -> None:
     """Wait until no other session makes builds of these folds; held by the session until `release`."""
     for name in _claims(connection, folds):
         connection.exec_driver_sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
@@ -201,7 +201,7 @@ def release(connection: Connection, folds: Sequence[AnyFold]) -> None:
 
 
 def _claims(connection: Connection, folds: Sequence[AnyFold]) -> list[str]:
-    schema = schema_of(connection.engine)
+    schema = project_schema(connection.engine)
     return sorted(f"{schema}/build/{fold.name}/{fold.version}" for fold in folds)
 
 

@@ -17,27 +17,27 @@ from eventlog.errors import FlywheelError
 from eventlog.store import EventStore
 
 from .builds import Build, move, park
-from .projection import WITHDRAWAL, AnyFold, Change, advance, rows_not_withdrawn, rows_with_keys, withdraw
-from .rows import Row
-from .table import Kept, Memory, Recalled, recall, rows_to_keep, write
+from .projection import WITHDRAWAL, AnyFold, Change, advance, apply_withdrawal, rows_not_withdrawn, rows_with_keys
+from .rows import EventRow
+from .table import Recalled, StateCache, WrittenRow, recall, replace_rows, rows_to_keep
 from .withdrawal import fresh_states
 
-Keyed = list[tuple[str, Row]]
+Keyed = list[tuple[str, EventRow]]
 
 _TOGETHER = 50
 """Withdrawals that share one reading of the log; each names up to 200 runs."""
 
 
 @dataclass(slots=True)
-class Part:
+class BuildPage:
     """A build's part of a page. `reason` says why it stopped, where it did: then nothing of the page counts for it."""
 
     build: Build
     fold: AnyFold
-    memory: Memory
-    rows: list[Row] = field(default_factory=list)
+    memory: StateCache
+    rows: list[EventRow] = field(default_factory=list)
     keyed: Keyed = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[WrittenRow] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     reason: str = ""
 
@@ -51,7 +51,7 @@ class Log:
     settle: Callable[[], object]
 
 
-def fold_page(log: Log, parts: Sequence[Part], rows: Iterable[Row], withdrawn: Set[str]) -> frozenset[str]:
+def fold_page(log: Log, parts: Sequence[BuildPage], rows: Iterable[EventRow], withdrawn: Set[str]) -> frozenset[str]:
     """Fold a page into its parts; `withdrawn` are the runs withdrawn before it. Gives those withdrawn after it."""
     markers = _deal(parts, rows)
     for part in parts:
@@ -65,10 +65,10 @@ def fold_page(log: Log, parts: Sequence[Part], rows: Iterable[Row], withdrawn: S
     return frozenset(withdrawn).union(*(marker.records("runs") for marker in markers))
 
 
-def _deal(parts: Sequence[Part], rows: Iterable[Row]) -> list[Row]:
+def _deal(parts: Sequence[BuildPage], rows: Iterable[EventRow]) -> list[EventRow]:
     """Give each part the rows of the types that it reads; the withdrawals among them."""
-    markers: list[Row] = []
-    readers: dict[str, list[Callable[[Row], None]]] = {WITHDRAWAL: [markers.append]}
+    markers: list[EventRow] = []
+    readers: dict[str, list[Callable[[EventRow], None]]] = {WITHDRAWAL: [markers.append]}
     for part in parts:
         for kind in part.fold.types:
             readers.setdefault(kind, []).append(part.rows.append)
@@ -78,7 +78,7 @@ def _deal(parts: Sequence[Part], rows: Iterable[Row]) -> list[Row]:
     return markers
 
 
-def _attempt(part: Part, rows: Sequence[Any], work: Callable[[Iterator[Any]], object]) -> None:
+def _attempt(part: BuildPage, rows: Sequence[Any], work: Callable[[Iterator[Any]], object]) -> None:
     """Do a fold's work over rows that it takes one by one; if it raises, keep the reason and the row it was met at."""
     if part.reason:
         return
@@ -97,12 +97,12 @@ def _where(rows: Sequence[Any], taken: Iterator[Any]) -> str:
     last = rows[: len(rows) - length_hint(taken)][-1:]
     if not last:
         return ""
-    row = last[0] if isinstance(last[0], Row) else last[0][1]
+    row = last[0] if isinstance(last[0], EventRow) else last[0][1]
     return f" (at position {row.position}, {row.type})"
 
 
-def _take_keys(part: Part, withdrawn: Set[str]) -> None:
-    def work(rows: Iterator[Row]) -> None:
+def _take_keys(part: BuildPage, withdrawn: Set[str]) -> None:
+    def work(rows: Iterator[EventRow]) -> None:
         found = rows_with_keys(part.fold, rows)
         is_reached = withdrawn and part.fold.rests_on is not None
         part.keyed = rows_not_withdrawn(part.fold, found, withdrawn) if is_reached else found
@@ -110,18 +110,18 @@ def _take_keys(part: Part, withdrawn: Set[str]) -> None:
     _attempt(part, part.rows, work)
 
 
-def _take_states(part: Part, found: Sequence[Recalled]) -> None:
+def _take_states(part: BuildPage, found: Sequence[Recalled]) -> None:
     _attempt(part, (), lambda _: part.memory.take(part.fold, found))
 
 
-def _fold(log: Log, part: Part, withdrawn: Set[str]) -> None:
+def _fold(log: Log, part: BuildPage, withdrawn: Set[str]) -> None:
     changes: list[Change[Any]] = []
     gone, rest = set(withdrawn), part.keyed
 
-    def fold(rows: Iterator[tuple[str, Row]]) -> None:
+    def fold(rows: Iterator[tuple[str, EventRow]]) -> None:
         changes.extend(advance(part.fold, part.memory.states, rows))
 
-    def take_out(rows: Iterator[Row]) -> None:
+    def take_out(rows: Iterator[EventRow]) -> None:
         changes.extend(_taken_out(log, part, list(rows), frozenset(gone), changes))
 
     for markers in _neighbours(part):
@@ -134,7 +134,7 @@ def _fold(log: Log, part: Part, withdrawn: Set[str]) -> None:
     _attempt(part, (), lambda _: _keep(part, changes))
 
 
-def _neighbours(part: Part) -> Iterator[list[Row]]:
+def _neighbours(part: BuildPage) -> Iterator[list[EventRow]]:
     """The withdrawals that reach a part, those together that have no event of the fold between them, up to a bound."""
     if part.fold.rests_on is None:
         return
@@ -146,7 +146,7 @@ def _neighbours(part: Part) -> Iterator[list[Row]]:
 
 
 def _taken_out(
-    log: Log, part: Part, markers: Sequence[Row], withdrawn: Set[str], changes: Sequence[Change[Any]]
+    log: Log, part: BuildPage, markers: Sequence[EventRow], withdrawn: Set[str], changes: Sequence[Change[Any]]
 ) -> Iterator[Change[Any]]:
     """What withdrawals change: the keys that they touch are folded again from the log."""
     log.settle()
@@ -163,14 +163,14 @@ def _taken_out(
         touched = set().union(*(keys for _, keys in found))
         memory.take(part.fold, recall(log.connection, {build: sorted(touched - known)})[build])
     for marker, (fresh, keys) in zip(markers, found, strict=True):
-        yield from withdraw(memory.states, keys, fresh, marker.position)
+        yield from apply_withdrawal(memory.states, keys, fresh, marker.position)
 
 
-def _keep(part: Part, changes: Sequence[Change[Any]]) -> None:
+def _keep(part: BuildPage, changes: Sequence[Change[Any]]) -> None:
     part.kept, part.replaced = rows_to_keep(part.build.build, part.fold, part.memory, changes)
 
 
-def put(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool = False) -> None:
+def put(connection: Connection, parts: Sequence[BuildPage], finish: int, *, singly: bool = False) -> None:
     """Write what parts came to and how far they are, inside the caller's transaction.
 
     Where the database refuses a row, the transaction is lost; `singly`, the part that it is of stops instead.
@@ -186,12 +186,12 @@ def put(connection: Connection, parts: Sequence[Part], finish: int, *, singly: b
             park(connection, part.build.build, part.reason)
 
 
-def _put(connection: Connection, parts: Sequence[Part]) -> None:
+def _put(connection: Connection, parts: Sequence[BuildPage]) -> None:
     rows = [row for part in parts for row in part.kept]
-    write(connection, rows, [(part.build.build, key) for part in parts for key in part.replaced])
+    replace_rows(connection, rows, [(part.build.build, key) for part in parts for key in part.replaced])
 
 
-def _put_alone(connection: Connection, part: Part) -> None:
+def _put_alone(connection: Connection, part: BuildPage) -> None:
     if part.reason:
         return
     try:
@@ -208,7 +208,7 @@ def is_lost(error: DBAPIError) -> bool:
     return isinstance(error, OperationalError | InterfaceError)
 
 
-def remember(parts: Iterable[Part], finish: int, most: int) -> Iterator[Memory]:
+def trim_caches(parts: Iterable[BuildPage], finish: int, most: int) -> Iterator[StateCache]:
     """What parts that went on remember at the end of a page: of more than twice `most` states those met last."""
     for part in parts:
         if not part.reason:

@@ -19,16 +19,16 @@ import msgspec
 from eventlog.chain import canonical
 from eventlog.store import Position, Recorded
 
-from .rows import Row, at_path, row_of
+from .rows import EventRow, at_path, row_of
 
-__all__ = ["Change", "Fold", "Row", "State", "at_path", "replay", "row_of"]
+__all__ = ["Change", "EventRow", "Fold", "FoldState", "at_path", "replay", "row_of"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 WITHDRAWAL = "RunsWithdrawn"
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class FoldState(msgspec.Struct, frozen=True, kw_only=True):
     """The root of all fold states."""
 
 
@@ -47,8 +47,8 @@ class Fold(Generic[S]):
     version: int
     reads: Mapping[str, tuple[str, ...]]
     initial: S
-    key: Callable[[Row], str | None]
-    fold: Callable[[S, Row], S]
+    key: Callable[[EventRow], str | None]
+    fold: Callable[[S, EventRow], S]
     stream_of: Callable[[str], str] | None = None
     rests_on: Mapping[str, tuple[str, ...]] | None = None
 
@@ -93,7 +93,7 @@ class Change(msgspec.Struct, Generic[S], frozen=True, array_like=True, gc=False)
     state: S | None
 
 
-def rows_with_keys(fold: AnyFold, rows: Iterable[Row]) -> list[tuple[str, Row]]:
+def rows_with_keys(fold: AnyFold, rows: Iterable[EventRow]) -> list[tuple[str, EventRow]]:
     """The rows that the fold reads and that belong to a key, with it.
 
     Where a key is one stream, an event that names it in another stream does not belong to it.
@@ -112,7 +112,7 @@ def rows_with_keys(fold: AnyFold, rows: Iterable[Row]) -> list[tuple[str, Row]]:
     return found
 
 
-def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, Row]]) -> Iterator[Change[S]]:
+def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, EventRow]]) -> Iterator[Change[S]]:
     """Fold rows with their keys in order into `states` (which it updates), one change for each that leaves a state."""
     step, initial = fold.fold, fold.initial
     for key, row in rows:
@@ -126,12 +126,12 @@ def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, Row]]
             yield Change(key, row.position, None)
 
 
-def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[Row]) -> Iterator[Change[S]]:
+def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[EventRow]) -> Iterator[Change[S]]:
     """Fold the rows that the fold reads in order into `states` (which it updates), no run being withdrawn."""
     return advance(fold, states, rows_with_keys(fold, rows))
 
 
-def runs_of(fold: AnyFold, row: Row) -> tuple[str, ...]:
+def runs_of(fold: AnyFold, row: EventRow) -> tuple[str, ...]:
     """The runs that an event rests on, for this fold."""
     found: list[str] = []
     for path in (fold.rests_on or {}).get(row.type, ()):
@@ -140,17 +140,19 @@ def runs_of(fold: AnyFold, row: Row) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rests(fold: AnyFold, row: Row, withdrawn: Set[str]) -> bool:
+def rests(fold: AnyFold, row: EventRow, withdrawn: Set[str]) -> bool:
     """Whether an event rests on one of these runs, for this fold."""
     return any(run in withdrawn for run in runs_of(fold, row))
 
 
-def rows_not_withdrawn(fold: AnyFold, rows: Iterable[tuple[str, Row]], withdrawn: Set[str]) -> list[tuple[str, Row]]:
+def rows_not_withdrawn(
+    fold: AnyFold, rows: Iterable[tuple[str, EventRow]], withdrawn: Set[str]
+) -> list[tuple[str, EventRow]]:
     """The rows that rest on none of these runs."""
     return [(key, row) for key, row in rows if not rests(fold, row, withdrawn)]
 
 
-def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, Row]]) -> dict[str, S]:
+def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, EventRow]]) -> dict[str, S]:
     """The states that rows with their keys come to, from nothing."""
     states: dict[str, S] = {}
     for _ in advance(fold, states, rows):
@@ -158,7 +160,7 @@ def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, Row]]) -> dict[str, S]:
     return states
 
 
-def withdraw(
+def apply_withdrawal(
     states: dict[str, S], touched: Iterable[str], fresh: Mapping[str, S], position: Position
 ) -> Iterator[Change[S]]:
     """Put the `fresh` states of `touched` keys into `states`, one change for each key whose state is another now."""
@@ -179,12 +181,12 @@ def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:
     return changes if fold.stream_of is None else tuple(latest(changes).values())
 
 
-def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[Row]:
+def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[EventRow]:
     reads: dict[str, tuple[str, ...]] = {**fold.reads, **({} if fold.rests_on is None else {WITHDRAWAL: ("runs",)})}
     return (row_of(event, reads[event.event.type]) for event in events if event.event.type in reads)
 
 
-def replay_changes(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
+def replay_changes(fold: Fold[S], rows: Iterable[EventRow]) -> Iterator[Change[S]]:
     """All changes over rows in order, withdrawals among them, where they reach the fold.
 
     What rests on a withdrawn run is taken out, and the keys that it belonged to are folded again.
@@ -193,7 +195,7 @@ def replay_changes(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
         yield from apply(fold, {}, rows)
         return
     states: dict[str, S] = {}
-    past: dict[str, list[tuple[str, Row]]] = {}
+    past: dict[str, list[tuple[str, EventRow]]] = {}
     withdrawn: set[str] = set()
     for row in rows:
         if row.type == WITHDRAWAL:
@@ -202,7 +204,7 @@ def replay_changes(fold: Fold[S], rows: Iterable[Row]) -> Iterator[Change[S]]:
             touched = [key for key, own in past.items() if len(kept[key]) < len(own)]
             past = kept
             fresh = fold_rows(fold, (item for key in touched for item in kept[key]))
-            yield from withdraw(states, touched, fresh, row.position)
+            yield from apply_withdrawal(states, touched, fresh, row.position)
             continue
         for item in rows_not_withdrawn(fold, rows_with_keys(fold, (row,)), withdrawn):
             past.setdefault(item[0], []).append(item)
@@ -221,7 +223,7 @@ def newest_states(changes: Iterable[Change[S]]) -> dict[str, S]:
     return {key: state for key, state in found.items() if state is not None}
 
 
-def plain(state: msgspec.Struct | None) -> object:
+def state_json(state: msgspec.Struct | None) -> object:
     """A state in its JSON form."""
     return msgspec.to_builtins(state)
 
@@ -236,4 +238,4 @@ def digest_of(rows: Iterable[tuple[str, int, object]]) -> str:
 
 def digest_changes(changes: Iterable[Change[S]]) -> str:
     """The digest of what `replay` gives."""
-    return digest_of((change.key, change.since, plain(change.state)) for change in changes)
+    return digest_of((change.key, change.since, state_json(change.state)) for change in changes)

@@ -16,11 +16,11 @@ from eventlog.store import EventStore, Position
 
 from .. import ALL
 from .builds import Bookmark, Build, live_builds, lock_live
-from .folding import Log, Part, fold_page, is_lost, put, remember
+from .folding import BuildPage, Log, fold_page, is_lost, put, trim_caches
 from .projection import AnyFold
-from .reader import PAGE, columns, page, withdrawals
-from .rebuild import make
-from .table import Memory
+from .reader import PAGE, columns, read_page, read_withdrawals
+from .rebuild import rebuild_folds
+from .table import StateCache
 
 _BATCH = PAGE
 _MOST_KEYS = 10_000
@@ -36,7 +36,7 @@ class Projector:
         self._engine = engine
         self._store = PostgresStore(engine) if store is None else store
         self._folds = {fold.name: fold for fold in folds}
-        self._memory: dict[str, tuple[int, Memory]] = {}
+        self._memory: dict[str, tuple[int, StateCache]] = {}
         self._withdrawn: tuple[int, frozenset[str]] = (0, frozenset())
 
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
@@ -74,7 +74,7 @@ class Projector:
         where and why. Another rebuild of the same folds is waited for. Raises KeyError for a fold that is not known.
         """
         chosen = [self._folds[name] for name in sorted(names)]
-        found, memories = make(self._engine, self._store, chosen, _MOST_KEYS, progress)
+        found, memories = rebuild_folds(self._engine, self._store, chosen, _MOST_KEYS, progress)
         self._memory.update(memories)
         return found
 
@@ -86,28 +86,30 @@ class Projector:
         start = min(build.position for build in builds)
         finish = min([target, start + _BATCH, *(build.position for build in builds if build.position > start)])
         parts = [self._part(build) for build in builds if build.position == start]
-        rows = page(connection, self._store, columns(part.fold for part in parts), start, finish)
+        rows = read_page(connection, self._store, columns(part.fold for part in parts), start, finish)
         log = Log(connection, self._store, settle=int)
         withdrawn = self._withdrawn_at(connection, parts, start)
         after = fold_page(log, parts, rows, withdrawn)
         put(connection, parts, finish, singly=singly)
-        for part, memory in zip((p for p in parts if not p.reason), remember(parts, finish, _MOST_KEYS), strict=True):
+        for part, memory in zip(
+            (p for p in parts if not p.reason), trim_caches(parts, finish, _MOST_KEYS), strict=True
+        ):
             self._memory[part.fold.name] = part.build.build, memory
         if any(part.fold.rests_on is not None for part in parts):
             self._withdrawn = (finish, after)
         return finish, len(parts)
 
-    def _part(self, build: Build) -> Part:
+    def _part(self, build: Build) -> BuildPage:
         known, memory = self._memory.pop(build.projection, (0, None))
         if memory is None or known != build.build or memory.position != build.position:
-            memory = Memory(build.position, is_whole=build.position == 0)
-        return Part(build, self._folds[build.projection], memory)
+            memory = StateCache(build.position, is_whole=build.position == 0)
+        return BuildPage(build, self._folds[build.projection], memory)
 
-    def _withdrawn_at(self, connection: Connection, parts: Sequence[Part], start: int) -> frozenset[str]:
+    def _withdrawn_at(self, connection: Connection, parts: Sequence[BuildPage], start: int) -> frozenset[str]:
         """The runs withdrawn up to a position; nothing where no part is reached by it."""
         if all(part.fold.rests_on is None for part in parts):
             return frozenset()
         known, runs = self._withdrawn if self._withdrawn[0] <= start else (0, frozenset())
         if known < start:
-            runs = runs.union(*(found for _, found in withdrawals(connection, self._store, known, start)))
+            runs = runs.union(*(found for _, found in read_withdrawals(connection, self._store, known, start)))
         return runs

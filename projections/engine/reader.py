@@ -17,7 +17,7 @@ from eventlog import events
 from eventlog.store import START, EventStore, Position, Recorded
 
 from .projection import WITHDRAWAL, AnyFold
-from .rows import Row, Whole, row_class, row_of, row_of_stored, upcast_row
+from .rows import EventRow, RawRow, row_class, row_of, row_of_stored, upcast_row
 
 PAGE = 20_000
 """Positions to a page."""
@@ -43,10 +43,10 @@ def columns(folds: Iterable[AnyFold]) -> Columns:
     reads: list[Mapping[str, Iterable[str]]] = []
     for fold in folds:
         reads += [fold.reads, {} if fold.rests_on is None else {WITHDRAWAL: ("runs",)}]
-    return columns_of(reads)
+    return columns_of_reads(reads)
 
 
-def columns_of(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
+def columns_of_reads(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
     """The union of fields by event type."""
     wanted: dict[str, set[str]] = {}
     readers: dict[str, int] = {}
@@ -69,7 +69,7 @@ def _columns(wanted: tuple[tuple[str, int, tuple[str, ...]], ...]) -> Columns:
     )
     types = "'{" + ",".join(kind for kind, _, _ in wanted) + "}'::text[]"
     line = f"CASE {whens} WHEN e.type = ANY({types}) THEN {_WHOLE} END"
-    rows = (Whole, *(row_class(kind, paths) for kind, _, paths in wanted))
+    rows = (RawRow, *(row_class(kind, paths) for kind, _, paths in wanted))
     decoder = msgspec.json.Decoder(Union[rows])  # noqa: UP007 the members are known at run time only
     return Columns({kind: paths for kind, _, paths in wanted}, line, types, decoder)
 
@@ -83,9 +83,9 @@ def _value(path: str) -> str:
     return "e.payload" + "".join(f"->'{part}'" for part in path.split("."))
 
 
-def page(
+def read_page(
     connection: Connection, store: EventStore, wanted: Columns, start: int, finish: int, where: str = "true"
-) -> list[Row]:
+) -> list[EventRow]:
     """The rows at the positions in (start, finish]. `where` is a further condition on a row of the table."""
     statement = f"""SELECT {_FIRST}, (SELECT string_agg(line, E'\\n') FROM (
         SELECT {wanted.line} AS line FROM events e WHERE e.position > %s AND e.position <= %s
@@ -98,36 +98,36 @@ def page(
     return [*_read_archived(store, wanted, start, upto), *rows]
 
 
-def _decode_rows(wanted: Columns, lines: str | None) -> list[Row]:
-    rows: list[Row] = wanted.decoder.decode_lines(lines or "")
+def _decode_rows(wanted: Columns, lines: str | None) -> list[EventRow]:
+    rows: list[EventRow] = wanted.decoder.decode_lines(lines or "")
     for index, row in enumerate(rows):
-        if type(row) is Whole:
+        if type(row) is RawRow:
             rows[index] = upcast_row(row, wanted.paths[row.kind])
     return rows
 
 
-def _read_archived(store: EventStore, wanted: Columns, start: int, finish: int) -> Iterator[Row]:
+def _read_archived(store: EventStore, wanted: Columns, start: int, finish: int) -> Iterator[EventRow]:
     if finish > start:
-        for found in store.stored(after=Position(start), upto=Position(finish), types=tuple(wanted.paths)):
+        for found in store.read_stored(after=Position(start), upto=Position(finish), types=tuple(wanted.paths)):
             yield row_of_stored(found, wanted.paths[found.type])
 
 
-def pages(connection: Connection, store: EventStore, wanted: Columns, finish: int) -> Iterator[list[Row]]:
+def pages(connection: Connection, store: EventStore, wanted: Columns, finish: int) -> Iterator[list[EventRow]]:
     """The rows of a log prefix, page by page."""
     for start in range(0, finish, PAGE):
-        yield page(connection, store, wanted, start, min(start + PAGE, finish))
+        yield read_page(connection, store, wanted, start, min(start + PAGE, finish))
 
 
 def rows_of_streams(
     connection: Connection, store: EventStore, fold: AnyFold, streams: Sequence[str], upto: int
-) -> list[Row]:
+) -> list[EventRow]:
     """What a fold reads in some streams up to a position, in order."""
     return rows_in_streams(connection, store, columns((fold,)), streams, upto)
 
 
 def rows_in_streams(
     connection: Connection, store: EventStore, wanted: Columns, streams: Sequence[str], upto: int
-) -> list[Row]:
+) -> list[EventRow]:
     """What is wanted of some streams up to a position, in order."""
     statement = f"""SELECT string_agg(line, E'\\n'), array_agg(DISTINCT archived) FILTER (WHERE archived IS NOT NULL)
         FROM (SELECT {wanted.line} AS line, CASE WHEN e.position IS NULL THEN s.stream END AS archived
@@ -144,11 +144,13 @@ def rows_in_streams(
     return sorted([*(row for row in rows if row.stream not in archived), *whole], key=lambda row: row.position)
 
 
-def _row(wanted: Columns, event: Recorded) -> Row:
+def _row(wanted: Columns, event: Recorded) -> EventRow:
     return row_of(event, wanted.paths[event.event.type])
 
 
-def rows_resting_on(connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int) -> list[Row]:
+def rows_resting_on(
+    connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int
+) -> list[EventRow]:
     """The rows up to a position that may rest on one of these runs; those of older schema versions all do."""
     wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quote(run)}'" for run in sorted(runs)) + "]"
     tests = [
@@ -156,14 +158,14 @@ def rows_resting_on(connection: Connection, store: EventStore, fold: AnyFold, ru
     ]
     for kind, paths in (fold.rests_on or {}).items():
         tests += [f"e.type = '{kind}' AND {_value(path)} ?| {named}" for path in paths]
-    return page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
+    return read_page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
 
 
 def _quote(text: str) -> str:
     return text.replace("'", "''").replace("%", "%%")
 
 
-def withdrawals(
+def read_withdrawals(
     connection: Connection, store: EventStore, after: int, upto: int
 ) -> list[tuple[Position, frozenset[str]]]:
     """The withdrawals at the positions in (after, upto], with the runs that each names."""

@@ -19,32 +19,44 @@ from eventlog.database import first_line
 from eventlog.store import EventStore, Position
 
 from ..errors import RebuildLost
-from .builds import Bookmark, Build, begin, claim, clear, drop_unknown, live_builds, lock, release, switch, unknown
-from .folding import Log, Part, fold_page, is_lost, put, remember
+from .builds import (
+    Bookmark,
+    Build,
+    claim_builds,
+    create_builds,
+    drop_unknown,
+    live_builds,
+    lock_builds,
+    release,
+    remove_dead_builds,
+    switch,
+    unknown,
+)
+from .folding import BuildPage, Log, fold_page, is_lost, put, trim_caches
 from .projection import AnyFold
-from .reader import PAGE, Columns, columns, page
-from .rows import Row
-from .table import Memory
+from .reader import PAGE, Columns, columns, read_page
+from .rows import EventRow
+from .table import StateCache
 
 _READERS = 3
 """Connections that read ahead, a page each."""
 
 
-def make(
+def rebuild_folds(
     engine: Engine, store: EventStore, folds: Sequence[AnyFold], most: int, progress: Callable[[int], object] | None
-) -> tuple[tuple[Bookmark, ...], dict[str, tuple[int, Memory]]]:
+) -> tuple[tuple[Bookmark, ...], dict[str, tuple[int, StateCache]]]:
     """New builds of these folds up to the head, made live; how far each came, and what is remembered of them.
 
     One that parks is not made live. `most` states are remembered of each. Raises RebuildLost.
     """
     with _claim_folds(engine, folds) as guard:
-        clear(guard, folds)
-        line = _Line(engine, store, begin(guard, folds), {fold.name: fold for fold in folds}, most)
+        remove_dead_builds(guard, folds)
+        line = _Line(engine, store, create_builds(guard, folds), {fold.name: fold for fold in folds}, most)
         with _pause_collector():
             line.run(progress, lambda: guard.exec_driver_sql("SELECT 1"))
         parts = line.finish()
         with suppress(OperationalError, InterfaceError):  # they are live: what stays behind, the next rebuild removes
-            clear(guard, folds)
+            remove_dead_builds(guard, folds)
     found = sorted((_bookmark(part) for part in parts), key=lambda one: one.projection)
     return tuple(found), {p.fold.name: (p.build.build, p.memory) for p in parts if not p.reason}
 
@@ -55,7 +67,7 @@ def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
     Gives the live ones that were removed. Code that still reads them builds them again, from the start.
     """
     with _claim_folds(engine, folds) as guard:
-        clear(guard, folds)
+        remove_dead_builds(guard, folds)
         found = unknown(guard, folds)
         drop_unknown(guard, found)
     return tuple(found)
@@ -66,7 +78,7 @@ def _claim_folds(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connectio
     """The session that alone makes builds of these folds. Raises RebuildLost where it turns out to be gone."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
         try:
-            claim(guard, folds)
+            claim_builds(guard, folds)
             yield guard
         except DBAPIError as error:
             if guard.invalidated:
@@ -86,7 +98,7 @@ def _let_go(guard: Connection, folds: Sequence[AnyFold]) -> None:
         guard.invalidate()
 
 
-def _bookmark(part: Part) -> Bookmark:
+def _bookmark(part: BuildPage) -> Bookmark:
     place = Position(part.memory.position)
     build = part.build
     return Bookmark(build.projection, build.version, place, place if part.reason else None, part.reason)
@@ -111,8 +123,8 @@ class _Line:
         self, engine: Engine, store: EventStore, builds: Sequence[Build], folds: dict[str, AnyFold], most: int
     ) -> None:
         self._engine, self._store, self._most, self._position = engine, store, most, 0
-        self._going = [Part(build, folds[build.projection], Memory(0, is_whole=True)) for build in builds]
-        self._parked: list[Part] = []
+        self._going = [BuildPage(build, folds[build.projection], StateCache(0, is_whole=True)) for build in builds]
+        self._parked: list[BuildPage] = []
         self._withdrawn: frozenset[str] = frozenset()
         self._writing: Future[None] | None = None
 
@@ -133,10 +145,10 @@ class _Line:
                     ping()
             self._settle()
 
-    def _fold(self, log: Log, rows: list[Row], finish: int) -> list[Part]:
-        parts = [Part(part.build, part.fold, part.memory) for part in self._going]
+    def _fold(self, log: Log, rows: list[EventRow], finish: int) -> list[BuildPage]:
+        parts = [BuildPage(part.build, part.fold, part.memory) for part in self._going]
         self._withdrawn = fold_page(log, parts, rows, self._withdrawn)
-        for _ in remember(parts, finish, self._most):
+        for _ in trim_caches(parts, finish, self._most):
             pass
         self._going = [part for part in parts if not part.reason]
         self._parked += [part for part in parts if part.reason]
@@ -150,25 +162,25 @@ class _Line:
             self._parked += [part for part in self._going if part.reason]
             self._going = [part for part in self._going if not part.reason]
 
-    def finish(self) -> list[Part]:
+    def finish(self) -> list[BuildPage]:
         """Fold what the live builds are ahead, and make these live; all parts, also those that parked."""
         with self._engine.begin() as connection:
             builds, _ = live_builds(connection, [part.fold for part in self._going])
             fresh = {part.build.build for part in self._going}
-            locked = lock(connection, [*builds, *(part.build for part in self._going)])
+            locked = lock_builds(connection, [*builds, *(part.build for part in self._going)])
             if gone := fresh - {build.build for build in locked}:
                 raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was making")
             target = max((build.position for build in locked if build.build not in fresh), default=0)
             while self._going and self._position < target:
                 upto = min(self._position + PAGE, target)
                 wanted = columns(part.fold for part in self._going)
-                rows = page(connection, self._store, wanted, self._position, upto)
+                rows = read_page(connection, self._store, wanted, self._position, upto)
                 put(connection, self._fold(Log(connection, self._store, int), rows, upto), upto)
             switch(connection, [part.build for part in self._going])
         return [*self._going, *self._parked]
 
 
-def _write(connection: Connection, parts: Sequence[Part], finish: int) -> None:
+def _write(connection: Connection, parts: Sequence[BuildPage], finish: int) -> None:
     try:
         _write_once(connection, parts, finish, singly=False)
     except DBAPIError as error:
@@ -177,7 +189,7 @@ def _write(connection: Connection, parts: Sequence[Part], finish: int) -> None:
         _write_once(connection, parts, finish, singly=True)
 
 
-def _write_once(connection: Connection, parts: Sequence[Part], finish: int, *, singly: bool) -> None:
+def _write_once(connection: Connection, parts: Sequence[BuildPage], finish: int, *, singly: bool) -> None:
     """Nobody reads these rows yet, so a commit that is lost with the server is only made again."""
     with connection.begin():
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
@@ -186,7 +198,7 @@ def _write_once(connection: Connection, parts: Sequence[Part], finish: int, *, s
 
 def read_ahead(
     engine: Engine, store: EventStore, wanted: Columns, start: int, finish: int
-) -> Iterator[tuple[int, list[Row]]]:
+) -> Iterator[tuple[int, list[EventRow]]]:
     """Pages in order, each with the position that it reaches; some are read while the caller works."""
     spans = deque((after, min(after + PAGE, finish)) for after in range(start, finish, PAGE))
     with ExitStack() as stack:
@@ -195,7 +207,7 @@ def read_ahead(
             connection = stack.enter_context(engine.connect())
             free.put(connection.execution_options(isolation_level="AUTOCOMMIT"))
         pool = stack.enter_context(ThreadPoolExecutor(_READERS, thread_name_prefix="reader"))
-        waiting: deque[tuple[int, Future[list[Row]]]] = deque()
+        waiting: deque[tuple[int, Future[list[EventRow]]]] = deque()
         while spans or waiting:
             while spans and len(waiting) < _READERS:
                 after, upto = spans.popleft()
@@ -204,9 +216,9 @@ def read_ahead(
             yield reached, future.result()
 
 
-def _read(free: SimpleQueue[Connection], store: EventStore, wanted: Columns, after: int, upto: int) -> list[Row]:
+def _read(free: SimpleQueue[Connection], store: EventStore, wanted: Columns, after: int, upto: int) -> list[EventRow]:
     connection = free.get()
     try:
-        return page(connection, store, wanted, after, upto)
+        return read_page(connection, store, wanted, after, upto)
     finally:
         free.put(connection)

@@ -27,7 +27,7 @@ _UNREADABLE = (FlywheelError, LookupError, TypeError, ValueError, AttributeError
 """What carrying an older payload to the present version may meet."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event as a fold sees it. `version` is its place in its stream, `moment` microseconds since 1970.
 
     A field is named by its dotted path. Reading one that was not declared raises KeyError, one of another kind
@@ -118,7 +118,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return TypeError(f"{self.type}.{path} at {self.position} is {self.field(path)!r}; expected {kind}")
 
 
-class Unreadable(Row, frozen=True, array_like=True, gc=False):
+class Unreadable(EventRow, frozen=True, array_like=True, gc=False):
     """An event that cannot be read: it stops the folds that ask for one of its fields, and no other."""
 
     error: Any
@@ -128,7 +128,7 @@ class Unreadable(Row, frozen=True, array_like=True, gc=False):
         return self.error  # type: ignore[no-any-return]
 
 
-class Whole(Row, frozen=True, array_like=True, gc=False, tag=""):
+class RawRow(EventRow, frozen=True, array_like=True, gc=False, tag=""):
     """An event of another schema version than the present one, as it was stored."""
 
     kind: str
@@ -137,14 +137,14 @@ class Whole(Row, frozen=True, array_like=True, gc=False, tag=""):
 
 
 @lru_cache(maxsize=1024)
-def row_class(kind: str, paths: tuple[str, ...]) -> type[Row]:
+def row_class(kind: str, paths: tuple[str, ...]) -> type[EventRow]:
     """The rows of an event type with these fields, in this order."""
     for path in paths:
         _ATTRIBUTES[path] = "at_" + path.replace(".", "__")
     return msgspec.defstruct(  # type: ignore[return-value]
         kind,
         [(_ATTRIBUTES[path], Any) for path in paths],
-        bases=(Row,),
+        bases=(EventRow,),
         namespace={"type": kind, "paths": paths, "__module__": __name__},
         tag=kind,
         frozen=True,
@@ -169,7 +169,7 @@ def at_path(payload: Mapping[str, Any], path: str) -> object:
     return value
 
 
-def row_of(recorded: Recorded, paths: Iterable[str]) -> Row:
+def row_of(recorded: Recorded, paths: Iterable[str]) -> EventRow:
     """A whole event as a fold's row; the reader's SQL gives the same."""
     wanted, payload = tuple(paths), recorded.event.model_dump(mode="json")
     made = row_class(recorded.event.type, wanted)
@@ -178,9 +178,9 @@ def row_of(recorded: Recorded, paths: Iterable[str]) -> Row:
     return made(recorded.position, recorded.version, recorded.stream, moment, recorded.actor, *fields)
 
 
-def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> Row:
+def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> EventRow:
     """A stored row as a fold's row, carried to the present schema version."""
-    whole = Whole(
+    whole = RawRow(
         stored.position,
         stored.version,
         stored.stream,
@@ -193,7 +193,7 @@ def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> Row:
     return upcast_row(whole, paths)
 
 
-def upcast_row(whole: Whole, paths: tuple[str, ...]) -> Row:
+def upcast_row(whole: RawRow, paths: tuple[str, ...]) -> EventRow:
     """A whole event as a row of the present schema version; one that cannot be read says so when it is asked."""
     expected = events.EVENT_TYPES[whole.kind].schema_version
     envelope = (whole.position, whole.version, whole.stream, whole.moment, whole.actor)
@@ -204,7 +204,7 @@ def upcast_row(whole: Whole, paths: tuple[str, ...]) -> Row:
     return row_class(whole.kind, paths)(*envelope, *(at_path(payload, path) for path in paths))
 
 
-def _payload(whole: Whole, expected: int) -> dict[str, Any]:
+def _payload(whole: RawRow, expected: int) -> dict[str, Any]:
     if whole.schema_version > expected:
         raise NewerSchemaVersion(type=whole.kind, actual=whole.schema_version, expected=expected)
     if whole.schema_version == expected:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from .projection import AnyFold, Change
-from .rows import Row
+from .rows import EventRow
 
 _FEW = 100
 """Rows up to this many are written by one statement, more by COPY."""
@@ -26,7 +26,7 @@ _MIDDLE = struct.Struct(">iqiqi")
 _COLUMNS = "build, key, since, began, state"
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class WrittenRow(msgspec.Struct, frozen=True, gc=False):
     """A row as it is written: the state as JSON, None where there is nothing any more."""
 
     build: int
@@ -37,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(slots=True)
-class Memory:
+class StateCache:
     """The states of a build as of a position. `began` is of folds keyed by stream: since when a key has a row.
 
     Where it `is_whole`, a key that is not in it has no row.
@@ -48,7 +48,7 @@ class Memory:
     began: dict[str, int] = field(default_factory=dict)
     is_whole: bool = False
 
-    def unknown(self, fold: AnyFold, rows: Iterable[tuple[str, Row]]) -> list[str]:
+    def unknown(self, fold: AnyFold, rows: Iterable[tuple[str, EventRow]]) -> list[str]:
         """The keys of rows of which it is not known whether they have a row in the table."""
         if self.is_whole:
             return []
@@ -102,12 +102,14 @@ _RECALL = """SELECT w.build, w.key, r.began, r.state::text
 
 
 def rows_to_keep(
-    build: int, fold: AnyFold, memory: Memory, changes: Iterable[Change[Any]]
-) -> tuple[list[Kept], list[str]]:
+    build: int, fold: AnyFold, memory: StateCache, changes: Iterable[Change[Any]]
+) -> tuple[list[WrittenRow], list[str]]:
     """Rows for changes, and the keys whose rows they replace (of a fold keyed by stream); `memory` learns of them."""
     encode = msgspec.json.encode
     if fold.stream_of is None:
-        return [Kept(build, c.key, c.since, c.since, None if c.state is None else encode(c.state)) for c in changes], []
+        return [
+            WrittenRow(build, c.key, c.since, c.since, None if c.state is None else encode(c.state)) for c in changes
+        ], []
     newest: dict[str, Change[Any]] = {}
     began: dict[str, int] = {}
     for change in changes:
@@ -117,12 +119,13 @@ def rows_to_keep(
     began.update((key, memory.began[key]) for key in replaced)
     memory.began.update(began)
     rows = [
-        Kept(build, key, c.since, began[key], None if c.state is None else encode(c.state)) for key, c in newest.items()
+        WrittenRow(build, key, c.since, began[key], None if c.state is None else encode(c.state))
+        for key, c in newest.items()
     ]
     return rows, replaced
 
 
-def write(connection: Connection, rows: Sequence[Kept], replaced: Sequence[tuple[int, str]]) -> None:
+def replace_rows(connection: Connection, rows: Sequence[WrittenRow], replaced: Sequence[tuple[int, str]]) -> None:
     """Take out the rows that are replaced and put the new ones in."""
     if len(rows) > _FEW or len(replaced) > _FEW:
         if replaced:
@@ -152,7 +155,7 @@ def _two(replaced: Sequence[tuple[int, str]]) -> tuple[list[int], list[str]]:
     return [build for build, _ in replaced], [key for _, key in replaced]
 
 
-def copy(connection: Connection, rows: Iterable[Kept]) -> None:
+def copy(connection: Connection, rows: Iterable[WrittenRow]) -> None:
     """Put rows in by binary COPY."""
     parts = [_HEADER]
     for row in rows:

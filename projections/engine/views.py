@@ -190,7 +190,7 @@ class PostgresViews:
             raise ProjectionParked(projection=fold.name, position=bookmark.parked_at, actual=bookmark.parked_error)
 
 
-def at_least(
+def catch_up_views(
     projector: Projector, engine: Engine, store: EventStore, *, as_of: Position | None = None
 ) -> PostgresViews:
     """Views at `as_of` (default: the head), after folding that far. Raises NotThereYet.

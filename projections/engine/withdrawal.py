@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from eventlog.store import EventStore, Position
 
 from .projection import WITHDRAWAL, AnyFold, Change, Fold, advance, latest, replay_changes, rests, rows_with_keys
-from .reader import PAGE, columns, page, rows_of_streams, rows_resting_on, withdrawals
-from .rows import Row, row_class
+from .reader import PAGE, columns, read_page, read_withdrawals, rows_of_streams, rows_resting_on
+from .rows import EventRow, row_class
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -30,7 +30,7 @@ def fresh_states(
     store: EventStore,
     fold: AnyFold,
     build: int,
-    markers: Sequence[tuple[Row, Set[str]]],
+    markers: Sequence[tuple[EventRow, Set[str]]],
     pending: Mapping[str, int],
 ) -> list[Fresh]:
     """What each of some withdrawals, in order, comes to; the log is read once for all of them.
@@ -62,7 +62,7 @@ def _rows_of_keys(
     keys: Set[str],
     upto: int,
     pending: Mapping[str, int],
-) -> Iterator[tuple[str, Row]]:
+) -> Iterator[tuple[str, EventRow]]:
     """Every row of these keys up to a position, in order of position, and some of others."""
     if fold.stream_of is not None:
         streams = [fold.stream_of(key) for key in sorted(keys)]
@@ -71,7 +71,7 @@ def _rows_of_keys(
     wanted = columns((fold,))
     for after, end in _ranges(connection, build, keys, upto, pending):
         for start in range(after, end, PAGE):
-            yield from rows_with_keys(fold, page(connection, store, wanted, start, min(start + PAGE, end)))
+            yield from rows_with_keys(fold, read_page(connection, store, wanted, start, min(start + PAGE, end)))
 
 
 def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pending: Mapping[str, int]) -> list[Range]:
@@ -112,11 +112,11 @@ def states_of_streams(
     streams = [fold.stream_of(key) for key in keys]
     rows = rows_of_streams(connection, store, fold, streams, upto)
     if fold.rests_on is not None:
-        found = withdrawals(connection, store, 0, upto)
+        found = read_withdrawals(connection, store, 0, upto)
         rows = sorted([*rows, *(_marker(at, runs) for at, runs in found)], key=lambda row: row.position)
     yield from latest(replay_changes(fold, rows)).values()
 
 
-def _marker(position: Position, runs: Iterable[str]) -> Row:
-    made: Callable[..., Row] = row_class(WITHDRAWAL, ("runs",))
+def _marker(position: Position, runs: Iterable[str]) -> EventRow:
+    made: Callable[..., EventRow] = row_class(WITHDRAWAL, ("runs",))
     return made(position, 0, "", 0, "", list(runs))

@@ -16,7 +16,7 @@ import polars as pl
 from eventlog.archive.columns import column_name
 from eventlog.chain import canonical
 
-from ..engine.rows import Row
+from ..engine.rows import EventRow
 
 Events = Mapping[str, pl.LazyFrame]
 """For each event type its events: `position`, `version`, `stream`, `at` (UTC), declared fields named by `column_of`."""
@@ -83,16 +83,16 @@ def _with_schema(frame: Frame, part: pl.LazyFrame) -> pl.LazyFrame:
     return part.select(pl.col(name).cast(kind) for name, kind in frame.part.items())
 
 
-def events_of(reads: Reads, rows: Sequence[Row]) -> dict[str, pl.LazyFrame]:
+def events_of(reads: Reads, rows: Sequence[EventRow]) -> dict[str, pl.LazyFrame]:
     """Rows as columns, one frame for each event type that is read, also where there is none of it."""
-    found: dict[str, list[Row]] = {kind: [] for kind in reads}
+    found: dict[str, list[EventRow]] = {kind: [] for kind in reads}
     for row in rows:
         if row.type in found:
             found[row.type].append(row)
     return {kind: _columns(own, reads[kind]) for kind, own in found.items()}
 
 
-def _columns(rows: Sequence[Row], fields: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _columns(rows: Sequence[EventRow], fields: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     envelope = {
         "position": [row.position for row in rows],
         "version": [row.version for row in rows],

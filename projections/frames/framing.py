@@ -15,12 +15,12 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 
 from ..engine.compare import Compared
-from ..engine.reader import columns_of
+from ..engine.reader import columns_of_reads
 from ..engine.rebuild import read_ahead
 from .engines import MapOver, here
 from .frame import Frame, Tiers, add_part, digest_part, events_of, merge_parts, merge_tiers, part_of
 from .outcomes import FRAMES
-from .partitions import Partition, Span, cut, parts_of
+from .partitions import Partition, Span, cut_partitions, parts_of
 
 Progress = Callable[[int], object]
 """Told how many positions are done."""
@@ -51,7 +51,7 @@ class FrameViews:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FrameParts:
     """The part of each frame, and how many archived partitions were made at which place of the engine."""
 
     parts: tuple[pl.DataFrame, ...]
@@ -67,7 +67,7 @@ def make_parts(
     *,
     over: MapOver = here,
     progress: Progress = int,
-) -> Made:
+) -> FrameParts:
     """The parts that the positions in (after, upto] make: archived ones by partition, on an engine, the rest here.
 
     Raises ArchiveMissing, SegmentDamaged, NewerSchemaVersion, EngineUnusable, FrameDiffers.
@@ -86,7 +86,7 @@ def make_parts(
             tiers = _with(frames, tiers, parts)
             progress(done + reached - start)
         done += finish - start
-    return Made(tuple(merge_tiers(frame, own) for frame, own in zip(frames, tiers, strict=True)), places)
+    return FrameParts(tuple(merge_tiers(frame, own) for frame, own in zip(frames, tiers, strict=True)), places)
 
 
 def plan_reads(
@@ -98,7 +98,7 @@ def plan_reads(
     folder, live = store.archive / project_of(engine), live_from(engine)
     found = segments(engine, Position(after), Position(upto))
     usable = (one for one in found if one.first < live or (folder / one.folder).is_dir())
-    return cut(folder, usable, frames, after, upto)
+    return cut_partitions(folder, usable, frames, after, upto)
 
 
 def parts_by_row(
@@ -114,7 +114,7 @@ def parts_by_row(
 def _pages(
     engine: Engine, store: EventStore, frames: Sequence[Frame], after: int, upto: int
 ) -> Iterator[tuple[int, tuple[pl.DataFrame, ...]]]:
-    wanted = columns_of([frame.reads for frame in frames])
+    wanted = columns_of_reads([frame.reads for frame in frames])
     for reached, rows in read_ahead(engine, store, wanted, after, upto):
         yield reached, tuple(part_of(frame, events_of(frame.reads, rows)) for frame in frames)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from eventlog.archive.columns import family_of
-from eventlog.archive.manifest import Manifest
+from eventlog.archive.columns import event_family
+from eventlog.archive.manifest import SegmentManifest
 from eventlog.archive.read import collect_frame
 from eventlog.archive.scan import scan_segment
 from eventlog.errors import NewerSchemaVersion
@@ -32,7 +32,7 @@ class Partition:
     """Archived positions (after, upto] of one segment under `folder`, and the (name, version) of the frames wanted."""
 
     folder: Path
-    manifest: Manifest
+    manifest: SegmentManifest
     after: int
     upto: int
     frames: tuple[tuple[str, int], ...]
@@ -43,8 +43,8 @@ class Partition:
         return self.upto - self.after
 
 
-def cut(
-    folder: Path, manifests: Iterable[Manifest], frames: Sequence[Frame], after: int, upto: int
+def cut_partitions(
+    folder: Path, manifests: Iterable[SegmentManifest], frames: Sequence[Frame], after: int, upto: int
 ) -> tuple[tuple[Partition, ...], tuple[Span, ...]]:
     """The partitions and the spans beside them that make (after, upto]; `manifests` are in order of position."""
     wanted = tuple((frame.name, frame.version) for frame in frames)
@@ -85,7 +85,7 @@ def archived_events(partition: Partition, reads: Reads) -> Mapping[str, pl.LazyF
     """The events of a partition, straight from the typed columns; the same as `events_of` makes of their rows."""
     families: dict[str, dict[str, Mapping[str, pl.DataType]]] = {}
     for kind, fields in reads.items():
-        families.setdefault(family_of(kind), {})[kind] = fields
+        families.setdefault(event_family(kind), {})[kind] = fields
     found: dict[str, pl.LazyFrame] = {}
     for family, own in families.items():
         rows = _rows(partition, family, own)

@@ -16,7 +16,7 @@ from agents.envs.errors import ContractBroken, EnvironmentDown
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Assignment
 from agents.executors.surface import Acted
-from agents.executors.walk import Pictures, walk
+from agents.executors.walk import Pictures, walk_plan
 from api.settings import read_settings
 from tests.browser.site import OwnSite
 from tests.browser.test_same_as_over_http import go, step
@@ -107,7 +107,7 @@ def test_what_a_page_loads_beside_comes_from_its_own_origin_or_not_at_all(chromi
 def test_a_site_that_does_not_answer_is_down(path: str, own: OwnSite) -> None:
     with Chromium(read_settings().browser, timeout_s=4.0) as hasty, hasty.visit(own.root) as surface:
         with pytest.raises(EnvironmentDown):
-            walk((go(path), step("submit", "Spin")), surface, max_steps=2)
+            walk_plan((go(path), step("submit", "Spin")), surface, max_steps=2)
         own.released.set()
 
 
@@ -166,7 +166,7 @@ def test_the_same_steps_look_the_same(chromium: Chromium, own: OwnSite) -> None:
 
     def seen() -> list[bytes | None]:
         with chromium.visit(own.root) as surface:
-            return [each.screenshot for each in walk(plan, surface, max_steps=9, pictures="every step").taken]
+            return [each.screenshot for each in walk_plan(plan, surface, max_steps=9, pictures="every step").taken]
 
     first = seen()
     assert None not in first

@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from agents.envs.contract import Instance
-from agents.envs.errors import EnvironmentDown, InstanceClosed, UnknownTask
+from agents.envs.errors import EnvironmentDown, InstanceClosed, TaskNotGraded
 from agents.envs.miniwob.environment import LEFT, NOT_DONE, WRONG, MiniWob
 from agents.envs.miniwob.errors import UnknownPage
 from agents.envs.miniwob.served import pages_folder
@@ -27,7 +27,7 @@ from agents.envs.miniwob.tabs import HEIGHT, WIDTH, Tabs, open_tabs
 from agents.envs.miniwob.tasks import TASKS
 from agents.executors.executor import Assignment, Execution, Executor, Watch, no_verification
 from agents.executors.miniwob.executor import MiniWobScript, MiniWobSurface, on_miniwob
-from agents.executors.miniwob.inspection import around_miniwob
+from agents.executors.miniwob.inspection import miniwob_inspectors
 from agents.executors.miniwob.plan import MiniWobPlan
 from agents.executors.miniwob.scripts import SCRIPTS
 from agents.executors.policy import PolicyExecutor
@@ -149,7 +149,7 @@ def test_health_names_the_one_task_and_others_are_unknown(tabs: Tabs) -> None:
         assert [task.task_id for task in env.health().tasks] == [env.name] == ["miniwob.click-button"]
         instance = env.reset(1)
         assert env.health().instances == 1
-        with pytest.raises(UnknownTask):
+        with pytest.raises(TaskNotGraded):
             env.oracle(instance, "miniwob.click-link")
     with pytest.raises(UnknownPage):
         MiniWob("click-nothing", tabs)
@@ -418,7 +418,7 @@ def test_a_policy_acts_on_a_page_by_what_it_sees(tabs: Tabs) -> None:
         execution = PolicyExecutor(model, opening=on_miniwob(tabs)).execute(assignment, instance)
         assert execution.status == "completed"
         assert env.oracle(instance, env.name).passed
-    assert "ONE" in model.asked[1].messages[-1].text
+    assert "ONE" in model.requests[1].messages[-1].text
 
 
 @pytest.mark.costly("probes a task and sweeps it in a Chromium of its own")
@@ -477,7 +477,7 @@ def test_what_recovery_finds_in_one_instance_holds_in_others(task: str, tabs: Ta
         plan, instance = env.task.template().plan_steps, env.reset(3)
         assert MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance).status == "halted"
         run = failed_run(env.name, plan, lambda piece: apply_overlay(plan, (), forced=piece), 0, 9)
-        (found,) = recover("run", run, around_miniwob(tabs)(env, instance, 0)).proposals
+        (found,) = recover("run", run, miniwob_inspectors(tabs)(env, instance, 0)).proposals
         cured = apply_overlay(plan, (), forced=found.piece).plan
         for seed in (4, 5):
             other = env.reset(seed)

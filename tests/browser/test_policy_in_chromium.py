@@ -40,7 +40,7 @@ def told(task: Template, instance: Instance, opening: Opening) -> list[str]:
     model = Scripted([*map(answer, task.plan_steps), answer(Step(type="finish", intent="done", value="done"))])
     assignment = Assignment(task.instruction, (), len(task.plan_steps) + 1)
     found = PolicyExecutor(model, opening=opening).execute(assignment, instance)
-    lines = [line for message in model.asked[-1].messages for line in message.text.splitlines()]
+    lines = [line for message in model.requests[-1].messages for line in message.text.splitlines()]
     return [*lines, *(f"{each.outcome}: {each.text}" for each in found.taken)]
 
 

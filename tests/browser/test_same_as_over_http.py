@@ -14,7 +14,7 @@ from agents.envs.sites.known import KNOWN
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Assignment, Execution, Executor
 from agents.executors.plan import PlanExecutor, execute
-from agents.executors.walk import walk
+from agents.executors.walk import walk_plan
 from agents.rollouts.tasks import template
 from eventlog.events import Step, Template
 from tests.browser.site import OwnSite
@@ -114,5 +114,5 @@ def test_a_step_ends_the_same_and_asks_the_site_for_the_same(name: str, chromium
         expected = execute(plan, session, max_steps=9)
     wanted, own.asked = [(method, path, body) for method, path, _, body in own.asked], []
     with chromium.visit(own.root) as surface:
-        assert walk(plan, surface, max_steps=9) == expected
+        assert walk_plan(plan, surface, max_steps=9) == expected
     assert [(method, path, body) for method, path, _, body in own.asked] == wanted

@@ -84,7 +84,7 @@ def in_memory() -> Room:
 
     def other(keys: Keys) -> Inventory:
         reopened.append(MemoryBlobs(keys, clock))
-        reopened[-1].keep(blobs.kept())
+        reopened[-1].keep(blobs.read_envelopes())
         return reopened[-1]
 
     return Room(blobs, blobs, lambda: _forward(clock), other)
@@ -159,7 +159,7 @@ def blobs(room: Room) -> Inventory:
 def test_a_blob_is_addressed_by_its_bytes_alone(blobs: Inventory) -> None:
     assert blobs.put([PAGE]) == (PAGE.digest,)
     assert PAGE.digest == sha256(PAGE.body).hexdigest()
-    assert blobs.naming()(PAGE) == PAGE.digest
+    assert blobs.address_function()(PAGE) == PAGE.digest
     assert blobs.get(PAGE.digest) == PAGE
     assert blobs.digests() == {PAGE.digest}
 
@@ -201,7 +201,7 @@ def test_a_digest_that_was_never_put_is_missing_by_name(blobs: Inventory, digest
         blobs.get(digest)
     assert caught.value.facts == {"actual": digest}
     with pytest.raises(BlobMissing):
-        list(blobs.kept([PAGE.digest, digest]))
+        list(blobs.read_envelopes([PAGE.digest, digest]))
 
 
 @pytest.mark.parametrize("subject", [None, "person-1"])
@@ -210,7 +210,7 @@ def test_callers_side_by_side_may_put_the_same_blobs_in_any_order(blobs: Invento
     orders = [many, many[::-1], many[30:] + many[:30], many[::2], many[1::2], many]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda order: blobs.put(order, subject=subject), orders))
-    name = blobs.naming(subject)
+    name = blobs.address_function(subject)
     assert blobs.digests() == {name(blob) for blob in many}
 
 
@@ -221,7 +221,7 @@ def test_what_repeats_itself_takes_less_room_and_what_does_not_takes_its_own(blo
     size, kept = stored[LONG.digest]
     assert size == len(LONG.body)
     assert kept < size / 10
-    assert {item.encoding for item in blobs.kept()} == {"raw", "zstd"}
+    assert {item.encoding for item in blobs.read_envelopes()} == {"raw", "zstd"}
 
 
 def test_a_listing_goes_in_order_and_goes_on_after_an_address(blobs: Inventory) -> None:
@@ -241,7 +241,7 @@ def test_a_subjects_blob_has_an_address_of_the_subjects_own(blobs: Inventory) ->
     (again,) = blobs.put([LONG], subject="person-1")
     (other,) = blobs.put([LONG], subject="person-2")
     (typed,) = blobs.put([Blob("text/plain", LONG.body)], subject="person-1")
-    assert first == again == blobs.naming("person-1")(LONG)
+    assert first == again == blobs.address_function("person-1")(LONG)
     assert len({nobodys, first, other, typed}) == 4
     assert [blobs.get(address) for address in (nobodys, first, other)] == [LONG] * 3
     assert blobs.get(typed).media_type == "text/plain"
@@ -249,7 +249,7 @@ def test_a_subjects_blob_has_an_address_of_the_subjects_own(blobs: Inventory) ->
 
 def test_what_is_stored_of_a_subject_shows_neither_name_nor_bytes(blobs: Inventory) -> None:
     blobs.put([NOISE], subject="person-1")
-    (envelope,) = blobs.kept()
+    (envelope,) = blobs.read_envelopes()
     assert envelope.body is not None
     assert envelope.subject is not None
     assert b"person-1" not in envelope.subject + envelope.body
@@ -272,7 +272,7 @@ def test_an_erased_subject_is_gone_for_ever_and_no_other(room: Room) -> None:
         room.blobs.put([NOISE], subject="person-1")
     assert gone.value.facts == {"actual": "person-1"}
     with pytest.raises(SubjectGone):
-        room.blobs.naming("person-1")
+        room.blobs.address_function("person-1")
     assert room.owned.erase("person-1") == 2
 
 
@@ -282,7 +282,7 @@ def test_an_erased_blob_leaves_a_tombstone_with_its_size_and_no_byte(room: Room)
     assert room.blobs.digests() == {address}
     (item,) = room.blobs.list_blobs()
     assert (item.size, item.stored, item.is_erased, item.media_type) == (len(LONG.body), 0, True, "text/html")
-    (envelope,) = room.blobs.kept()
+    (envelope,) = room.blobs.read_envelopes()
     assert envelope.body is None
 
 
@@ -321,11 +321,11 @@ def test_blobs_go_over_in_their_stored_form(room: Room) -> None:
     room.blobs.put([LONG], subject="person-2")
     room.owned.erase("person-2")
     other = MemoryBlobs(room.blobs.keys)
-    other.keep(room.blobs.kept())
-    assert list(other.kept()) == list(room.blobs.kept())
-    room.blobs.keep(other.kept())
-    assert list(room.blobs.kept()) == list(other.kept())
-    assert other.get(other.naming("person-1")(LONG)) == LONG
+    other.keep(room.blobs.read_envelopes())
+    assert list(other.read_envelopes()) == list(room.blobs.read_envelopes())
+    room.blobs.keep(other.read_envelopes())
+    assert list(room.blobs.read_envelopes()) == list(other.read_envelopes())
+    assert other.get(other.address_function("person-1")(LONG)) == LONG
 
 
 def test_only_what_is_older_is_removed_and_putting_it_again_makes_it_young(room: Room) -> None:

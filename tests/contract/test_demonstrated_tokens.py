@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agents.models.local.host import Host
-from agents.models.model import Message, Role
+from agents.models.model import ChatMessage, Role
 from eventlog.weights_folder import TEMPLATE, TOKENIZER, Base
 from tests.tiny import make_base
 from trainer.errors import TemplateUnfit
@@ -49,9 +49,9 @@ def test_a_demonstration_has_the_tokens_that_a_policy_of_the_same_base_is_prompt
     tokeniser: Tokeniser, host: Host, talk: tuple[tuple[Role, str], ...], answer: str
 ) -> None:
     prompt, said = tokeniser.tokenise([{"role": role, "content": text} for role, text in talk], answer)
-    messages = [Message(role, (text,)) for role, text in talk]
+    messages = [ChatMessage(role, (text,)) for role, text in talk]
     assert tuple(prompt) == host.dialogue.prompt(messages, "anyone")
-    following = [*messages, Message("assistant", (answer,)), Message("user", ("and then?",))]
+    following = [*messages, ChatMessage("assistant", (answer,)), ChatMessage("user", ("and then?",))]
     assert host.dialogue.prompt(following, "anyone")[: len(prompt) + len(said)] == (*prompt, *said)
 
 

@@ -14,8 +14,8 @@ from sqlalchemy import Engine, text
 
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
-from agents.rollouts.dispatching.queue import RolloutQueue, Ticket
-from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
+from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.errors import SessionWithoutKey
 
 PATIENCE_S = 60.0
@@ -69,10 +69,10 @@ class OutOfTheQueue:
         return RolloutQueue(self.engine, "marketplace")
 
     def run(self, calls: Sequence[Named], work: Work, max_parallel: int = 4, timeout_s: float = 60.0) -> Endings:
-        assert self.queue.put([Ticket("s", name, key) for name, key in calls]) == len(calls)
+        assert self.queue.put([JobTicket("s", name, key) for name, key in calls]) == len(calls)
         found: Endings = {name: [] for name, _ in calls}
 
-        def play(ticket: Ticket, _: State) -> Facts:
+        def play(ticket: JobTicket, _: StateKey) -> Facts:
             work(ticket.spec)
             return {}
 
@@ -80,7 +80,7 @@ class OutOfTheQueue:
             if notice.ticket is not None and notice.kind in ("played", "parked", "timed_out"):
                 found[notice.ticket.spec].append("failed" if notice.kind == "parked" else notice.kind)
 
-        def give_up(ticket: Ticket) -> None:
+        def give_up(ticket: JobTicket) -> None:
             self.given_up.append(ticket.spec)
 
         terms = Terms(max_parallel, timeout_s=timeout_s, until_empty=True)

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
+from agents.envs.errors import EnvironmentRefused, InstanceClosed, TaskNotGraded
 from agents.envs.provider import Site, known_sites
 from tests.sites import SharedSite
 
@@ -103,7 +103,7 @@ def test_a_closed_instance_is_gone_from_both_ports(env: EnvClient, web: httpx2.C
 
 
 def test_unknown_tasks_and_wrong_tokens_are_refused(site: Site, env: EnvClient) -> None:
-    with pytest.raises(UnknownTask):
+    with pytest.raises(TaskNotGraded):
         env.oracle(env.reset(5), "no.such_task")
     with EnvClient(site.admin_url, "not the token") as stranger, pytest.raises(EnvironmentRefused):
         stranger.reset(5)

@@ -13,7 +13,7 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.clients.session import Session
 from agents.envs.command import command_site
 from agents.envs.environment import Environment
-from agents.envs.errors import EnvironmentRefused, InstanceClosed, UnknownTask
+from agents.envs.errors import EnvironmentRefused, InstanceClosed, TaskNotGraded
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.foreign.dialect import Dialect, Paths
 from agents.envs.foreign.observe import observe
@@ -160,7 +160,7 @@ def test_an_instance_that_was_closed_is_neither_read_nor_graded(place: Place) ->
 
 def test_unknown_tasks_and_wrong_tokens_are_refused(place: Place) -> None:
     instance = place.environment.reset(5)
-    with pytest.raises(UnknownTask, match="no_such_task"):
+    with pytest.raises(TaskNotGraded, match="no_such_task"):
         place.environment.oracle(instance, "no_such_task")
     with pytest.raises(EnvironmentRefused):
         place.stranger.reset(5)

@@ -59,7 +59,7 @@ def positions(recorded: Iterator[Recorded]) -> list[int]:
 
 def assert_whole(store: EventStore) -> None:
     """The log is gapless and linked, its streams count from 1, its clock never goes back."""
-    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.read_stored(), after=START, previous=GENESIS))
     assert len(rows) == store.head()
     versions: dict[str, int] = {}
     for row in rows:
@@ -69,7 +69,7 @@ def assert_whole(store: EventStore) -> None:
 
 
 def test_an_empty_log_stands_at_the_start(store: EventStore) -> None:
-    assert (store.head(), list(store.read()), list(store.stored())) == (START, [], [])
+    assert (store.head(), list(store.read()), list(store.read_stored())) == (START, [], [])
     assert list(store.append([])) == []
     assert store.head() == START
 
@@ -208,7 +208,7 @@ BOUNDS: tuple[tuple[dict[str, Any], list[int]], ...] = (
 def test_a_read_gives_what_lies_after_one_position_and_up_to_another(filled: EventStore) -> None:
     for bounds, found in BOUNDS:
         assert positions(filled.read(**bounds)) == found
-        assert [row.position for row in filled.stored(**bounds)] == found
+        assert [row.position for row in filled.read_stored(**bounds)] == found
 
 
 def test_a_read_gives_one_stream_or_some_types_or_both(filled: EventStore) -> None:

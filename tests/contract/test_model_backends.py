@@ -10,7 +10,7 @@ import pytest
 
 from agents.models.errors import NotOffered
 from agents.models.local.host import Host
-from agents.models.model import Image, Message, Model, Request, Schema
+from agents.models.model import ChatMessage, CompletionRequest, Image, Model, Schema
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.scripted import Scripted
 from eventlog.events import Sampling
@@ -18,7 +18,7 @@ from tests.model_server import model_server
 from tests.tiny import make_base, planted_checkpoint
 
 SAID = "blue or green"
-ASK = (Message("system", ("Be brief.",)), Message("user", ("What is this?",)))
+ASK = (ChatMessage("system", ("Be brief.",)), ChatMessage("user", ("What is this?",)))
 FREE = Sampling(temperature_micro=1_000_000, max_tokens=20, seed=3, wants_logprobs=True)
 
 pytestmark = [
@@ -54,7 +54,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_as_many_samples_come_as_were_asked_for_each_with_its_tokens(model: Model) -> None:
-    found = model.complete(Request(ASK, FREE.model_copy(update={"samples": 3})))
+    found = model.complete(CompletionRequest(ASK, FREE.model_copy(update={"samples": 3})))
     assert len(found.samples) == 3
     assert found.prompt_token_ids
     assert found.input_tokens
@@ -67,12 +67,12 @@ def test_as_many_samples_come_as_were_asked_for_each_with_its_tokens(model: Mode
 
 
 def test_what_was_not_asked_for_is_not_there(model: Model) -> None:
-    (sample,) = model.complete(Request(ASK, FREE.model_copy(update={"wants_logprobs": False}))).samples
+    (sample,) = model.complete(CompletionRequest(ASK, FREE.model_copy(update={"wants_logprobs": False}))).samples
     assert sample.tokens is None
 
 
 def test_the_same_request_gets_the_same_answer_from_any_number_of_threads(model: Model) -> None:
-    requests = [Request(ASK, FREE.model_copy(update={"seed": seed})) for seed in range(6)]
+    requests = [CompletionRequest(ASK, FREE.model_copy(update={"seed": seed})) for seed in range(6)]
     alone = [model.complete(request).samples for request in requests]
     with ThreadPoolExecutor(6) as threads:
         beside = [completion.samples for completion in threads.map(model.complete, requests)]
@@ -83,8 +83,11 @@ def test_the_same_request_gets_the_same_answer_from_any_number_of_threads(model:
 
 def test_what_is_not_offered_is_refused_by_name(model: Model) -> None:
     offers = model.offers
-    picture = (Message("user", (Image("image/png", b"x"),)),)
-    asked = {"images": Request(picture, FREE), "structured output": Request(ASK, FREE, Schema("x", {}))}
+    picture = (ChatMessage("user", (Image("image/png", b"x"),)),)
+    asked = {
+        "images": CompletionRequest(picture, FREE),
+        "structured output": CompletionRequest(ASK, FREE, Schema("x", {})),
+    }
     for what, request in asked.items():
         if not {"images": offers.images, "structured output": offers.schema}[what]:
             with pytest.raises(NotOffered, match=f"{model.name}.*{what}".replace("+", r"\+")):

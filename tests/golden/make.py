@@ -67,7 +67,9 @@ def make(file: Path) -> int:
                 controller = Controller(house, client, site.name, course, Quiet(), admit=admit)
                 sys.stderr.write(controller.run() + "\n")
                 first = house.views()
-                freeze.freeze(house.store, freeze.build(house.store, house.blobs, first, SftQuery()), "golden")
+                freeze.freeze_dataset(
+                    house.store, freeze.build_dataset(house.store, house.blobs, first, SftQuery()), "golden"
+                )
                 promote.back(house.store, house.views(), "to have a rollback in the golden log", "golden")
             return export_log(house.engine, file)
         finally:

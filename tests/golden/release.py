@@ -24,7 +24,7 @@ from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
 from eventlog.store import Append, Committed
 from eventlog.transfer import export_log, import_log
-from migrations.migrate import newest
+from migrations.migrate import newest_revision
 from projections import ALL
 from projections.engine.projection import digest_changes, replay
 
@@ -61,7 +61,7 @@ def fill(house: House, owner_url: str) -> None:
     owner = open_engine(owner_url, house.settings.project)
     import_log(owner, GOLDEN / "log.ndjson.gz")
     owner.dispose()
-    seen = {row.type for row in house.store.stored()}
+    seen = {row.type for row in house.store.read_stored()}
     for kind, model in sorted(EVENT_TYPES.items()):
         if kind not in seen:
             kept = json.loads((GOLDEN / "events" / f"{kind}.v{model.schema_version}.json").read_text("utf-8"))
@@ -75,12 +75,12 @@ def fill(house: House, owner_url: str) -> None:
 
 def facts(house: House) -> dict[str, Any]:
     """What this release makes of its log, and what it was made of."""
-    rows = list(house.store.stored())
+    rows = list(house.store.read_stored())
     counted = Counter(f"{row.type}.v{row.schema_version}" for row in rows)
     events = list(house.store.read())
     return {
         "commit": _commit(),
-        "migration": newest(),
+        "migration": newest_revision(),
         "migrations": {file.relative_to(MIGRATIONS).as_posix(): _sha256(file) for file in migrations()},
         "events": dict(sorted(counted.items())),
         "samples": {file.stem: _sha256(file) for file in sorted((GOLDEN / "events").glob("*.json"))},

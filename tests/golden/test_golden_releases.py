@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eventlog.chain import GENESIS, verify_chain
-from eventlog.codec import decode, decode_event, encode
+from eventlog.codec import decode, decode_event, encode_events
 from eventlog.events import EVENT_TYPES
 from eventlog.store import START, Append, Stored
 from eventlog.transfer import FORMAT, PLAIN_BLOBS
@@ -66,7 +66,7 @@ def test_every_version_of_every_event_has_a_sample() -> None:
 def test_a_sample_of_any_version_becomes_an_event_that_can_be_written_today(file: Path) -> None:
     kept = json.loads(file.read_text("utf-8"))
     event = decode_event(kept["type"], kept["schema_version"], json.dumps(kept["payload"]))
-    (encoded,) = encode(Append("s", (event,), "test"))
+    (encoded,) = encode_events(Append("s", (event,), "test"))
     assert (encoded.type, encoded.schema_version) == (kept["type"], EVENT_TYPES[kept["type"]].schema_version)
 
 

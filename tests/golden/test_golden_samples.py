@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from eventlog.chain import GENESIS, canonical, verify_chain
-from eventlog.codec import decode, decode_event, encode
+from eventlog.codec import decode, decode_event, encode_events
 from eventlog.events import EVENT_TYPES, AnyEvent
 from eventlog.store import START, Append, Position, Recorded, Stored
 from tests.conftest import GOLDEN
@@ -78,7 +78,7 @@ def test_a_sample_is_named_for_what_it_holds_and_decodes(file: Path) -> None:
 def test_a_sample_of_the_present_version_comes_back_byte_for_byte(kind: str) -> None:
     version = EVENT_TYPES[kind].schema_version
     kept = json.loads((SAMPLES / f"{kind}.v{version}.json").read_text("utf-8"))
-    (encoded,) = encode(Append("s", (sample(kind),), "test"))
+    (encoded,) = encode_events(Append("s", (sample(kind),), "test"))
     assert encoded.payload == canonical(kept["payload"])
     assert (encoded.type, encoded.schema_version) == (kind, version)
 
@@ -89,6 +89,6 @@ def test_the_golden_log_is_whole_and_every_event_of_it_comes_back_byte_for_byte(
     for row, recorded in zip(rows, golden_log(), strict=True):
         if row.schema_version < recorded.event.schema_version:
             continue
-        (encoded,) = encode(Append(row.stream, (recorded.event,), row.actor, cause=row.cause))
+        (encoded,) = encode_events(Append(row.stream, (recorded.event,), row.actor, cause=row.cause))
         assert encoded.digest == row.digest
         assert encoded.payload == canonical(json.loads(row.payload))

@@ -10,7 +10,7 @@ import pytest
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows
 from trainer.checkpoint import load_tensors
 from trainer.request import DpoConfig, GrpoConfig, SftConfig
-from trainer.stage import train
+from trainer.stage import run_stage
 from trainer.start import Line
 
 pytestmark = [
@@ -36,7 +36,7 @@ def test_every_stage_runs_on_the_device_and_keeps_its_adapter_in_float32(tmp_pat
         case _:
             config = GrpoConfig(**numbers, groups_per_step=2, backend=stage, staleness="0.05")
             asked = request(tmp_path, base, "grpo", rows, config)
-    saved = train(asked, lines.append)
+    saved = run_stage(asked, lines.append)
     assert saved is not None
     assert saved.manifest.runtime["device"] == torch.cuda.get_device_name()
     assert {str(tensor.dtype) for tensor in load_tensors(saved).values()} == {"torch.float32"}

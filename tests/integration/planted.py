@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agents.envs import serve as serving
 from agents.envs.provider import Site, known_sites
 from agents.envs.sites.conditions import CLEAR, Conditions
-from agents.envs.sites.site import Apps, Kind
+from agents.envs.sites.site import Apps, SiteKind
 
 TOKEN = "the-token-of-a-planted-site"
 Facts = dict[str, Any]
@@ -56,12 +56,12 @@ def planted(site: str, plant: Plant, patch: pytest.MonkeyPatch) -> Iterator[Site
 
 
 @contextmanager
-def _served(kind: Kind) -> Iterator[Site]:
-    said: queue.Queue[tuple[serving.Ready, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+def _served(kind: SiteKind) -> Iterator[Site]:
+    said: queue.Queue[tuple[serving.ServedSite, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
 
     async def run() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        await serving.serve(
+        await serving.serve_site(
             kind.name,
             host="127.0.0.1",
             port=0,

@@ -151,7 +151,7 @@ def test_a_failed_probe_is_recorded_named_and_exits_with_1(
     failed = {probe["name"]: probe["detail"] for probe in told["probes"] if probe["outcome"] == "failed"}
     assert failed == {"unknown_task": "a task that there is not was given the score 0"}
     assert (told["environment"], told["url"], told["admitted_since"]) == ("helpdesk", site.admin_url, None)
-    assert house.views().find(ENVIRONMENTS)["helpdesk"].failed == ("unknown_task",)
+    assert house.views().find(ENVIRONMENTS)["helpdesk"].failed_probes == ("unknown_task",)
 
 
 def test_a_report_alone_is_recorded_where_no_admission_is_wanted(
@@ -163,7 +163,7 @@ def test_a_report_alone_is_recorded_where_no_admission_is_wanted(
     assert code == 0
     assert "was not admitted, as asked" in out
     state = house.views().find(ENVIRONMENTS)["helpdesk"]
-    assert (state.seeds, state.admitted_since, state.failed) == ((3, 4), None, ())
+    assert (state.seeds, state.admitted_since, state.failed_probes) == ((3, 4), None, ())
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_archiving_alone_leaves_the_table_as_it_was(engine: Engine, owner_engine
     assert [entry.name for entry in sorted((folder / "default").iterdir())] == ["1-150", "151-300", "301-400"]
     assert live_positions(engine) == (1, END, END)
     assert live_from(engine) == 1
-    assert [plain(row) for row in PostgresStore(engine).stored()] == GOLDEN_ROWS
+    assert [plain(row) for row in PostgresStore(engine).read_stored()] == GOLDEN_ROWS
 
 
 def test_archiving_again_goes_on_where_it_ended_and_does_nothing_twice(owner_engine: Engine, folder: Path) -> None:
@@ -85,9 +85,9 @@ def test_what_was_dropped_is_out_of_the_table_and_in_every_read(store: PostgresS
     assert live_positions(engine) == (BORDER + 1, END, END - BORDER)
     assert live_from(engine) == BORDER + 1
     assert store.head() == END
-    assert [plain(row) for row in store.stored()] == GOLDEN_ROWS
+    assert [plain(row) for row in store.read_stored()] == GOLDEN_ROWS
     assert list(store.read()) == list(golden_log())
-    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == END
+    assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == END
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_was_dropped_is_out_of_the_table_and_in_every_read(store: PostgresS
     [(0, 1), (0, 150), (149, 151), (150, 150), (299, 301), (399, 401), (400, 402), (0, 652), (390, 5000), (500, 20)],
 )
 def test_a_read_of_any_range_gives_it_whole(store: PostgresStore, after: int, upto: int) -> None:
-    found = [plain(row) for row in store.stored(after=Position(after), upto=Position(upto))]
+    found = [plain(row) for row in store.read_stored(after=Position(after), upto=Position(upto))]
     assert found == GOLDEN_ROWS[after : max(after, upto)]
 
 
@@ -116,7 +116,7 @@ def test_a_stream_is_read_across_the_border(store: PostgresStore) -> None:
 def test_types_are_read_across_the_border(store: PostgresStore, types: list[str]) -> None:
     wanted = [event for event in golden_log() if event.event.type in types]
     assert list(store.read(types=types)) == wanted
-    assert [row.position for row in store.stored(types=types)] == [event.position for event in wanted]
+    assert [row.position for row in store.read_stored(types=types)] == [event.position for event in wanted]
     both = list(store.read(stream="champion", types=types))
     assert both == [event for event in wanted if event.stream == "champion"]
 
@@ -163,7 +163,7 @@ def test_keys_and_versions_of_dropped_positions_still_hold(
     assert list(store.append([Append("s", (LOST,), "test", expect=0)])) == [Conflict("s", 0, 2)]
     assert list(store.append([Append("s", (LOST,), "test", expect=2)])) == [Committed(Position(4), Position(4), 3)]
     assert [(event.position, event.version) for event in store.read(stream="s")] == [(1, 1), (2, 2), (4, 3)]
-    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == 4
+    assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == 4
 
 
 def test_projections_replay_to_the_same_digests_after_a_drop(
@@ -188,23 +188,23 @@ def test_an_export_spans_both_and_an_import_gives_one_table(
     assert export_log(engine, tmp_path / "log.gz", archive=folder) == END
     target = open_engine(empty_database.owner_url)
     import_log(target, tmp_path / "log.gz")
-    assert [plain(row) for row in PostgresStore(target).stored()] == GOLDEN_ROWS
+    assert [plain(row) for row in PostgresStore(target).read_stored()] == GOLDEN_ROWS
     assert (live_from(target), list(segments(target))) == (1, [])
     target.dispose()
 
 
 def test_a_reader_without_the_folder_is_told_where_it_should_be(store: PostgresStore, engine: Engine) -> None:
     for blind in (PostgresStore(engine), PostgresStore(engine, archive=Path("/nowhere"))):
-        live = blind.stored(after=Position(BORDER), upto=Position(END))
+        live = blind.read_stored(after=Position(BORDER), upto=Position(END))
         assert [row.position for row in live] == list(range(BORDER + 1, END + 1))
         assert blind.append([Append("s", (WON,), "test")])
-        for read in (blind.stored(), blind.read(stream="champion"), blind.read(types=["ChampionPointed"])):
+        for read in (blind.read_stored(), blind.read(stream="champion"), blind.read(types=["ChampionPointed"])):
             with pytest.raises(ArchiveMissing, match="FLYWHEEL_ARCHIVE"):
                 list(read)
         with pytest.raises(ArchiveMissing):
             blind.position_at(golden_rows()[3].at)
         with pytest.raises(ArchiveMissing):
-            list(blind.stored(after=Position(BORDER - 1)))
+            list(blind.read_stored(after=Position(BORDER - 1)))
 
 
 def test_a_drop_while_a_reader_is_under_way_takes_nothing_from_it(
@@ -213,12 +213,12 @@ def test_a_drop_while_a_reader_is_under_way_takes_nothing_from_it(
     store = PostgresStore(engine, archive=folder)
     store.append([Append("s", (WON,) * 2500, "test")])
     archive(owner_engine, folder, Position(2900))
-    reader = store.stored()
+    reader = store.read_stored()
     seen = [next(reader) for _ in range(10)]
     drop(owner_engine, folder, Position(2900))
     seen += reader
     assert [row.position for row in seen] == list(range(1, END + 2501))
-    types = store.stored(types=["RewriteWon"], upto=Position(END + 2500))
+    types = store.read_stored(types=["RewriteWon"], upto=Position(END + 2500))
     assert sum(1 for _ in types) == 2500 + sum(row.type == "RewriteWon" for row in golden_rows())
 
 
@@ -232,7 +232,7 @@ def test_a_partition_is_split_again_and_again_and_migrating_makes_no_old_one(
         migrate(owner_engine, app_role=database.app_role)
         assert partitions(engine)[:2] == [("events_1", upto + 1, 5_000_001), ("events_5000001", 5_000_001, 10_000_001)]
         assert list(store.append([Append("s", (WON,), "test")]))
-    assert [row.position for row in store.stored()] == list(range(1, END + 4))
+    assert [row.position for row in store.read_stored()] == list(range(1, END + 4))
     with owner_engine.connect() as connection:
         marks = connection.execute(text("SELECT upto FROM dropped ORDER BY upto")).scalars().all()
     assert marks == [100, 300, 600]
@@ -262,14 +262,14 @@ def test_whole_partitions_go_as_they_are(
 ) -> None:
     store = PostgresStore(empty_engine, archive=folder)
     store.append([Append(event.stream, (event.event,), event.actor) for event in golden_log()])
-    before = [plain(row) for row in store.stored()]
+    before = [plain(row) for row in store.read_stored()]
     archive(small, folder, Position(350), size=50)
     for upto, left in ((200, (201, 301)), (250, (251, 301)), (300, (301, 5_000_001)), (350, (351, 5_000_001))):
         drop(small, folder, Position(upto))
         migrate(small, app_role=empty_database.app_role)
         assert partitions(empty_engine)[0][1:] == left
         assert live_positions(empty_engine)[0] == upto + 1
-        assert [plain(row) for row in store.stored()] == before
+        assert [plain(row) for row in store.read_stored()] == before
 
 
 def test_every_event_type_comes_back_from_the_archive(
@@ -278,10 +278,10 @@ def test_every_event_type_comes_back_from_the_archive(
     store = PostgresStore(empty_engine, archive=folder)
     store.append([Append(f"s/{kind}", (sample(kind),), "test") for kind in EVENT_TYPES])
     store.append([Append("last", (WON,), "test")])
-    before = [plain(row) for row in store.stored()]
+    before = [plain(row) for row in store.read_stored()]
     owner = open_engine(empty_database.owner_url)
     archive(owner, folder, Position(len(EVENT_TYPES)))
     drop(owner, folder, Position(len(EVENT_TYPES)))
     owner.dispose()
-    assert [plain(row) for row in store.stored()] == before
+    assert [plain(row) for row in store.read_stored()] == before
     assert [event.event for event in store.read()][:-1] == [sample(kind) for kind in EVENT_TYPES]

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Engine
 
 from eventlog.archive import scan as scanning
-from eventlog.archive.columns import ENVELOPE, FAMILIES, columns_of, family_of
+from eventlog.archive.columns import ENVELOPE, FAMILIES, columns_of_family, event_family
 from eventlog.archive.errors import ArchiveMissing, SegmentDamaged
-from eventlog.archive.read import file_digest
+from eventlog.archive.read import segment_file_digest
 from eventlog.archive.scan import scan
 from eventlog.archive.write import archive
 from eventlog.events import EVENT_TYPES
@@ -69,7 +69,7 @@ def test_duckdb_reads_envelopes_times_and_payloads(folder: Path) -> None:
             FROM read_parquet($files) ORDER BY position""",
             {"files": str(folder / "*" / "runs.parquet")},
         ).fetchall()
-    rows = [row for row in golden_rows() if row.position <= UPTO and family_of(row.type) == "runs"]
+    rows = [row for row in golden_rows() if row.position <= UPTO and event_family(row.type) == "runs"]
     assert found == [
         (
             row.position,
@@ -108,7 +108,7 @@ def test_a_scan_gives_a_familys_columns_over_all_segments(folder: Path) -> None:
 def test_a_scan_of_nothing_has_the_columns_of_the_family(tmp_path: Path) -> None:
     for family in FAMILIES:
         found = scan(tmp_path / "none", family).collect()
-        assert found.columns == [*ENVELOPE, *(column.name for column in columns_of(family))]
+        assert found.columns == [*ENVELOPE, *(column.name for column in columns_of_family(family))]
         assert len(found) == 0
 
 
@@ -120,7 +120,7 @@ def test_a_scan_types_again_what_another_vocabulary_wrote(folder: Path, monkeypa
         said = json.loads((place / "segment.json").read_text())
         (file,) = [file for file in said["files"] if file["family"] == "rewards"]
         file["bytes"] = path.stat().st_size
-        file["sha256"] = file_digest(path)
+        file["sha256"] = segment_file_digest(path)
         file["columns"] = {**file["columns"], "cost": "text"}
         (place / "segment.json").write_text(json.dumps(said))
     assert scan(folder, "rewards").collect().equals(expected)

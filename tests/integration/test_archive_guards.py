@@ -24,8 +24,8 @@ from eventlog.archive.errors import (
     SegmentDamaged,
     SegmentForeign,
 )
-from eventlog.archive.manifest import Manifest
-from eventlog.archive.read import file_digest, rows
+from eventlog.archive.manifest import SegmentManifest
+from eventlog.archive.read import rows, segment_file_digest
 from eventlog.archive.segments import live_from, segments
 from eventlog.archive.write import archive
 from eventlog.chain import GENESIS, verify_chain
@@ -97,7 +97,7 @@ def test_a_damaged_segment_is_named_and_nothing_is_dropped(
     with pytest.raises(SegmentDamaged, match="101-200"):
         drop(owner_engine, folder, UPTO)
     assert live_from(engine) == 1
-    assert len(list(PostgresStore(engine).stored())) == END
+    assert len(list(PostgresStore(engine).read_stored())) == END
 
 
 def test_a_missing_segment_is_named_and_nothing_is_dropped(engine: Engine, owner_engine: Engine, folder: Path) -> None:
@@ -116,14 +116,14 @@ def test_a_read_of_a_segment_that_was_damaged_later_is_refused(
     DAMAGE[what](segment(folder))
     store = PostgresStore(engine, archive=folder)
     with pytest.raises((SegmentDamaged, ArchiveMissing), match="101"):
-        list(store.stored())
-    assert len(list(store.stored(upto=Position(100)))) == 100
+        list(store.read_stored())
+    assert len(list(store.read_stored(upto=Position(100)))) == 100
 
 
-def told_anew(folder: Path, manifest: Manifest) -> Manifest:
+def told_anew(folder: Path, manifest: SegmentManifest) -> SegmentManifest:
     """The manifest that calls the files of 101-200 right as they are now."""
     paths = {file.name: segment(folder) / file.name for file in manifest.files}
-    said = {name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for name, path in paths.items()}
+    said = {name: {"bytes": path.stat().st_size, "sha256": segment_file_digest(path)} for name, path in paths.items()}
     return manifest.model_copy(
         update={"files": tuple(file.model_copy(update=said[file.name]) for file in manifest.files)}
     )
@@ -135,10 +135,10 @@ def test_one_wrong_bit_is_found_by_a_read_of_some_types_and_once_it_is_there_aft
     drop(owner_engine, folder, UPTO)
     store = PostgresStore(engine, archive=folder)
     expected = [row.position for row in golden_rows() if row.type == "RunStarted"]
-    assert [row.position for row in store.stored(types=["RunStarted"])] == expected
+    assert [row.position for row in store.read_stored(types=["RunStarted"])] == expected
     flipped(segment(folder) / "runs.parquet")
     with pytest.raises(SegmentDamaged, match=r"101-200 is damaged: the SHA-256 of runs\.parquet"):
-        list(store.stored(types=["RunStarted"]))
+        list(store.read_stored(types=["RunStarted"]))
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_appends_go_on_while_positions_are_archived_and_dropped(
         stop.set()
         written = [writer.result() for writer in writers]
     assert min(written) > 0
-    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.read_stored(), after=START, previous=GENESIS))
     assert len(rows) == store.head() == END + sum(written)
 
 

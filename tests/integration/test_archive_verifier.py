@@ -250,7 +250,7 @@ def test_an_archiver_that_is_killed_leaves_whole_segments_and_the_next_goes_on(
     assert sorted(p.name for p in (tmp_path / "default").iterdir()) == sorted(m.folder for m in segments(engine))
     assert verifier(tmp_path / "default")[0] == 0
     assert drop(owner_engine, tmp_path, UPTO) == UPTO
-    assert [row.position for row in PostgresStore(engine, archive=tmp_path).stored()] == list(range(1, END + 1))
+    assert [row.position for row in PostgresStore(engine, archive=tmp_path).read_stored()] == list(range(1, END + 1))
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)

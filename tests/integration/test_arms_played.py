@@ -13,13 +13,13 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.executors.policy import PolicyExecutor
-from agents.learning.memory import remember
+from agents.learning.memory import build_memory_artifact
 from agents.models.scripted import Scripted
 from agents.plans import plan_from
-from agents.rollouts.arms import suite_of
+from agents.rollouts.arms import plan_suite
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
 from agents.rollouts.tasks import PLANS
@@ -35,7 +35,7 @@ from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan
 from eventlog.store import Position
-from gate.benchmark import freeze, specs
+from gate.benchmark import freeze_benchmark, specs
 from gate.errors import BenchmarkExhausted
 from gate.promote import open_evaluation
 from projections.benchmarks import BENCHMARKS
@@ -63,13 +63,13 @@ def a_benchmark(
     """A benchmark of one task on the golden log."""
     admitted(house.store, "marketplace")
     seeds = range(9_100, 9_100 + visible), range(20_000, 20_000 + sealed)
-    frozen = freeze("b-1", "marketplace", site_tasks(client, [TASK], 40), *seeds, 1, challengers=challengers)
+    frozen = freeze_benchmark("b-1", "marketplace", site_tasks(client, [TASK], 40), *seeds, 1, challengers=challengers)
     return freeze_on(house, frozen, "ann")
 
 
 def learned(house: House) -> Artifact:
     """What the golden log has learned, before it was rolled back."""
-    artifact, blob = remember(house.views(LEARNED), "base")
+    artifact, blob = build_memory_artifact(house.views(LEARNED), "base")
     house.blobs.put([blob])
     return artifact
 
@@ -98,7 +98,7 @@ def test_both_arms_start_from_the_plans_that_were_recorded_when_the_evaluation_w
 def test_a_task_without_a_plan_and_without_a_model_that_makes_one_is_refused(house: House, client: EnvClient) -> None:
     task = site_tasks(client, [TASK], 40)[0].model_copy(update={"oracle_task_id": "theirs"})
     with pytest.raises(UnknownTemplate, match=r"No plan is known for the task 'theirs'.* or a model in FLYWHEEL_MODEL"):
-        suite_of([task], "marketplace", house.store, house.blobs, None)
+        plan_suite([task], "marketplace", house.store, house.blobs, None)
 
 
 def test_who_follows_no_plan_is_given_the_instruction_alone(house: House, client: EnvClient) -> None:
@@ -221,7 +221,7 @@ def test_what_looked_worse_is_played_again_once_and_a_confirmed_regression_holds
     house: House, client: EnvClient
 ) -> None:
     frozen = a_benchmark(house, client, 24)
-    worse = next(task.env_seed for task in frozen.tasks if family_of(task.env_seed) is CANONICAL)
+    worse = next(task.env_seed for task in frozen.tasks if drift_family(task.env_seed) is CANONICAL)
     rules = Rules(min_pairs=20, confirm_repeats=4)
     course, executor = Course(rules=rules), Forgetful(worse)
     evaluation = challenge(house, frozen, learned(house), rules, executor)

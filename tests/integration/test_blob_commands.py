@@ -140,7 +140,7 @@ def test_damaged_and_missing_blobs_are_listed_with_what_names_them(
 
 def test_a_conversation_without_its_beginning_is_missing_a_blob(engine: Engine, blobs: Inventory) -> None:
     address = put_messages(blobs, [{"a": 1}, {"a": 2}])
-    child = next(blobs.kept([address]))
+    child = next(blobs.read_envelopes([address]))
     other = open_objects("memory://", MemoryKeys())
     other.keep([child])
     found = verify(PostgresStore(engine), other)
@@ -169,9 +169,9 @@ def test_the_application_destroys_a_key_and_leaves_the_bytes_to_the_owner(
         ours.erase("person-1")
     with pytest.raises(BlobErased):
         ours.get(address)
-    assert next(ours.kept([address])).body is not None
+    assert next(ours.read_envelopes([address])).body is not None
     assert owned.erase("person-1") == 1
-    assert next(ours.kept([address])).body is None
+    assert next(ours.read_envelopes([address])).body is None
     with pytest.raises(OwnerNeeded):
         ours.remove([PAGE.digest], older_than=DAY)
 

@@ -22,10 +22,10 @@ from projections import ALL
 from projections.costs import COSTS, SPENT
 from projections.engine import reader, rebuild
 from projections.engine.builds import Lag, bookmarks, lags
-from projections.engine.projection import AnyFold, Fold, Row, digest_changes, replay
+from projections.engine.projection import AnyFold, EventRow, Fold, digest_changes, replay
 from projections.engine.projector import Projector
 from projections.engine.rebuild import prune
-from projections.engine.views import PostgresViews, at_least
+from projections.engine.views import PostgresViews, catch_up_views
 from projections.failures import FAILURES
 from projections.frames.framing import FrameViews, compare_frames
 from projections.frames.outcomes import FRAMES, OUTCOMES
@@ -52,10 +52,10 @@ def tables(engine: Engine) -> list[tuple[str, int, bool, int]]:
         return [tuple(row) for row in rows]
 
 
-def watched(fold: AnyFold, look: Callable[[Row], None]) -> AnyFold:
+def watched(fold: AnyFold, look: Callable[[EventRow], None]) -> AnyFold:
     """The same fold, which tells of every row that it is given."""
 
-    def step(state: Any, row: Row) -> Any:
+    def step(state: Any, row: EventRow) -> Any:
         look(row)
         return fold.fold(state, row)
 
@@ -70,7 +70,7 @@ def spent(engine: Engine, upto: int) -> int:
 def test_readers_and_catch_ups_go_on_while_a_table_is_made_again(engine: Engine) -> None:
     at_it, go_on = threading.Event(), threading.Event()
 
-    def look(row: Row) -> None:
+    def look(row: EventRow) -> None:
         if row.position == GRADES[20]:
             at_it.set()
             assert go_on.wait(30)
@@ -102,7 +102,7 @@ def test_a_rebuild_that_breaks_off_leaves_the_live_table_and_the_next_one_clears
     for module in (reader, rebuild):
         monkeypatch.setattr(module, "PAGE", 100)
 
-    def stop(row: Row) -> None:
+    def stop(row: EventRow) -> None:
         if row.position == GRADES[-1]:
             raise StoppedError
 
@@ -123,7 +123,7 @@ def test_a_rebuild_that_parks_is_not_switched_and_says_where_and_why(
     for module in (reader, rebuild):
         monkeypatch.setattr(module, "PAGE", 50)
 
-    def stumble(row: Row) -> None:
+    def stumble(row: EventRow) -> None:
         if row.position == GRADES[9]:
             raise ValueError("a bad grade")
 
@@ -212,7 +212,7 @@ class WholeLog:
 
     rows: Sequence[Stored]
 
-    def stored(
+    def read_stored(
         self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
     ) -> Iterator[Stored]:
         last = len(self.rows) if upto is None else upto
@@ -226,7 +226,7 @@ class WholeLog:
         stream: str | None = None,
         types: Sequence[str] | None = None,
     ) -> Iterator[Recorded]:
-        for row in self.stored(after=after, upto=upto):
+        for row in self.read_stored(after=after, upto=upto):
             if stream in {None, row.stream} and (types is None or row.type in types):
                 yield decode(row)
 
@@ -248,7 +248,7 @@ def test_what_left_the_table_is_folded_from_the_archive(
         monkeypatch.setattr(module, "PAGE", 70)
     table = PostgresStore(engine)
     table.append([Append("withdrawals", (sample("RunsWithdrawn", runs=failed_runs()[:2]),), "test")])
-    whole, log = WholeLog(list(table.stored())), list(table.read())
+    whole, log = WholeLog(list(table.read_stored())), list(table.read())
     with owner_engine.begin() as connection:
         connection.execute(text("ALTER TABLE events DISABLE TRIGGER USER"))
         connection.execute(text("DELETE FROM events WHERE position <= :gone"), {"gone": gone})
@@ -271,14 +271,17 @@ def test_withdrawn_runs_leave_what_was_learned_and_stay_in_what_happened(engine:
     store, run = PostgresStore(engine), failed_runs()[0]
     store.append([Append("withdrawals", (sample("RunsWithdrawn", runs=(run,)),), "test")])
     projecting = Projector(engine)
-    now, then = at_least(projecting, engine, store), at_least(projecting, engine, store, as_of=Position(END))
+    now, then = (
+        catch_up_views(projecting, engine, store),
+        catch_up_views(projecting, engine, store, as_of=Position(END)),
+    )
     assert now.get(FAILURES, run) is None
     assert run not in now.find(FAILURES)
     assert then.get(FAILURES, run) is not None
     assert now.get(RUNS, run) == then.get(RUNS, run) is not None
     assert now.find(COSTS) == then.find(COSTS)
     store.append([Append(f"run/{run}", (sample("RewardGraded", run=run, passed=False),), "test")])
-    assert at_least(projecting, engine, store).get(FAILURES, run) is None
+    assert catch_up_views(projecting, engine, store).get(FAILURES, run) is None
 
 
 def test_how_far_a_projection_is_behind_is_said_in_events_and_in_seconds(engine: Engine) -> None:

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.executors.by_weights import ByWeights
 from agents.executors.errors import NotServed
 from agents.executors.policy import PolicyExecutor
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rewards import DEFAULT_PRICES
 from api.course import Course
 from api.errors import BadArtifactName, Unknown
-from api.evaluations.artifacts import resolve
+from api.evaluations.artifacts import resolve_artifact
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.house import House
 from api.queries.champion import present_champion
@@ -41,7 +41,7 @@ from eventlog.events import (
     SeedsRule,
 )
 from eventlog.store import Append
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.promote import back, freeze_into
 from projections.verdicts import VERDICTS
 from tests.golden.make import Quiet
@@ -52,7 +52,7 @@ from .test_policy_rollouts import PHONE, action, model, rule
 
 CHECKPOINT = "3f9a1c22" + "0" * 56
 BASE = forget_everything("base")[0]
-SEEDS = list(islice((seed for seed in range(400) if family_of(seed) is CANONICAL), 10))
+SEEDS = list(islice((seed for seed in range(400) if drift_family(seed) is CANONICAL), 10))
 RULES = Rules(min_pairs=10)
 COURSE = Course(max_parallel=2, rules=RULES)
 
@@ -90,7 +90,7 @@ def begun(house: House) -> BenchmarkFrozen:
         instruction=PHONE.instruction,
         max_steps=20,
     )
-    frozen = freeze("phones", "marketplace", [phone], [], SEEDS, 1, challengers=1)
+    frozen = freeze_benchmark("phones", "marketplace", [phone], [], SEEDS, 1, challengers=1)
     freeze_into(house.store, frozen, "test")
     return frozen
 
@@ -109,7 +109,7 @@ def learned(house: House) -> Artifact:
     )
     won = RewriteWon(rewrite="rw-1", run="r2", control_runs=(), control_successes=0)
     house.store.append([Append("rewrite/rw-1", (proposed, won), "test")])
-    artifact, blob = remember(house.views(), CHECKPOINT)
+    artifact, blob = build_memory_artifact(house.views(), CHECKPOINT)
     house.blobs.put([blob])
     return artifact
 
@@ -151,8 +151,8 @@ def test_a_checkpoint_with_the_champions_memory_goes_through_the_gate(
     challenger, blob = forget_everything(CHECKPOINT)
     house.blobs.put([blob])
     judged(house, client, host, challenger)
-    assert resolve(house, "ck-3f9a1c22@0")[0] == challenger
-    assert resolve(house, f"ck-{CHECKPOINT}@0")[0] == challenger
+    assert resolve_artifact(house, "ck-3f9a1c22@0")[0] == challenger
+    assert resolve_artifact(house, f"ck-{CHECKPOINT}@0")[0] == challenger
 
 
 def test_a_checkpoint_and_a_memory_go_through_the_gate_together_and_back(
@@ -163,7 +163,7 @@ def test_a_checkpoint_and_a_memory_go_through_the_gate_together_and_back(
     judged(house, client, host, challenger)
     name = present_champion(house.views()).name
     assert name == f"ck-3f9a1c22@{challenger.memory.upto}"
-    assert resolve(house, name)[0] == challenger
+    assert resolve_artifact(house, name)[0] == challenger
     restored = back(house.store, house.views(), "a trial", "ann")
     assert (restored.artifact, restored.quarantined) == (BASE, ("rw-1",))
     assert every_verdict_recomputes(house) == 1
@@ -195,4 +195,4 @@ def test_a_checkpoint_is_named_by_the_beginning_of_its_digest(name: str, refused
             pointed = ChampionPointed(artifact=artifact, by="operator", reason="a trial", evaluation=None)
             empty_house.store.append([Append("champion", (pointed,), "test")])
     with refused:
-        assert resolve(empty_house, name)[0].weights == "a" * 8 + "0" * 56
+        assert resolve_artifact(empty_house, name)[0].weights == "a" * 8 + "0" * 56

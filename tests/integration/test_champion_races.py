@@ -12,7 +12,7 @@ from eventlog.events import AnyEvent, Artifact, ChampionPointed, EvaluationOpene
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append, EventStore, Position, Recorded
 from gate.errors import ChampionMoved
-from gate.promote import STREAM, back, point, settle
+from gate.promote import STREAM, back, point, settle_evaluation
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import ReplayedViews
 from tests.conftest import Database
@@ -79,7 +79,7 @@ def move(store: EventStore, views: ReplayedViews, reason: str, number: int) -> P
     verdict = verdict_on(state.pointed_artifact(), chosen)
     evaluation = f"{reason}-{versions[-1]}"
     store.append([Append(f"evaluation/{evaluation}", (opening(evaluation, verdict),), "race")])
-    return settle(store, evaluation, verdict, versions[-1], reason).last
+    return settle_evaluation(store, evaluation, verdict, versions[-1], reason).last
 
 
 def racer(store: PostgresStore, together: Barrier, number: int) -> Raced:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.learning.memory import content_reader, remember
+from agents.learning.memory import build_memory_artifact, content_reader
 from agents.plans import anchor_of
 from agents.rollouts.dispatching.durable import Terms
 from agents.rollouts.sweep import SeedSweep
@@ -19,7 +19,7 @@ from api.evaluations.evaluate import judge_again
 from api.house import House
 from api.queries.benchmarks import present_benchmark
 from api.queries.champion import present_champion
-from api.sweeps.candidates import tryable_now
+from api.sweeps.candidates import trial_pool
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.worker import work
 from eventlog.events import (
@@ -32,7 +32,7 @@ from eventlog.events import (
     SweepPlanned,
     Trials,
 )
-from gate.promote import open_evaluation, settle
+from gate.promote import open_evaluation, settle_evaluation
 from projections.runs import RUNS
 from projections.substrates import SUBSTRATES
 from projections.verdicts import VERDICTS
@@ -108,7 +108,7 @@ def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
     present, benchmark = present_champion(views).pointed_artifact(), present_benchmark(views, SITE)
     no_champion = present.model_copy(update={"weights": "other"})
     open_evaluation(house.store, "eval-1", benchmark, no_champion, present, COURSE.rules, "controller")
-    settle(house.store, "eval-1", judge_again(house, "eval-1"), 1, "controller")
+    settle_evaluation(house.store, "eval-1", judge_again(house, "eval-1"), 1, "controller")
     assert house.views().find(VERDICTS)["eval-1"].decision == "void"
     assert controller(house, client).run() == "eval-1 was decided: void"
     assert house.views().find(RUNS) == {}
@@ -124,7 +124,7 @@ def test_what_helps_on_another_site_alone_is_not_judged_here(
     decide_rewrite(house.store, "rw-a", True, True, True)
     first_facts(house)
     assert (
-        remember(house.views(), "base")[0].memory.digest
+        build_memory_artifact(house.views(), "base")[0].memory.digest
         != present_champion(house.views()).pointed_artifact().memory.digest
     )
     stops = iter([False, True])
@@ -144,7 +144,7 @@ def test_a_share_of_the_groups_withholds_only_where_a_promoted_piece_is_of_its_t
     won = RewriteWon(rewrite="rw-a", run="rw-a-0", control_runs=("c",), control_successes=0)
     add(house.store, "rewrite/rw-a", won)
     first_facts(house)
-    (held,) = tryable_now(house.views(), content_reader(house.blobs)).promoted
+    (held,) = trial_pool(house.views(), content_reader(house.blobs)).promoted
     drawn = SeedSweep("s1", [template("marketplace.phone_reveal", "Show its phone number.")], range(2), 2)
     sweep = plan(house, house.views(), SITE, drawn, rng_seed=7, trials=Trials())
     assert sweep.trials is not None

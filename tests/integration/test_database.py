@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import Engine, make_url, text
 
-from eventlog.database import open_engine, schema_name, schema_of
+from eventlog.database import open_engine, project_schema, schema_name
 from eventlog.errors import BadProjectName, LogUnavailable
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position
 from migrations.migrate import migrate
 from projections.costs import COSTS, PRICES
 from projections.engine.projector import Projector
-from projections.engine.views import at_least
+from projections.engine.views import catch_up_views
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 
@@ -75,7 +75,7 @@ def test_any_way_to_write_postgresql_opens_the_same_database(empty_database: Dat
 def test_a_connection_sees_its_projects_schema_and_universal_time(engine: Engine) -> None:
     with engine.connect() as connection:
         path = connection.execute(text("SELECT current_schema(), current_setting('TimeZone')")).one()
-    assert tuple(path) == (schema_of(engine), "UTC") == ("flywheel_default", "UTC")
+    assert tuple(path) == (project_schema(engine), "UTC") == ("flywheel_default", "UTC")
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ def test_projects_of_one_database_share_neither_log_nor_keys_nor_projections(pai
     book = Append("prices", (sample("PriceBookSet", version=77),), "test", expect=0, key="prices:1")
     assert list(second.append([book])) == [Committed(Position(1), Position(1), 1)]
     assert first.head() == head
-    state = at_least(Projector(both.second), both.second, second).get(COSTS, PRICES)
+    state = catch_up_views(Projector(both.second), both.second, second).get(COSTS, PRICES)
     assert state is not None
     assert state.book is not None
     assert state.book.version == 77
-    other = at_least(Projector(both.first), both.first, first).get(COSTS, PRICES)
+    other = catch_up_views(Projector(both.first), both.first, first).get(COSTS, PRICES)
     assert other is not None
     assert other.book is not None
     assert other.book.version != 77

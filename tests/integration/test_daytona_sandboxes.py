@@ -17,7 +17,7 @@ from agents.envs.connect import connect
 from agents.envs.errors import LoginPage, SandboxFailed
 from agents.envs.foreign.client import ForeignClient
 from agents.envs.provider import Site
-from agents.envs.sandbox import Account, Sandbox, daytona_site
+from agents.envs.sandbox import DaytonaAccount, Sandbox, daytona_site
 from tests.preview_host import RECORDINGS, preview_of, recorded_api
 from tests.sites import SharedSite
 
@@ -46,7 +46,7 @@ def behind(real: Site, recording: str, sandbox: Sandbox) -> Iterator[Behind]:
         preview_of(real.url, "preview-token-8080") as pages,
         preview_of(real.admin_url, "preview-token-8081") as admin,
         recorded_api(recording, {"8080": pages, "8081": admin}) as (url, seen),
-        daytona_site("marketplace", sandbox, Account("key-1", url, "eu"), real.admin_token) as site,
+        daytona_site("marketplace", sandbox, DaytonaAccount("key-1", url, "eu"), real.admin_token) as site,
     ):
         yield Behind(real, site, seen)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.models.openai import OpenAI, OpenAISettings
@@ -41,7 +41,7 @@ TASK = "marketplace.phone_reveal"
 TEXT = (
     "Open the boats, look for a Sea Ray of a private owner in Florida, the cheapest first, and show its phone number."
 )
-SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 ANSWER = json.dumps({"steps": [step.model_dump() for step in PLANS[TASK]]})
 
 AGAIN = f"""
@@ -56,7 +56,7 @@ model.name = "openai:m1"
 house = open_house(read_settings())
 plan = decompose_text({TEXT!r}, model, house.store, house.blobs)
 house.close()
-print(json.dumps([len(model.asked), [step.model_dump() for step in plan]]))
+print(json.dumps([len(model.requests), [step.model_dump() for step in plan]]))
 """
 
 

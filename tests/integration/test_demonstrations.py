@@ -89,7 +89,7 @@ def test_a_demonstration_is_what_the_policy_executor_is_told_and_what_the_plan_s
     instance = client.reset(seed)
     instruction = next(each.instruction for each in site_templates(client) if each.template_id == PHONE)
     again.execute(Assignment(instruction, (), 40), instance)
-    assert [message.text for message in asked.asked[-1].messages] == [turn["content"] for turn in theirs]
+    assert [message.text for message in asked.requests[-1].messages] == [turn["content"] for turn in theirs]
 
 
 def turns_of(house: House, call: ModelCalled) -> list[dict[str, str]]:
@@ -110,7 +110,9 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
     house = empty_house
     played(house, client, Demonstrator(wording="brief"))
     query = query_of(keep_tokens(house.blobs, base.path))
-    made = freeze.refuse_empty(freeze.write(house.store, house.blobs, house.views(), query, tmp_path / "r.parquet"))
+    made = freeze.refuse_empty(
+        freeze.write_dataset(house.store, house.blobs, house.views(), query, tmp_path / "r.parquet")
+    )
     assert {item.reason: item.runs for item in made.refused} == {"below_score": len(SEEDS) - made.height}
     tokenizer = load_tokenizer(base)
     calls = [e.event for e in house.store.read(types=("ModelCalled",)) if isinstance(e.event, ModelCalled)]
@@ -133,7 +135,7 @@ def test_rows_hold_the_tokens_that_a_policy_would_have_been_prompted_with(
         assert said.endswith(tokenizer.eos_token)
         assert sum(row["mask"]) + row["mask"].count(0) == len(row["completion_ids"])
     check_rows(read_rows(tmp_path / "r.parquet", "sft"), read_base(base.path))
-    digest = freeze.freeze(house.store, made, "test")
+    digest = freeze.freeze_dataset(house.store, made, "test")
     assert freeze.load(house.store, house.blobs, house.views, digest).height == made.height
 
 
@@ -192,7 +194,9 @@ def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
     tokens = keep_tokens(house.blobs, base.path)
 
     def refused(query: SftQuery | GrpoQuery) -> dict[str, int]:
-        return {item.reason: item.runs for item in freeze.make(house.store, house.blobs, house.views(), query).refused}
+        return {
+            item.reason: item.runs for item in freeze.make_rows(house.store, house.blobs, house.views(), query).refused
+        }
 
     assert refused(SftQuery(runs="demonstration", tokens=tokens, sweep="drawn", min_score=0)) == {"sampled": len(SEEDS)}
     assert refused(SftQuery(runs="policy", sweep="shown", min_score=0)) == {"no_token_ids": len(SEEDS)}

@@ -15,8 +15,8 @@ from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import forget_everything
 from agents.models.scripted import Scripted
 from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
-from agents.rollouts.dispatching.queue import LOST, TRIES, Parked, RolloutQueue, Ticket, tickets
-from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.dispatching.queue import LOST, TRIES, JobTicket, Parked, RolloutQueue, tickets
+from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.errors import WorkerLost
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.house import House
@@ -65,17 +65,17 @@ class Worker:
     """A worker in a thread of this process, and what it told."""
 
     queue: RolloutQueue
-    play: Callable[[Ticket], None]
+    play: Callable[[JobTicket], None]
     terms: Terms = QUICK
     may_play: Callable[[], bool] = lambda: True
     told: list[Notice] = field(default_factory=list)
     raised: list[Exception] = field(default_factory=list)
-    give_up: Callable[[Ticket], None] = lambda _: None
+    give_up: Callable[[JobTicket], None] = lambda _: None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     def run(self) -> None:
-        def play(ticket: Ticket, _: State) -> Facts:
+        def play(ticket: JobTicket, _: StateKey) -> Facts:
             self.play(ticket)
             return {}
 
@@ -111,7 +111,7 @@ def test_a_sweep_and_its_jobs_are_there_together(queue: RolloutQueue, empty_hous
 def test_what_is_appended_along_is_there_with_the_sweep_or_not_at_all(queue: RolloutQueue, empty_house: House) -> None:
     event, another = a_sweep(), replace(append_of(a_sweep()), stream="along", key="along")
     with pytest.raises(LogUnavailable):
-        queue.plan(append_of(event), [Ticket("s1", "x", "k\0")], [another])
+        queue.plan(append_of(event), [JobTicket("s1", "x", "k\0")], [another])
     assert list(empty_house.store.read()) == []
     assert isinstance(queue.plan(append_of(event), tickets(event), [another]), Committed)
     assert [each.stream for each in empty_house.store.read()] == [append_of(event).stream, "along"]
@@ -120,7 +120,7 @@ def test_what_is_appended_along_is_there_with_the_sweep_or_not_at_all(queue: Rol
 def test_neither_is_there_where_the_jobs_cannot_be_put(queue: RolloutQueue, empty_house: House) -> None:
     event = a_sweep()
     with pytest.raises(LogUnavailable, match="unsupported Unicode"):
-        queue.plan(append_of(event), [*tickets(event), Ticket("s1", "x", "k\0")])
+        queue.plan(append_of(event), [*tickets(event), JobTicket("s1", "x", "k\0")])
     assert list(empty_house.store.read()) == []
     assert jobs(queue) == []
 
@@ -136,7 +136,7 @@ def test_planning_again_or_in_vain_puts_no_jobs(queue: RolloutQueue) -> None:
 
 
 def test_many_that_put_the_same_jobs_at_once_put_each_once_and_in_order(queue: RolloutQueue) -> None:
-    wanted = [Ticket("s", f"run{number}", "k") for number in range(20)]
+    wanted = [JobTicket("s", f"run{number}", "k") for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
         added = list(pool.map(lambda _: queue.put(wanted), range(4)))
     assert sorted(added) == [0, 0, 0, 20]
@@ -148,7 +148,7 @@ def test_queues_of_projects_and_environments_never_share_a_channel(queue: Rollou
     names = {queue.name, RolloutQueue(queue.engine, "helpdesk").name, RolloutQueue(queue.engine, "é" * 200).name}
     assert len(names) == 3
     assert all(len(f"procrastinate_queue_v1#{name}".encode()) < 64 for name in names)
-    RolloutQueue(queue.engine, "é" * 200).put([Ticket("s", "x")])
+    RolloutQueue(queue.engine, "é" * 200).put([JobTicket("s", "x")])
 
 
 def test_what_was_lost_is_put_again_from_the_log_and_what_ended_is_not(queue: RolloutQueue, empty_house: House) -> None:
@@ -211,23 +211,23 @@ def test_a_job_that_raises_is_tried_again_then_parked_with_its_error_and_given_o
 ) -> None:
     tried: list[str] = []
 
-    def play(ticket: Ticket) -> None:
+    def play(ticket: JobTicket) -> None:
         tried.append(ticket.spec)
         if ticket.spec == "bad":
             raise KeyError("no such\0thing")
 
-    bad = Ticket("s", "bad", "k")
-    queue.put([bad, Ticket("s", "good", "k"), Ticket("s", "free")])
+    bad = JobTicket("s", "bad", "k")
+    queue.put([bad, JobTicket("s", "good", "k"), JobTicket("s", "free")])
     worker = Worker(queue, play)
     worker.run()
     assert tried.count("bad") == TRIES
     assert [kind for kind in worker.kinds() if kind in ("failed", "parked")] == ["failed"] * (TRIES - 1) + ["parked"]
-    assert queue.parked() == (Parked(bad, "KeyError: 'no such\\x00thing'"),)
+    assert queue.parked_jobs() == (Parked(bad, "KeyError: 'no such\\x00thing'"),)
     assert tried.index("good") > max(place for place, name in enumerate(tried) if name == "bad")
     assert queue.put([bad]) == 0
 
     assert queue.retry_parked() == 1
-    assert queue.parked() == ()
+    assert queue.parked_jobs() == ()
     Worker(queue, play).run()
     assert tried.count("bad") == 2 * TRIES
     queue.retry_parked()
@@ -236,7 +236,7 @@ def test_a_job_that_raises_is_tried_again_then_parked_with_its_error_and_given_o
 
 
 def test_a_lost_workers_jobs_keep_their_place_and_are_parked_when_they_lose_too_many(queue: RolloutQueue) -> None:
-    wanted = [Ticket("s", "a0", "k"), Ticket("s", "a1", "k"), Ticket("s", "x")]
+    wanted = [JobTicket("s", "a0", "k"), JobTicket("s", "a1", "k"), JobTicket("s", "x")]
     queue.put(wanted)
     take = text("SELECT spec FROM (SELECT (procrastinate_fetch_job_v2(NULL, :worker)).args->>'spec' AS spec) f")
     for number in range(1, TRIES + 1):
@@ -249,17 +249,17 @@ def test_a_lost_workers_jobs_keep_their_place_and_are_parked_when_they_lose_too_
         assert [ticket.spec for ticket in (parked if number == TRIES else freed)] == ["a0", "x"]
         assert queue.rescue(after_s=0) == ((), ())
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a0", "failed"), ("a1", "todo"), ("x", "failed")]
-    assert {each.error for each in queue.parked()} == {LOST}
+    assert {each.error for each in queue.parked_jobs()} == {LOST}
 
 
 def test_a_worker_told_to_stop_is_heard_of_until_what_is_under_way_has_ended(queue: RolloutQueue) -> None:
     begun, release = Event(), Event()
 
-    def slow(_: Ticket) -> None:
+    def slow(_: JobTicket) -> None:
         begun.set()
         assert release.wait(PATIENCE_S)
 
-    queue.put([Ticket("s", "a0", "k"), Ticket("s", "a1", "k")])
+    queue.put([JobTicket("s", "a0", "k"), JobTicket("s", "a1", "k")])
     worker = Worker(queue, slow, replace(QUICK, until_empty=False))
     thread = worker.start()
     try:
@@ -287,13 +287,13 @@ def heartbeats(queue: RolloutQueue, number: int) -> list[object]:
 
 def test_a_worker_that_loses_its_queue_says_so(queue: RolloutQueue, empty_database: Database) -> None:
     begun = Event()
-    queue.put([Ticket("s", "x")])
+    queue.put([JobTicket("s", "x")])
     worker = Worker(queue, lambda _: begun.set(), replace(QUICK, until_empty=False))
     thread = worker.start()
     assert begun.wait(PATIENCE_S)
     with queue.engine.begin() as connection:  # as another worker does that takes this one for lost
         connection.execute(text("DELETE FROM procrastinate_workers"))
-    queue.put([Ticket("s", "y")])
+    queue.put([JobTicket("s", "y")])
     thread.join(PATIENCE_S)
     assert [type(error) for error in worker.raised] == [WorkerLost]
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("y", "todo")]
@@ -310,7 +310,7 @@ def test_a_job_met_while_a_controller_works_waits_and_is_put_back_where_the_work
         looked.set()
         return is_free
 
-    queue.put([Ticket("s", "a0", "k"), Ticket("s", "a1", "k")])
+    queue.put([JobTicket("s", "a0", "k"), JobTicket("s", "a1", "k")])
     worker = Worker(queue, lambda _: played.set(), replace(QUICK, until_empty=not is_stopped), may_play)
     with only_controller(queue.engine, "marketplace"):
         thread = worker.start()
@@ -330,15 +330,15 @@ def test_a_job_met_while_a_controller_works_waits_and_is_put_back_where_the_work
 @pytest.mark.parametrize("ending", ["played", "raised", "timed out"])
 def test_a_worker_that_wakes_leaves_the_job_to_who_plays_it_now(queue: RolloutQueue, ending: str) -> None:
     begun, release = Event(), Event()
-    given_up: list[Ticket] = []
+    given_up: list[JobTicket] = []
 
-    def slow(_: Ticket) -> None:
+    def slow(_: JobTicket) -> None:
         begun.set()
         assert release.wait(PATIENCE_S)
         if ending == "raised":
             raise RuntimeError("disk full")
 
-    queue.put([Ticket("s", "x")])
+    queue.put([JobTicket("s", "x")])
     patient = replace(QUICK, max_parallel=1, rescue_after_s=PATIENCE_S, until_empty=False)
     worker = Worker(queue, slow, replace(patient, timeout_s=1) if ending == "timed out" else patient)
     worker.give_up = given_up.append

@@ -34,7 +34,7 @@ from api.embedded.errors import (
     StillStarting,
     UnsafeFolder,
 )
-from api.embedded.layout import STORES, folder, lock
+from api.embedded.layout import STORES, folder, lock_file
 from api.embedded.process import is_alive
 from api.embedded.record import passwords_file, read_passwords, read_setup
 
@@ -376,7 +376,7 @@ def test_what_is_wrong_with_a_home_is_named_before_anything_starts(pattern: Path
     with pytest.raises(PasswordsMissing, match=r"passwords\.json"):
         up(pattern)
     passwords.with_suffix(".away").rename(passwords)
-    with lock(pattern).open("r+b") as file:
+    with lock_file(pattern).open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(DatabaseBusy, match="flywheel db status"):
             up(pattern, timeout_s=0.1)

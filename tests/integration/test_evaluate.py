@@ -10,8 +10,8 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.executors import recorded_pages
-from agents.learning.memory import forget_everything, remember
-from agents.rollouts.arms import suite_of
+from agents.learning.memory import build_memory_artifact, forget_everything
+from agents.rollouts.arms import plan_suite
 from api.controllers.fast import Controller
 from api.controllers.fast_next import decide
 from api.course import Course
@@ -36,7 +36,7 @@ from eventlog.events import (
     SweepPlanned,
     VerdictReached,
 )
-from gate.benchmark import freeze, sealed_instances
+from gate.benchmark import freeze_benchmark, sealed_instances
 from gate.promote import freeze_into, open_evaluation, point
 from projections.benchmarks import BENCHMARKS, benchmark_instances, instances_of
 from projections.champions import CHAMPION, CHAMPIONS
@@ -174,7 +174,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     frozen = house.views().find(BENCHMARKS)[first_benchmark_name("marketplace")].frozen_event()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
     assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
-    suite = suite_of(frozen.templates, "marketplace", house.store, house.blobs, None)
+    suite = plan_suite(frozen.templates, "marketplace", house.store, house.blobs, None)
     open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller", suite=suite)
     assert play_and_settle(house, client, "eval-2", COURSE, Watching()) == "eval-2 was decided: void"
     pointed = house.views().get(CHAMPIONS, CHAMPION)
@@ -197,8 +197,8 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
     house = empty_house
     admitted(house.store, "marketplace")
     held = site_tasks(client, tasks, 40)
-    small = freeze_on(house, freeze("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
-    freeze_on(house, freeze("by-hand", "marketplace", held, [0], [1], 1), "ann")  # where sweeps would begin
+    small = freeze_on(house, freeze_benchmark("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
+    freeze_on(house, freeze_benchmark("by-hand", "marketplace", held, [0], [1], 1), "ann")  # where sweeps would begin
     reporter = Watching(stop)
     course = replace(COURSE, seeds_per_round=3, rules=Rules(min_pairs=min_pairs))
     with pytest.raises(Stopped):
@@ -218,7 +218,7 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
 def test_an_evaluation_that_was_opened_for_another_executor_is_refused(
     client: EnvClient, empty_house: House, executor: str, options: str
 ) -> None:
-    frozen = freeze(
+    frozen = freeze_benchmark(
         first_benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1
     )
     freeze_into(empty_house.store, frozen, "controller")
@@ -239,10 +239,10 @@ def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client:
         rounds=0,
         course=Course(),
         site="marketplace",
-        tryable=(),
+        on_trial=(),
     )
     assert found.what == "plan_sweep"
-    assert remember(views, "base")[0].memory.digest == PRESENT.memory.digest
+    assert build_memory_artifact(views, "base")[0].memory.digest == PRESENT.memory.digest
     assert first_benchmark_name("marketplace") in views.find(BENCHMARKS)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.history.erase import STREAM
-from api.history.withdraw import withdraw
+from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.training.first_bases import first_base
 from eventlog.errors import BytesRemain
@@ -67,7 +67,7 @@ def test_only_demonstrations_that_passed_and_count_shape_the_tokenizer(empty_hou
         play(house.store, house.blobs, run)
     shown = planned(runs)
     whole = first_base(house, shown, SHAPE)
-    withdraw(house.store, ["r4"], "shown in error", "test")
+    withdraw_runs(house.store, ["r4"], "shown in error", "test")
     with suppress(BytesRemain):  # the key is gone, whoever may remove the bytes
         house.blobs.erase("ann")
     house.store.append([Append(STREAM, (SubjectErased(subject="ann", reason="asked"),), "test")])

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from sqlalchemy import Engine
 
-from eventlog.archive.columns import DTYPES, columns_of, family_of
+from eventlog.archive.columns import DTYPES, columns_of_family, event_family
 from eventlog.archive.drop import drop
 from eventlog.archive.errors import ArchiveMissing, SegmentDamaged
 from eventlog.archive.segments import segments
@@ -24,9 +24,9 @@ from eventlog.upcast import UPCASTERS
 from projections.errors import EngineUnusable, FrameDiffers
 from projections.frames.engines import here, on_processes
 from projections.frames.frame import ENVELOPE, Frame, digest_part, events_of, part_of
-from projections.frames.framing import FrameViews, Made, compare_frames, make_parts, parts_by_row, plan_reads
+from projections.frames.framing import FrameParts, FrameViews, compare_frames, make_parts, parts_by_row, plan_reads
 from projections.frames.outcomes import FRAMES, OUTCOMES
-from projections.frames.partitions import archived_events, cut, parts_of
+from projections.frames.partitions import archived_events, cut_partitions, parts_of
 from tests.golden.test_golden_samples import golden_rows
 
 END = len(golden_rows())
@@ -43,7 +43,7 @@ def store(engine: Engine, folder: Path) -> PostgresStore:
     return PostgresStore(engine, archive=folder)
 
 
-def digests(made: Made) -> list[str]:
+def digests(made: FrameParts) -> list[str]:
     return [digest_part(part) for part in made.parts]
 
 
@@ -98,10 +98,10 @@ def test_a_log_is_cut_at_its_segments_and_the_rest_is_rows(
     whole, spans = plan_reads(engine, store, FRAMES, 0, END)
     assert [(one.after, one.upto) for one in whole] == [(0, 150), (150, 300), (300, 400)]
     assert spans == ((400, END),)
-    assert cut(folder, manifests, FRAMES, 200, 350)[0][0].events == 100
-    assert cut(folder, manifests, FRAMES, 200, 350)[1] == ()
-    assert cut(folder, [manifests[1]], FRAMES, 0, 500)[1] == ((0, 150), (300, 500))
-    assert cut(folder, manifests, FRAMES, 7, 7) == ((), ())
+    assert cut_partitions(folder, manifests, FRAMES, 200, 350)[0][0].events == 100
+    assert cut_partitions(folder, manifests, FRAMES, 200, 350)[1] == ()
+    assert cut_partitions(folder, [manifests[1]], FRAMES, 0, 500)[1] == ((0, 150), (300, 500))
+    assert cut_partitions(folder, manifests, FRAMES, 7, 7) == ((), ())
 
 
 def test_archived_files_that_are_gone_are_only_missed_once_the_table_dropped_them(
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_named(engine: Engine, owner_engine: Engine, store: Po
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: str(frame.name))
 def test_every_field_a_frame_reads_has_a_typed_column_of_its_kind(frame: Frame) -> None:
     for kind, fields in frame.reads.items():
-        columns = {".".join(column.path): DTYPES[column.kind]() for column in columns_of(family_of(kind))}
+        columns = {".".join(column.path): DTYPES[column.kind]() for column in columns_of_family(event_family(kind))}
         assert {path: columns[path] for path in fields} == dict(fields)
 
 

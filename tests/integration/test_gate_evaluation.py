@@ -27,7 +27,7 @@ from gate.arms import arm
 from gate.benchmark import PlannedArmRun, specs
 from gate.errors import ForeignRun
 from gate.judge import judge
-from gate.promote import open_evaluation, settle
+from gate.promote import open_evaluation, settle_evaluation
 from projections.benchmarks import BENCHMARKS
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import ReplayedViews
@@ -106,7 +106,7 @@ def test_an_evaluation_is_played_judged_and_settled(missing: int, decision: str,
     champion = arm(frozen, EVALUATION, "champion", OLD, runs, rewards, RULES)
     challenger = arm(frozen, EVALUATION, "challenger", NEW, runs, rewards, RULES)
     verdict = judge(champion, challenger, frozen, RULES, Alpha(1, 5_000, 5_000))
-    settle(store, EVALUATION, verdict, 1, "gate")
+    settle_evaluation(store, EVALUATION, verdict, 1, "gate")
 
     assert (verdict.decision, verdict.pairs, verdict.missing) == (decision, 20, missing)
     assert verdict.champion.cost == verdict.challenger.cost == 10 * (40 - missing)

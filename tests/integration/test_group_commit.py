@@ -20,7 +20,7 @@ from eventlog.appending import Cursor, by_call, by_copy
 from eventlog.chain import GENESIS, verify_chain
 from eventlog.codec import EncodedAppend, encode_append
 from eventlog.errors import AppendInterrupted, LogBusy
-from eventlog.grouping import Counts, GroupCommit
+from eventlog.group_commit import Counts, GroupCommit
 from eventlog.memory import MemoryStore
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Repeated
@@ -82,7 +82,7 @@ def test_one_whose_data_is_refused_does_not_fail_those_it_was_merged_with() -> N
             futures["refused"].result(5)
         assert [len(futures[key].result(5)) for key in "ab"] == [1, 1]
     assert sorted(slow.batches[1]) == ["a", "b", "refused"]
-    assert (group.counts.committed, group.counts.rejected, group.counts.waiting) == (3, 1, 0)
+    assert (group.counts.committed, group.counts.rejected, group.counts.open_requests) == (3, 1, 0)
 
 
 def test_a_database_that_is_away_fails_all_that_were_merged_and_the_next_try_may_do() -> None:
@@ -113,7 +113,7 @@ def test_a_leader_that_is_interrupted_leaves_nobody_waiting() -> None:
     assert sorted(type(error).__name__ for error in errors) == ["AppendInterrupted", "KeyboardInterrupt"]
     assert any(isinstance(error, AppendInterrupted) for error in errors)
     assert len(group.append([request("later")])) == 1
-    assert group.counts.waiting == 0
+    assert group.counts.open_requests == 0
 
 
 def test_a_caller_that_is_interrupted_while_it_waits_leaves_nobody_behind() -> None:
@@ -140,7 +140,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_leaves_nobody_behind() -> N
         signal.signal(signal.SIGALRM, before)
     assert slow.batches == [["first"], ["last"]]
     counts = group.counts
-    assert (counts.received, counts.committed, counts.rejected, counts.waiting) == (3, 2, 1, 0)
+    assert (counts.received, counts.committed, counts.rejected, counts.open_requests) == (3, 2, 1, 0)
 
 
 def test_more_than_may_wait_is_refused_at_once_and_counted() -> None:
@@ -176,7 +176,7 @@ def test_every_thread_gets_its_own_outcome_and_the_counts_add_up(empty_engine: E
         outcomes = list(pool.map(append, range(200)))
     kinds = [Committed, Repeated, Conflict, KeyReused]
     assert all(isinstance(outcome, kinds[n % 4]) for n, outcome in enumerate(outcomes))
-    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.read_stored(), after=START, previous=GENESIS))
     counts = store.group.counts
     assert (counts.received, counts.committed, counts.repeated, counts.rejected) == (201, 51, 50, 100)
     assert counts.events == len(rows)
@@ -240,6 +240,8 @@ def test_a_batch_is_judged_in_sql_as_it_is_in_memory(
         assert outcomes == list(memory.append(requests))
 
     agree()
-    rows = list(verify_chain(table.stored(), after=START, previous=GENESIS))
-    ours, theirs = ([(r.position, r.stream, r.version, r.digest) for r in found] for found in (rows, memory.stored()))
+    rows = list(verify_chain(table.read_stored(), after=START, previous=GENESIS))
+    ours, theirs = (
+        [(r.position, r.stream, r.version, r.digest) for r in found] for found in (rows, memory.read_stored())
+    )
     assert ours == theirs

@@ -25,7 +25,7 @@ from agents.rollouts.tasks import templates
 from api.cli.main import run_command
 from api.course import Course
 from api.errors import NoJudge, Unknown
-from api.history.grade import Graded, grade_runs, judge_from
+from api.history.grade import JudgeResult, grade_runs, judge_from
 from api.history.regrade import ended_runs_of as ended_runs
 from api.house import House
 from api.settings import Settings
@@ -162,7 +162,7 @@ def test_every_run_gets_an_answer_and_only_those_that_can_be_judged_are_shown(en
     }
     assert [row.run for row in found] == list(dict.fromkeys(named))
     assert len(steps) == len(found)
-    assert len(model.asked) == 2
+    assert len(model.requests) == 2
     assert all("environment_down" in row.reason for row in found if row.outcome == "missing")
     judge = judge_name("scripted", "judge-1")
     assert ended.views().find(JUDGES)["s__done"].proxy_score(judge) == 800_000
@@ -190,17 +190,17 @@ def test_what_was_judged_is_not_asked_again_and_what_failed_is(ended: House) -> 
     model = Scripted([YES])
     again = grade_runs(ended, model, ["s__done", "s__more"], max_parallel=1)
     assert sorted(row.outcome for row in again) == ["already", "opined"]
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
     assert {row.outcome for row in grade_runs(ended, Scripted([]), ["s__done", "s__more"])} == {"already"}
     assert len(list(ended.store.read(types=["JudgeOpined"]))) == 2
 
 
 def test_two_that_judge_the_same_run_at_once_are_recorded_once(ended: House) -> None:
-    inner: list[Graded] = []
+    inner: list[JudgeResult] = []
 
     def slow(_: object) -> str:
         if not inner:
-            inner.append(Graded("x", "failed"))
+            inner.append(JudgeResult("x", "failed"))
             inner[:] = grade_runs(ended, Scripted(lambda _: YES.replace("80", "70")), ["s__done"])
         return YES
 
@@ -228,7 +228,7 @@ def test_a_run_that_is_not_there_is_named_before_anything_is_asked(ended: House)
     model = Scripted([])
     with pytest.raises(Unknown, match="nowhere"):
         grade_runs(ended, model, ["s__done", "nowhere"])
-    assert model.asked == ()
+    assert model.requests == ()
 
 
 def test_the_judge_of_the_settings() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.learning.memory import remember
+from agents.learning.memory import build_memory_artifact
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.history.memory_file import export_memory, import_memory
@@ -17,7 +17,7 @@ from api.sweeps.jobs import jobs_of
 from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates, sweeps_of
 from eventlog.events import PieceKind, RunStarted, SeedsRule, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Position
-from projections.memories import candidacies, kind_of
+from projections.memories import candidacies, piece_kind
 from projections.pieces import HINTS
 from projections.rewards import REWARDS
 from tests.golden.make import Quiet
@@ -70,7 +70,7 @@ def test_hints_and_snippets_are_found_promoted_applied_and_the_same_as_of_then(
     first_facts(house)
     sweeps = [swept(house, client, tasks, number) for number in range(len(AMOUNTS))]
     first, last = passed(house, sweeps[0]), passed(house, sweeps[-1])
-    promoted = {kind_of(state) for state in candidacies(house.views()).values() if state.status == "promoted"}
+    promoted = {piece_kind(state) for state in candidacies(house.views()).values() if state.status == "promoted"}
     assert {"hint", "snippet"} <= promoted
     assert first["marketplace.engine_spec"] == 0 < last["marketplace.engine_spec"]
     assert last["marketplace.phone_reveal"] > first["marketplace.phone_reveal"]
@@ -85,13 +85,13 @@ def _check_that_memory_is_the_same_as_of_then(house: House) -> None:
     """Every sweep was played from another position; its plans are made again from the log as of that position."""
     for sweep in sweeps_of(house.store, "marketplace"):
         views = house.views(Position(sweep.artifact.memory.upto))
-        again = remember(views, "base", kinds=LESSONS)
+        again = build_memory_artifact(views, "base", kinds=LESSONS)
         assert again[0] == sweep.artifact
         planned = next(iter(house.store.read(stream=f"sweep/{sweep.sweep}"))).position
         for job in jobs_of(house, house.views(planned), sweep, sweep.specs):
             started = next(house.store.read(stream=f"run/{job.run}")).event
             assert isinstance(started, RunStarted)
-            assert started.applied == job.overlaid().applied
+            assert started.applied == job.overlay_plan().applied
     assert len({sweep.artifact.memory.digest for sweep in sweeps_of(house.store, "marketplace")}) > 1
 
 

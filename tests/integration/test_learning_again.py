@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from agents.plans import Plan, plan_bytes
-from agents.rewards import grade_run
+from agents.rewards import compute_reward
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.errors import SweepExists
 from api.history.memory_file import export_memory, import_memory
-from api.history.withdraw import withdraw
+from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.sweeps.capture import capture_from
 from api.sweeps.plan import first_facts, make_up, plan
@@ -77,7 +77,9 @@ def play(house: House, spec: Spec, *, passed: bool) -> None:
     plan = Blob("application/json", plan_bytes(PLANS[spec.template]))
     house.blobs.put([plan])
     usage = Usage(actions=1, wall_microseconds=1, input_tokens=0, output_tokens=0)
-    reward = grade_run(spec.spec_id, spec.group_id, 1_000_000 * passed, (), usage, BOOK, passed=passed, conduct=None)
+    reward = compute_reward(
+        spec.spec_id, spec.group_id, 1_000_000 * passed, (), usage, BOOK, passed=passed, conduct=None
+    )
     start = started(spec).model_copy(update={"plan": plan.digest})
     append(house, f"run/{spec.spec_id}", start, finished(spec), reward)
 
@@ -129,7 +131,7 @@ def test_what_was_given_up_comes_back_by_a_sweep_planned_since_and_by_no_earlier
 
 def test_what_a_withdrawn_run_showed_is_captured_again_from_a_later_sweep(empty_house: House) -> None:
     (piece,) = captured(empty_house, ended(empty_house, "s1"))
-    withdraw(empty_house.store, ["s1__good1"], "its data was bad", "test")
+    withdraw_runs(empty_house.store, ["s1__good1"], "its data was bad", "test")
     assert empty_house.views().find(EXEMPLARS) == {}
     assert captured(empty_house, ended(empty_house, "s2"))[piece].proposed_by == "s2__good1"
 
@@ -137,7 +139,7 @@ def test_what_a_withdrawn_run_showed_is_captured_again_from_a_later_sweep(empty_
 def test_what_a_withdrawn_run_showed_can_be_brought_in_from_a_file(empty_house: House) -> None:
     (piece,) = captured(empty_house, ended(empty_house, "s1"))
     text = export_memory(empty_house, empty_house.views()).text
-    withdraw(empty_house.store, ["s1__good1"], "its data was bad", "test")
+    withdraw_runs(empty_house.store, ["s1__good1"], "its data was bad", "test")
     assert import_memory(empty_house, text, SeedsRule(), "person").fresh == (piece,)
     assert empty_house.views().find(EXEMPLARS)[piece].source == "imported"
     head = empty_house.store.head()

@@ -47,6 +47,6 @@ def test_as_many_evaluations_open_as_the_benchmark_was_frozen_for_and_each_spend
     assert {spending.evaluation for spending in ledger.spendings} == opened
     assert [spending.challenge for spending in ledger.spendings] == list(range(1, FROZEN.challengers + 1))
     assert {spending.alpha for spending in ledger.spendings} == {FROZEN.alpha // FROZEN.challengers}
-    assert (ledger.spent, ledger.is_exhausted) == (FROZEN.alpha, True)
+    assert (ledger.spent_total, ledger.is_exhausted) == (FROZEN.alpha, True)
     with pytest.raises(BenchmarkExhausted):
         open_evaluation(store, "one-more", FROZEN, artifact(0), artifact(99), Rules(), "race")

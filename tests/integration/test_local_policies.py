@@ -24,7 +24,7 @@ from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep
 from api.datasets import freeze
 from api.settings import Settings
-from api.sweeps.executors import Way, executor_of, in_words, options_of, recorded_as
+from api.sweeps.executors import Way, describe_executor, executor_of, options_of, recorded_as
 from eventlog.blobs import MemoryBlobs
 from eventlog.errors import BaseMissing, CheckpointAltered
 from eventlog.events import RunFinished, SeedsRule, SftQuery, SweepPlanned
@@ -98,7 +98,7 @@ def test_runs_of_several_weights_play_side_by_side_and_become_rows_that_training
     for job in todo:
         asked = {event.model for event in events if event.type == "ModelCalled" and event.run == job.run}
         assert asked == {name if job.artifact.weights == "base" else f"{name}+{saved.digest[:12]}"}
-    built = freeze.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0))
+    built = freeze.build_dataset(store, blobs, views(store), SftQuery(runs="policy", min_score=0))
     cut = runs_with_a_cut_answer(events, blobs)
     whole = [job for job in todo if job.run not in cut]
     assert whole
@@ -144,7 +144,7 @@ def test_a_command_names_a_base_model_by_its_folder_and_the_log_by_its_digest(ba
         model=f"transformers:{base.digest[:12]}",
     )
     assert options_of(planned) == "--executor policy --model transformers:FOLDER"
-    assert in_words("policy", planned.model).endswith(f"with transformers:{base.digest[:12]}")
+    assert describe_executor("policy", planned.model).endswith(f"with transformers:{base.digest[:12]}")
 
 
 def test_a_folder_that_is_no_base_is_refused_by_name(tmp_path: Path) -> None:

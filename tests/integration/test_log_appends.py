@@ -41,7 +41,7 @@ def test_a_caller_with_an_old_snapshot_fails_and_writes_nothing(
             write(connection.connection.cursor(binary=True), [encode_append(Append("t", (WON,), "test", key="k"))])
     assert store.head() == 1
     assert list(store.append([Append("t", (WON,), "test", key="k")])) == [Committed(Position(2), Position(2), 1)]
-    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == 2
+    assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == 2
 
 
 def test_appends_from_two_processes_worth_of_connections_interleave_without_a_gap(empty_database: Database) -> None:
@@ -50,7 +50,7 @@ def test_appends_from_two_processes_worth_of_connections_interleave_without_a_ga
         stores = [PostgresStore(engine) for engine in engines]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: stores[n % 2].append([Append(f"s{n % 5}", (WON,), "test")]), range(120)))
-        rows = list(verify_chain(stores[0].stored(), after=START, previous=GENESIS))
+        rows = list(verify_chain(stores[0].read_stored(), after=START, previous=GENESIS))
         assert (len(rows), stores[1].head()) == (120, 120)
     finally:
         for engine in engines:
@@ -126,7 +126,7 @@ def test_appends_go_over_the_edge_of_a_partition_and_reserve_the_next_one_in_tim
     for _ in range(5):
         (outcome,) = store.append([Append("s", (WON,) * amount, "test")])
         assert isinstance(outcome, Committed)
-    rows = verify_chain(store.stored(after=Position(last)), after=Position(last), previous=bytes(32))
+    rows = verify_chain(store.read_stored(after=Position(last)), after=Position(last), previous=bytes(32))
     assert [row.position for row in rows] == [last + n for n in range(1, 5 * amount + 1)]
     with empty_engine.connect() as connection:
         found = connection.execute(text("SELECT tableoid::regclass::text, count(*) FROM events GROUP BY 1 ORDER BY 1"))

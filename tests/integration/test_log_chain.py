@@ -21,7 +21,7 @@ def test_the_stored_chain_is_what_python_links(owner_engine: Engine) -> None:
     with owner_engine.connect() as connection:
         of_sql = {row.position: (bytes(row.chain), bytes(row.link)) for row in connection.execute(statement)}
     previous = GENESIS
-    for row in PostgresStore(owner_engine).stored():
+    for row in PostgresStore(owner_engine).read_stored():
         previous = link(previous, row)
         assert of_sql[row.position] == (previous, previous)
 
@@ -30,7 +30,7 @@ def test_the_stored_chain_is_what_python_links(owner_engine: Engine) -> None:
 def test_the_chain_of_any_stream_name_is_the_same_in_sql_and_in_python(empty_engine: Engine, stream: str) -> None:
     store = PostgresStore(empty_engine)
     store.append([Append(stream, (WON,), "é'\\"), Append(stream, (WON,), "b")])
-    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == 2
+    assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == 2
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_damage_done_behind_the_guards_is_found_by_position(owner_engine: Engine
         connection.execute(text("ALTER TABLE events DISABLE TRIGGER ALL"))
         connection.execute(text(damage))
     with pytest.raises(BrokenChain) as caught:
-        list(verify_chain(PostgresStore(owner_engine).stored(), after=START, previous=GENESIS))
+        list(verify_chain(PostgresStore(owner_engine).read_stored(), after=START, previous=GENESIS))
     assert caught.value.facts["position"] == position

@@ -197,7 +197,7 @@ def test_a_replicating_session_does_not_get_past_the_guards(owner_engine: Engine
 
 def last_of(connection: Connection) -> Stored:
     (position,) = connection.execute(text("SELECT max(position) FROM events")).one()
-    (row,) = PostgresStore(connection.engine).stored(after=Position(position - 1), upto=Position(position))
+    (row,) = PostgresStore(connection.engine).read_stored(after=Position(position - 1), upto=Position(position))
     return row
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from api.history.sign import LAST, PRIVATE, PUBLIC, private_key
 from eventlog.chain import GENESIS, event_digest, link, verify_chain
 from eventlog.postgres import PostgresStore
-from eventlog.signature import Signed, fingerprint
+from eventlog.signature import Signed, key_fingerprint
 from eventlog.store import START, Append, Committed
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
@@ -64,7 +64,7 @@ def rewritten(engine: Engine, position: int) -> None:
     """Say something else at a position, with a digest that fits and a chain that links up from there to the head."""
     previous = GENESIS
     changed = []
-    for row in PostgresStore(engine).stored():
+    for row in PostgresStore(engine).read_stored():
         made = row
         if row.position == position:
             digest = event_digest(row.type, row.schema_version, json.loads(row.payload), "another", row.cause)
@@ -98,7 +98,7 @@ def test_the_statement_is_one_json_object_of_the_head_and_the_key_is_shown_by_it
     assert code == 0
     statement = Signed.model_validate_json(out)
     assert (statement.position, statement.chain) == (HEAD, golden_rows()[-1].chain.hex())
-    assert fingerprint(bytes.fromhex(statement.public_key)) in "".join(err.split())
+    assert key_fingerprint(bytes.fromhex(statement.public_key)) in "".join(err.split())
     assert (keys / PRIVATE).stat().st_mode & 0o777 == 0o600
     assert keys.stat().st_mode & 0o777 == 0o700
     assert json.loads((keys / LAST).read_text()) == json.loads(out)
@@ -126,7 +126,7 @@ def test_a_superuser_who_rewrites_with_a_chain_that_links_up_is_caught_by_the_si
     flywheel: Flywheel, signed: Path, superuser_engine: Engine, position: int
 ) -> None:
     rewritten(superuser_engine, position)
-    assert len(list(verify_chain(PostgresStore(superuser_engine).stored(), after=START, previous=GENESIS))) == HEAD
+    assert len(list(verify_chain(PostgresStore(superuser_engine).read_stored(), after=START, previous=GENESIS))) == HEAD
     assert flywheel("log", "verify")[0] == 0
     said = told(flywheel, "log", "verify", "--signature", str(signed))
     assert f"The log was rewritten at or before position {HEAD}" in said

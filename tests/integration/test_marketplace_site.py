@@ -21,7 +21,7 @@ from agents.envs import provider
 from agents.envs.clients.client import EnvClient
 from agents.envs.clients.mutations import fetch_mutations, last_mutation_id
 from agents.envs.contract import Graded, Instance
-from agents.envs.errors import EnvironmentDown, PortInUse, SiteDied, SiteNotReady, UnknownSite
+from agents.envs.errors import EnvironmentDown, SiteDied, SiteNotReady, SitePortInUse, UnknownSite
 from agents.envs.provider import Site, local_site
 from tests.sites import SharedSite
 
@@ -239,7 +239,7 @@ def test_a_taken_port_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(PortInUse, match=str(port)), local_site("marketplace", admin_port=port):
+        with pytest.raises(SitePortInUse, match=str(port)), local_site("marketplace", admin_port=port):
             pass
 
 

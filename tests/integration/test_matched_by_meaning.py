@@ -116,9 +116,11 @@ def test_a_hint_in_other_words_is_tried_and_once_promoted_applied_by_the_model_t
         assert isinstance(started, RunStarted)
         assert started.artifact.memory.embeddings == house.embeddings.digest
         assert HINT in {item.piece for item in started.applied}
-        assert replay_run(house.store, house.blobs, house.views, spec.spec_id, house.embedded).outcome == "identical"
+        assert (
+            replay_run(house.store, house.blobs, house.views, spec.spec_id, house.embeddings_of).outcome == "identical"
+        )
     head = house.store.head()
-    assert if_rule(house.store, house.blobs, house.views, SeedsRule(), head, house.embedded).is_empty
+    assert if_rule(house.store, house.blobs, house.views, SeedsRule(), head, house.embeddings_of).is_empty
     _check_that_whoever_lacks_the_model_is_told(plain, later, tmp_path)
 
 
@@ -133,8 +135,8 @@ def _check_that_whoever_lacks_the_model_is_told(plain: House, sweep: SweepPlanne
     run = sweep.specs[0].spec_id
     for house, error in ((plain, EmbeddingsMissing), (other, EmbeddingsOther)):
         with pytest.raises(error, match=str(sweep.artifact.memory.embeddings)):
-            replay_run(house.store, house.blobs, house.views, run, house.embedded)
+            replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
         with pytest.raises(error):
             jobs_of(house, house.views(), sweep, sweep.specs)
         with pytest.raises(error):
-            if_rule(house.store, house.blobs, house.views, SeedsRule(), house.store.head(), house.embedded)
+            if_rule(house.store, house.blobs, house.views, SeedsRule(), house.store.head(), house.embeddings_of)

@@ -16,13 +16,13 @@ from eventlog.database import open_engine
 from eventlog.errors import ForeignSchema, LogFull, UnreleasedSchema
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position
-from migrations.migrate import migrate, newest, version_of
+from migrations.migrate import migrate, newest_revision, version_of
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
 
 
 def test_the_newest_migration_is_the_head_that_alembic_knows() -> None:
-    assert newest() == ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head()
+    assert newest_revision() == ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head()
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_migrating_again_changes_nothing_and_keeps_the_log(owner_engine: Engine,
     migrate(owner_engine, app_role=database.app_role)
     migrate(owner_engine)
     assert tables(owner_engine) == before
-    kept = list(PostgresStore(owner_engine).stored())
+    kept = list(PostgresStore(owner_engine).read_stored())
     assert [(row.position, row.chain) for row in kept] == [(row.position, row.chain) for row in golden_rows()]
 
 
@@ -81,7 +81,7 @@ def test_a_schema_that_is_not_there_is_named_with_the_way_out(
     with pytest.raises(ForeignSchema) as caught:
         check_schema(opened(fresh.app_url, "fresh"))
     assert caught.value.facts["schema"] == "flywheel_fresh"
-    assert (caught.value.facts["actual"], caught.value.facts["expected"]) == ("none", newest())
+    assert (caught.value.facts["actual"], caught.value.facts["expected"]) == ("none", newest_revision())
     assert "flywheel db migrate" in str(caught.value)
 
 
@@ -120,7 +120,7 @@ def test_a_schema_that_nothing_leads_on_from_is_refused_and_left_as_it_is(
     assert type(caught.value) is kind
     with owner_engine.connect() as connection:
         assert version_of(connection) == version
-    assert [row.chain for row in PostgresStore(owner_engine).stored()] == [row.chain for row in golden_rows()]
+    assert [row.chain for row in PostgresStore(owner_engine).read_stored()] == [row.chain for row in golden_rows()]
 
 
 def test_a_schema_with_the_tables_of_the_first_version_is_adopted_as_that(
@@ -132,7 +132,7 @@ def test_a_schema_with_the_tables_of_the_first_version_is_adopted_as_that(
     check_schema(engine)
     assert tables(owner_engine) == before
     store = PostgresStore(engine)
-    assert [row.chain for row in store.stored()] == [row.chain for row in golden_rows()]
+    assert [row.chain for row in store.read_stored()] == [row.chain for row in golden_rows()]
     (outcome,) = store.append([Append("s", (sample("RewriteWon"),), "test")])
     assert outcome == Committed(Position(len(golden_rows()) + 1), Position(len(golden_rows()) + 1), 1)
 

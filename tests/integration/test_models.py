@@ -31,7 +31,7 @@ from agents.models.errors import (
     NotOffered,
     RequestRejected,
 )
-from agents.models.model import Image, Message, Model, Request, Schema
+from agents.models.model import ChatMessage, CompletionRequest, Image, Model, Schema
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.structured import complete_as
 from agents.models.wire import Patience
@@ -41,7 +41,7 @@ from tests.model_server import LOGPROB, Asked, ModelServer, Reply, chat_completi
 KEY = "sk-very-secret-key"
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 GREEDY = Sampling(temperature_micro=0, max_tokens=50)
-ASK = (Message("system", ("Be brief.",)), Message("user", ("What is this?",)))
+ASK = (ChatMessage("system", ("Be brief.",)), ChatMessage("user", ("What is this?",)))
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 BACKENDS = ("openai", "anthropic")
 
@@ -93,8 +93,8 @@ def backend(kind: str, server: ModelServer, waits: list[float] | None = None) ->
     return openai(server, waits) if kind == "openai" else anthropic(server, waits)
 
 
-def ask(model: Model, sampling: Sampling = GREEDY, messages: tuple[Message, ...] = ASK) -> Any:
-    return model.complete(Request(messages, sampling))
+def ask(model: Model, sampling: Sampling = GREEDY, messages: tuple[ChatMessage, ...] = ASK) -> Any:
+    return model.complete(CompletionRequest(messages, sampling))
 
 
 def saying(*replies: Reply) -> Callable[[Asked], Reply]:
@@ -185,7 +185,7 @@ def test_a_messages_call_says_everything_that_was_asked_for_explicitly(server: M
 
 
 def test_pictures_go_as_each_wire_wants_them(server: ModelServer) -> None:
-    shown = (Message("user", ("Look:", Image("image/png", PNG))),)
+    shown = (ChatMessage("user", ("Look:", Image("image/png", PNG))),)
     data = base64.b64encode(PNG).decode()
     for kind in BACKENDS:
         ask(backend(kind, server), messages=shown)
@@ -376,7 +376,7 @@ def test_a_logprob_that_rounding_put_above_zero_is_zero(server: ModelServer) -> 
 
 
 def test_a_tool_that_was_not_called_is_broken_unless_it_ran_out_of_tokens(server: ModelServer) -> None:
-    request = Request(ASK, GREEDY, Schema("Colour", Colour.model_json_schema()))
+    request = CompletionRequest(ASK, GREEDY, Schema("Colour", Colour.model_json_schema()))
     text = [{"type": "text", "text": "blue"}]
     server.answer = lambda asked: JSONResponse(message({"model": "m"}, "x", content=text))
     with pytest.raises(AnswerBroken, match="calls no tool"):
@@ -477,6 +477,6 @@ def test_one_model_answers_many_threads(server: ModelServer) -> None:
     model = openai(server)
     with ThreadPoolExecutor(8) as pool:
         answers = list(
-            pool.map(lambda n: ask(model, messages=(Message("user", (f"{n:03}",)),)).samples[0].text, range(60))
+            pool.map(lambda n: ask(model, messages=(ChatMessage("user", (f"{n:03}",)),)).samples[0].text, range(60))
         )
     assert answers == [f"{n:03}" for n in range(60)]

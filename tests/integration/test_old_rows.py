@@ -13,7 +13,7 @@ from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed
 from eventlog.upcast import UPCASTERS
 from projections.engine.builds import bookmarks
-from projections.engine.projection import Fold, Row, State, replay
+from projections.engine.projection import EventRow, Fold, FoldState, replay
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews
 
@@ -44,14 +44,14 @@ class LampV3(Event):
     power: dict[str, int | None]
 
 
-class Lamps(State, frozen=True, kw_only=True):
+class Lamps(FoldState, frozen=True, kw_only=True):
     """How many lamps of a room were lit, and of what power those that are known."""
 
     lit: int = 0
     watts: int = 0
 
 
-def lit(state: Lamps, row: Row) -> Lamps:
+def lit(state: Lamps, row: EventRow) -> Lamps:
     return Lamps(lit=state.lit + 1, watts=state.watts + (row.maybe_number("power.watts") or 0))
 
 
@@ -93,12 +93,12 @@ def store(empty_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> PostgresStor
 
 
 def test_the_store_keeps_each_version_as_it_was_written(store: PostgresStore) -> None:
-    rows = list(verify_chain(store.stored(), after=START, previous=GENESIS))
+    rows = list(verify_chain(store.read_stored(), after=START, previous=GENESIS))
     assert [row.schema_version for row in rows] == [1, 1, 2, 2, 3, 3]
     read = list(store.read())
     assert all(isinstance(recorded.event, LampV3) for recorded in read)
     assert [recorded.digest for recorded in read] == [row.digest for row in rows]
-    assert list(store.stored()) == rows
+    assert list(store.read_stored()) == rows
 
 
 def test_the_projector_makes_of_old_rows_what_a_replay_of_whole_events_makes(
@@ -112,11 +112,11 @@ def test_the_projector_makes_of_old_rows_what_a_replay_of_whole_events_makes(
 
 
 def test_folding_old_rows_leaves_them_as_they_were(store: PostgresStore, empty_engine: Engine) -> None:
-    before = list(store.stored())
+    before = list(store.read_stored())
     Projector(empty_engine, [lamps("lamps")]).catch_up()
     Projector(empty_engine, [lamps("lamps")]).rebuild(["lamps"])
-    assert list(store.stored()) == before
-    assert list(verify_chain(store.stored(), after=START, previous=GENESIS)) == before
+    assert list(store.read_stored()) == before
+    assert list(verify_chain(store.read_stored(), after=START, previous=GENESIS)) == before
 
 
 def test_a_step_that_is_missing_parks_the_projection_and_says_which(

@@ -47,10 +47,10 @@ def test_a_position_gives_the_same_dataset_whatever_came_later(empty_house: Hous
         for run in siblings(MICRO, 0, MICRO // 2, group=group):
             play(house.store, house.blobs, replace(run, run=f"{group}-{run.run}"))
     views = house.views()
-    first = freeze.make(house.store, house.blobs, views, query)
+    first = freeze.make_rows(house.store, house.blobs, views, query)
     goes_on(house)
-    assert freeze.make(house.store, house.blobs, house.views(), query).digest != first.digest
+    assert freeze.make_rows(house.store, house.blobs, house.views(), query).digest != first.digest
     house.projector.rebuild(["groups", "rewards", "runs", "taint"])
     for reading in readings(house, views):
         for size in (1, 64):
-            assert freeze.make(house.store, house.blobs, reading, query, groups_at_once=size) == first
+            assert freeze.make_rows(house.store, house.blobs, reading, query, groups_at_once=size) == first

@@ -16,14 +16,14 @@ from agents.executors.actions import Wording
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Assignment, Execution, Executor, Watch, no_verification
 from agents.executors.policy import PolicyExecutor
-from agents.learning.occasions import Held, Lesson
+from agents.learning.occasions import AnyPiece, OccasionPiece
 from agents.models.scripted import Scripted
 from agents.rollouts.dispatching.state_keys import independent, session
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, start_facts
 from agents.rollouts.record import abandon, stopwatch
 from agents.rollouts.sweep import SeedSweep
-from api.cli.sweep_begun import Ready, planned_now
+from api.cli.sweep_setup import SweepSetup, plan_now
 from api.course import Course
 from api.errors import SessionNotKept
 from api.house import House
@@ -132,7 +132,7 @@ def test_who_walks_no_plan_carries_no_change_of_a_plan(empty_house: House, clien
         assert [applied.piece for applied in start.event.applied] == ([] if name in PLANLESS else [FIX.piece])
 
 
-HINT = Lesson(
+HINT = OccasionPiece(
     piece="hint-1",
     kind="hint",
     occasion=Occasion(environment="marketplace", type="click", intent="open the cheapest one", page=""),
@@ -145,7 +145,7 @@ HINT = Lesson(
 """It shares words with the instruction of the task."""
 
 
-def asked_with(house: House, client: EnvClient, executor: Executor, *held: Held) -> tuple[list[Applied], list[str]]:
+def asked_with(house: House, client: EnvClient, executor: Executor, *held: AnyPiece) -> tuple[list[Applied], list[str]]:
     """What a run's start says was applied, and what its model was told first."""
     (job,) = jobs([0])[:1]
     play_one(house, replace(means(client), executor=executor), replace(job, pieces=held), independent(job.run))
@@ -179,9 +179,9 @@ def test_nothing_is_tried_in_a_policys_runs(empty_house: House, client: EnvClien
     first_facts(empty_house)
     found = site_templates(client)[:1]
     for executor, tries in ((PLAN, True), (finishing(), False)):
-        ready = Ready(empty_house, "marketplace", client, executor, (), ())
+        ready = SweepSetup(empty_house, "marketplace", client, executor, (), ())
         generator = SeedSweep(f"of-{executor.name}", found, [0], 2)
-        (planned,) = planned_now(ready, generator, 7, learn=True, queued=False)
+        (planned,) = plan_now(ready, generator, 7, learn=True, queued=False)
         assert (planned.learns, planned.trials is not None) == (True, tries)
 
 

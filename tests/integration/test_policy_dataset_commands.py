@@ -68,7 +68,7 @@ def flywheel(fails: Callable[..., tuple[int, str]]) -> Flywheel:
 def test_a_log_in_postgres_gives_the_rows_of_the_same_log_in_memory(house: House) -> None:
     memory = PolicyLog()
     memory.store.append([Append(e.stream, (e.event,), "x") for e in house.store.read()])
-    memory.blobs.keep(house.blobs.kept())
+    memory.blobs.keep(house.blobs.read_envelopes())
     query = GrpoQuery(reward="score")
     ours = [row for batch in batches(house.store, house.blobs, house.views(), query, 1) for row in batch.digests]
     theirs = [row for batch in batches(memory.store, memory.blobs, memory.views(), query) for row in batch.digests]

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from agents.envs.clients.client import EnvClient
 from agents.envs.clients.mutations import read_mutations
 from agents.envs.provider import Site
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.executor import Executor
 from agents.executors.observers import watch_factory
@@ -62,8 +62,8 @@ from tests.sites import SharedSite
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
 
 PHONE = template("marketplace.phone_reveal", next(t.instruction for t in TASKS if t.task_id.endswith("phone_reveal")))
-CANONICAL_SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
-DRIFTED_SEED = next(seed for seed in range(9) if family_of(seed) is not CANONICAL)
+CANONICAL_SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
+DRIFTED_SEED = next(seed for seed in range(9) if drift_family(seed) is not CANONICAL)
 WANTED = {"Make": "Sea Ray", "State": "Florida", "Seller": "Private owner", "Sort by": "Price: low to high"}
 HELD = re.compile(r'^\[(?:choice|field)\] ([^:]+): "([^"]*)"', re.MULTILINE)
 
@@ -352,7 +352,9 @@ def test_a_house_plays_a_policy_by_its_name_and_memory_has_no_part_in_it(
     assert {asked.body["model"] for asked in host.asked} == {"m2"}
     found = events(empty_house.store, todo[0].run)
     assert {event.by for event in found if event.type == "StepVerified"} == {"oracle"}
-    built = freeze.build(empty_house.store, empty_house.blobs, empty_house.views(), SftQuery(environment="marketplace"))
+    built = freeze.build_dataset(
+        empty_house.store, empty_house.blobs, empty_house.views(), SftQuery(environment="marketplace")
+    )
     assert (built.rows.height, [(each.reason, each.runs) for each in built.refused]) == (0, [("no_plan", 2)])
     call = calls(empty_house.store, todo[0].run)[-1]
     assert len(get_messages(empty_house.blobs, call.messages)) == 2 * len(
@@ -384,7 +386,7 @@ def test_what_a_policy_drew_becomes_rows_of_tokens_with_what_it_saw_masked(
         means = Means(client, BOOK, SeedsRule(), stopwatch, PolicyExecutor(asked))
         for job in jobs([CANONICAL_SEED], siblings=4, temperature_micro=700_000):
             rollout(job, store, blobs, means)
-    built = freeze.build(store, blobs, views(store), GrpoQuery(reward="shaped"))
+    built = freeze.build_dataset(store, blobs, views(store), GrpoQuery(reward="shaped"))
     assert (built.refused, built.groups) == ((), 1)
     asked_last = {str(row["run"]): row for row in built.rows.to_dicts()}
     assert len(asked_last) == built.height == 4
@@ -402,8 +404,8 @@ def test_what_a_policy_drew_becomes_rows_of_tokens_with_what_it_saw_masked(
         assert set(seen) <= {0.0}
         assert (row["temperature"], row["tokenizer"]) == (0.7, "a" * 64)
     assert abs(sum(row["advantage"] for row in asked_last.values())) < 1e-8
-    assert freeze.build(store, blobs, views(store), SftQuery(runs="policy", min_score=0)).height == 4
-    assert freeze.build(store, blobs, views(store), DpoQuery(reward="shaped", margin=1)).height > 0
+    assert freeze.build_dataset(store, blobs, views(store), SftQuery(runs="policy", min_score=0)).height == 4
+    assert freeze.build_dataset(store, blobs, views(store), DpoQuery(reward="shaped", margin=1)).height > 0
 
 
 def test_an_endpoint_that_does_not_say_what_it_serves_gives_no_rows(client: EnvClient, host: ModelServer) -> None:
@@ -418,7 +420,7 @@ def test_an_endpoint_that_does_not_say_what_it_serves_gives_no_rows(client: EnvC
             ]
             for job in todo:
                 rollout(job, store, blobs, means)
-        built = freeze.build(store, blobs, views(store), GrpoQuery(reward="shaped", group=reason))
+        built = freeze.build_dataset(store, blobs, views(store), GrpoQuery(reward="shaped", group=reason))
         assert [(item.reason, item.runs) for item in built.refused] == [(reason, 4)]
 
 

@@ -12,8 +12,8 @@ import pytest
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Graded, Instance
 from agents.envs.errors import EnvironmentDown
-from agents.envs.probing.local import start_site, target_of
-from agents.envs.probing.probes import PROBES, SEEDS, Probe, report, run_probe, tasks_digest
+from agents.envs.probing.local import probe_target, start_site
+from agents.envs.probing.probes import PROBES, SEEDS, EnvironmentProbe, report, run_probe, tasks_digest
 from agents.envs.probing.target import Started, Target
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sites.helpdesk.solve import SOLUTIONS as DESK_SOLUTIONS
@@ -81,7 +81,7 @@ FAULTS: list[tuple[str, str, Callable[[], Plant]]] = [
 @contextmanager
 def target_at(site: Site, seeds: tuple[int, ...] = SEEDS) -> Iterator[Target]:
     with EnvClient(site.admin_url, site.admin_token) as client:
-        yield target_of(site, client, seeds=seeds)
+        yield probe_target(site, client, seeds=seeds)
 
 
 @pytest.mark.parametrize(("probe", "words", "fault"), FAULTS, ids=[f"{name}: {words}" for name, words, _ in FAULTS])
@@ -146,7 +146,7 @@ def test_a_site_that_is_gone_gets_no_report(shared_site: SharedSite) -> None:
                 return str(other.environment.state("gone"))
 
         gone = replace(target, environment=EnvClient("http://127.0.0.1:9", TOKEN))
-        assert run_probe(Probe("x", "y", vanish), target).outcome == "failed"
+        assert run_probe(EnvironmentProbe("x", "y", vanish), target).outcome == "failed"
         with pytest.raises(EnvironmentDown):
             run_probe(BY_NAME["null_agent"], gone)
 

@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import Engine
 
 from agents.envs.clients.session import Session
-from agents.envs.profiles import EMPTY, Kept, Profile, cookies_in
+from agents.envs.profiles import EMPTY, Profile, StoredCookie, cookies_in
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
-from agents.rollouts.dispatching.profiles import Keeper, MemoryKeeper, Place, TableKeeper, hold_profile
-from agents.rollouts.dispatching.state_keys import State, session
+from agents.rollouts.dispatching.profiles import Keeper, MemoryKeeper, ProfileScope, TableKeeper, hold_profile
+from agents.rollouts.dispatching.state_keys import StateKey, session
 
-HERE = Place("counting", "s1", "plan")
+HERE = ProfileScope("counting", "s1", "plan")
 
 
 class Counting(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def read(body: bytes | None) -> Profile:
 def calls_of(site: str, keeper: Keeper, calls: list[Call[str]]) -> list[str]:
     """Each call greets, then logs in, in an instance of its own; what it was greeted with."""
 
-    def work(instance: str, state: State) -> str:
+    def work(instance: str, state: StateKey) -> str:
         with (
             hold_profile(keeper, state, HERE) as holding,
             Session(f"{site}/{instance}/", profile=read(holding.profile)) as visit,
@@ -96,7 +96,7 @@ def test_what_a_visit_leaves_is_told_apart_by_path_and_read_back_from_its_bytes(
         visit.open("/login")
         left = visit.profile()
     kept = {cookie.name: cookie for cookie in left.cookies}
-    assert kept["who"] == Kept(name="who", value="alex", path="/", expires=None, is_secure=False)
+    assert kept["who"] == StoredCookie(name="who", value="alex", path="/", expires=None, is_secure=False)
     assert (kept["lang"].path, kept["lang"].expires is None) == ("//", False)
     assert Profile.from_bytes(left.to_bytes()) == left
     with Session(f"{site}/elsewhere/i2/", profile=left) as visit:
@@ -117,7 +117,7 @@ def test_a_cookie_comes_back_at_the_path_that_it_had() -> None:
 
 
 def cookie_at(path: str) -> Profile:
-    return Profile(cookies=(Kept(name="who", value="alex", path=path, expires=None, is_secure=False),))
+    return Profile(cookies=(StoredCookie(name="who", value="alex", path=path, expires=None, is_secure=False),))
 
 
 def test_only_the_newest_ticket_hands_a_profile_in(keeper: Keeper) -> None:
@@ -135,7 +135,7 @@ def test_a_call_that_raises_leaves_its_sessions_profile_as_it_was(keeper: Keeper
     with hold_profile(keeper, state, HERE) as holding:
         holding.profile = b"/one"
 
-    def fails(_: str, state: State) -> None:
+    def fails(_: str, state: StateKey) -> None:
         with hold_profile(keeper, state, HERE) as holding:
             holding.profile = b"/two"
             raise RuntimeError("disk full")
@@ -156,9 +156,9 @@ def test_an_independent_call_begins_empty_and_hands_nothing_in(keeper: Keeper) -
 def test_places_share_no_profile_of_a_session(keeper: Keeper) -> None:
     places = [
         HERE,
-        Place("counting", "s2", "plan"),
-        Place("helpdesk", "s1", "plan"),
-        Place("counting", "s1", "browser"),
+        ProfileScope("counting", "s2", "plan"),
+        ProfileScope("helpdesk", "s1", "plan"),
+        ProfileScope("counting", "s1", "browser"),
     ]
     for place in places:
         with hold_profile(keeper, session("alex"), place) as holding:

@@ -20,7 +20,7 @@ from projections import ALL
 from projections.costs import COSTS
 from projections.engine import projector
 from projections.engine.builds import bookmarks
-from projections.engine.projection import AnyFold, Fold, Row, digest_changes, replay
+from projections.engine.projection import AnyFold, EventRow, Fold, digest_changes, replay
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews
 from tests.conftest import GOLDEN, Database
@@ -115,9 +115,9 @@ def test_an_unknown_projection_is_not_rebuilt(engine: Engine) -> None:
 
 @pytest.mark.parametrize("fold", ALL, ids=lambda fold: str(fold.name))
 def test_the_columns_that_a_fold_is_given_are_the_fields_of_the_whole_event(engine: Engine, fold: AnyFold) -> None:
-    seen: list[Row] = []
+    seen: list[EventRow] = []
 
-    def look(state: Any, row: Row) -> Any:
+    def look(state: Any, row: EventRow) -> Any:
         seen.append(row)
         return state
 
@@ -177,7 +177,7 @@ def test_catching_up_rebuilding_and_appending_side_by_side_never_wait_for_one_an
 
 
 def test_a_fold_of_a_new_version_is_built_beside_the_old_one(engine: Engine) -> None:
-    def doubled(state: Any, row: Row) -> Any:
+    def doubled(state: Any, row: EventRow) -> Any:
         found = COSTS.fold(state, row)
         return found if row.type == "PriceBookSet" else replace(found, spent=found.spent + 1)
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from eventlog.codec import Encoded, EncodedAppend
+from eventlog.codec import EncodedAppend, EncodedEvent
 from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES, PriceBookSet
 from eventlog.postgres import PostgresStore
@@ -23,9 +23,9 @@ from projections import ALL
 from projections.costs import COSTS, PRICES
 from projections.engine import projector
 from projections.engine.builds import Bookmark, bookmarks
-from projections.engine.projection import AnyFold, Fold, Row, digest_changes, replay
+from projections.engine.projection import AnyFold, EventRow, Fold, digest_changes, replay
 from projections.engine.projector import Projector
-from projections.engine.views import PostgresViews, at_least
+from projections.engine.views import PostgresViews, catch_up_views
 from projections.errors import NotThereYet, ProjectionParked
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
@@ -44,7 +44,7 @@ def stumbling(position: int, error: BaseException | None = None) -> tuple[AnyFol
     """The costs again, by another name, stumbling at a position while there is an `error`."""
     trouble = {"error": error}
 
-    def fold(state: Any, row: Row) -> Any:
+    def fold(state: Any, row: EventRow) -> Any:
         if row.position == position and trouble["error"] is not None:
             raise trouble["error"]
         return COSTS.fold(state, row)
@@ -118,7 +118,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_a_batch_parks_nothing_and_dou
     monkeypatch.setattr(projector, "_BATCH", 30)
     cuts = [GRADES[50]]
 
-    def cutting(state: Any, row: Row) -> Any:
+    def cutting(state: Any, row: EventRow) -> Any:
         if row.position in cuts:
             cuts.remove(row.position)
             cut(engine)
@@ -165,7 +165,7 @@ def test_a_lock_that_is_not_given_in_time_parks_nothing(database: Database, owne
 
 def append_raw(engine: Engine, kind: str, payload: str, schema_version: int = 1) -> None:
     """Append what no present code would: an event of another version, or with another payload."""
-    event = Encoded(kind, schema_version, payload.encode(), bytes(32))
+    event = EncodedEvent(kind, schema_version, payload.encode(), bytes(32))
     key = f"{kind}-{schema_version}-{hash(payload)}"
     PostgresStore(engine).append_encoded([EncodedAppend("raw", None, key, bytes(32), "raw", None, (event,))])
 
@@ -191,20 +191,20 @@ def test_an_event_of_no_known_type_is_passed_over(engine: Engine) -> None:
 def test_a_parked_projection_says_so_when_it_is_read_and_still_answers_before_its_place(engine: Engine) -> None:
     append_raw(engine, "RewriteProposed", '{"rewrite": "w"}')
     projecting, store = Projector(engine), PostgresStore(engine)
-    views = at_least(projecting, engine, store)
+    views = catch_up_views(projecting, engine, store)
     assert views.upto == END + 1
     with pytest.raises(ProjectionParked) as caught:
         views.find(REWRITES)
     assert caught.value.facts["projection"] == "rewrites"
     assert f"at position {END + 1}" in str(caught.value.facts["actual"])
     assert views.find(RUNS) != {}
-    earlier = at_least(projecting, engine, store, as_of=Position(END))
+    earlier = catch_up_views(projecting, engine, store, as_of=Position(END))
     assert earlier.find(REWRITES) != {}
 
 
 def test_a_position_beyond_the_head_is_not_there_yet(engine: Engine) -> None:
     with pytest.raises(NotThereYet) as caught:
-        at_least(Projector(engine), engine, PostgresStore(engine), as_of=Position(END + 1))
+        catch_up_views(Projector(engine), engine, PostgresStore(engine), as_of=Position(END + 1))
     assert caught.value.facts == {"expected": END + 1, "actual": END}
 
 
@@ -226,9 +226,9 @@ def test_rows_of_an_older_version_are_folded_as_the_present_one_and_rows_of_the_
     monkeypatch.setitem(UPCASTERS, carry, lambda payload: {**payload, "per_action": payload["per_action"] * 1000})
     projecting, store = Projector(engine), PostgresStore(engine)
     append_raw(engine, "PriceBookSet", OLD_BOOK)
-    carried = at_least(projecting, engine, store).get(COSTS, PRICES)
+    carried = catch_up_views(projecting, engine, store).get(COSTS, PRICES)
     append_raw(engine, "PriceBookSet", OLD_BOOK.replace("8", "9"), schema_version=2)
-    present = at_least(projecting, engine, store).get(COSTS, PRICES)
+    present = catch_up_views(projecting, engine, store).get(COSTS, PRICES)
     assert carried is not None
     assert present is not None
     assert carried.book is not None

@@ -143,10 +143,10 @@ def test_an_interrupt_while_folds_are_claimed_keeps_no_lock(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: Callable[[Engine], object]
 ) -> None:
     def half(connection: Connection, folds: Sequence[AnyFold]) -> None:
-        builds.claim(connection, folds[:1])
+        builds.claim_builds(connection, folds[:1])
         raise StoppedError
 
-    monkeypatch.setattr(rebuild, "claim", half)
+    monkeypatch.setattr(rebuild, "claim_builds", half)
     with pytest.raises(StoppedError):
         work(engine)
     assert locks(engine) == []

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from agents.envs.provider import Site
 from agents.models.errors import ModelUnreachable
-from agents.models.model import Message, Request
+from agents.models.model import ChatMessage, CompletionRequest
 from agents.rollouts.tasks import template
 from api.cli.main import run_command
 from api.errors import NoModel
@@ -210,7 +210,7 @@ def test_the_controller_asks_it_and_says_what_it_cost(
 
 
 def test_a_model_that_hangs_is_not_waited_for_longer_than_a_share_of_the_run() -> None:
-    question = Request((Message("user", ("?",)),), Sampling(temperature_micro=0, max_tokens=1))
+    question = CompletionRequest((ChatMessage("user", ("?",)),), Sampling(temperature_micro=0, max_tokens=1))
     free, told = threading.Event(), list[str]()
 
     def hang(_: Asked) -> str:

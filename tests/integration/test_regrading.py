@@ -12,7 +12,7 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
-from agents.envs.sites.site import Grade, Simulation
+from agents.envs.sites.site import OracleGrade, Simulation
 from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS
 from api.cli.main import run_command
@@ -68,7 +68,7 @@ def swept_house(record: Record, house_from: HouseFrom, marketplace: EnvClient) -
 
 
 def test_a_grade_by_another_verifier_stands_beside_the_first_and_is_in_force(swept_house: House) -> None:
-    def halved(instance: Simulation, task: str) -> Grade:
+    def halved(instance: Simulation, task: str) -> OracleGrade:
         grade = instance.grade(task)
         return replace(grade, score_e4=grade.score_e4 // 2)
 
@@ -98,8 +98,8 @@ def test_a_grade_by_another_verifier_stands_beside_the_first_and_is_in_force(swe
 @pytest.mark.parametrize(("passed", "score"), [(False, 0), (True, 10_000)])
 def test_the_verifier_of_outcomes_gives_no_partial_credit(passed: bool, score: int) -> None:
     class Partial:
-        def grade(self, task: str) -> Grade:
-            return Grade(passed, 6_667, (task,), {})
+        def grade(self, task: str) -> OracleGrade:
+            return OracleGrade(passed, 6_667, (task,), {})
 
     found = VERIFIERS["outcome-1"](cast("Simulation", Partial()), "t")
     assert (found.passed, found.score_e4, found.reasons) == (passed, score, ("t",))
@@ -123,7 +123,7 @@ def test_grading_again_changes_nothing_twice_and_leads_back(swept_house: House) 
 
 
 def test_a_verifier_that_turns_an_outcome_turns_what_follows_from_it(swept_house: House) -> None:
-    def turned(instance: Simulation, task: str) -> Grade:
+    def turned(instance: Simulation, task: str) -> OracleGrade:
         grade = instance.grade(task)
         return replace(grade, passed=not grade.passed, score_e4=10_000 - grade.score_e4)
 
@@ -215,7 +215,7 @@ def test_a_sibling_that_began_from_another_state_counts_for_nothing(contaminated
     failed = clusters(views.find(FAILURES).values(), contaminated_runs(views))
     assert failed
     assert astray.isdisjoint(run for cluster in failed for run in cluster.runs)
-    built = freeze.build(house.store, house.blobs, views, SftQuery(min_score=0))
+    built = freeze.build_dataset(house.store, house.blobs, views, SftQuery(min_score=0))
     assert astray.isdisjoint(built.rows["run"])
     assert {refused.reason: refused.runs for refused in built.refused} == {"contaminated": len(astray)}
     found = regrade_runs(house, "outcome-1", sorted(astray))

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from api.app import create_app
 from api.datasets.freeze import DatasetDiffers
 from api.house import House
-from api.routes.problems import STATUS, status_of
+from api.routes.problems import STATUS, error_status
 from api.tokens import revoke
 from eventlog.blobs import PostgresBlobs
 from eventlog.database import open_engine
@@ -136,7 +136,9 @@ def test_a_defect_answers_500_without_a_trace(client: TestClient, monkeypatch: p
 
 
 def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do() -> None:
-    assert {status_of(kind.__new__(kind)) for kind in (BrokenChain, CorruptRow, BlobDamaged, DatasetDiffers)} == {500}
+    assert {error_status(kind.__new__(kind)) for kind in (BrokenChain, CorruptRow, BlobDamaged, DatasetDiffers)} == {
+        500
+    }
     assert set(STATUS.values()) == {401, 403, 404, 406, 409, 410, 413, 422, 429, 503}
 
 

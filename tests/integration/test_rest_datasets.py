@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from fastapi.testclient import TestClient
 
-from api.datasets.freeze import build, freeze
+from api.datasets.freeze import build_dataset, freeze_dataset
 from api.house import House
 from api.routes.datasets import ARROW, NDJSON
 from api.routes.negotiation import preferred_type
@@ -29,7 +29,7 @@ def house(empty_house: House) -> House:
 def digest(house: House) -> str:
     append(house.store, "sweep/s1", planned(template()))
     record(house.store, house.blobs, SampleRun("r1"), SampleRun("r2", group="g2", value=None), SampleRun("r3", score=0))
-    return freeze(house.store, build(house.store, house.blobs, house.views(), SftQuery()), "test")
+    return freeze_dataset(house.store, build_dataset(house.store, house.blobs, house.views(), SftQuery()), "test")
 
 
 def test_a_dataset_is_listed_and_shown(client: TestClient, digest: str) -> None:
@@ -63,7 +63,7 @@ def test_rows_come_as_ndjson(client: TestClient, digest: str) -> None:
 
 
 def test_an_empty_dataset_has_columns_and_no_rows(client: TestClient, house: House) -> None:
-    empty = freeze(house.store, build(house.store, house.blobs, house.views(), SftQuery()), "test")
+    empty = freeze_dataset(house.store, build_dataset(house.store, house.blobs, house.views(), SftQuery()), "test")
     frame = pl.read_ipc_stream(BytesIO(client.get(f"/v1/datasets/{empty}/rows").content))
     assert (frame.height, frame.schema) == (0, pl.Schema(SCHEMA))
     assert client.get(f"/v1/datasets/{empty}/rows", headers={"Accept": NDJSON}).content == b""

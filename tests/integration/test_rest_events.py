@@ -250,4 +250,4 @@ def test_no_run_from_outside_joins_a_group_of_ours_or_makes_its_runs_contaminate
     assert house.store.head() == head
     group = house.views().get(GROUPS, "g1")
     assert group is not None
-    assert ([sibling.run for sibling in group.siblings], group.contaminated) == (["r1"], frozenset())
+    assert ([sibling.run for sibling in group.siblings], group.contaminated_siblings) == (["r1"], frozenset())

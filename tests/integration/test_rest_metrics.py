@@ -65,7 +65,7 @@ def test_metrics_need_a_token(empty_house: House) -> None:
 def await_appends(house: House, number: int) -> None:
     """Wait, for 20 seconds at most, until so many appends wait in the store."""
     end = time.monotonic() + 20
-    while house.store.group.counts.waiting < number:
+    while house.store.group.counts.open_requests < number:
         assert time.monotonic() < end, house.store.group.counts
         time.sleep(0.005)
 

@@ -11,7 +11,7 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import SeedSweep, extend_group, plan_sweep
@@ -290,7 +290,7 @@ def test_siblings_that_somebody_else_added_meanwhile_are_not_added_again(empty_h
 def test_the_controller_goes_on_after_a_clean_sweep_of_an_operator(
     rollout: Rollout, site: Site, empty_house: House
 ) -> None:
-    seed = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+    seed = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
     clean = ("--task", "marketplace.phone_reveal", "--seeds", str(seed), "--siblings", "1", "--json")
     found = told(rollout("sweep", "--sweep", "clean", *clean))
     assert (found["received"], found["passed"]) == (1, 1)

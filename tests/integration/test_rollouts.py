@@ -19,7 +19,7 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site, local_site
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
@@ -28,8 +28,8 @@ from agents.rollouts.play import TRIES, Job, Means, Played, play, start_facts
 from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from agents.rollouts.tasks import templates
-from agents.rollouts.trials import Tryable
-from api.history.withdraw import withdraw
+from agents.rollouts.trials import TrialPiece
+from api.history.withdraw import withdraw_runs
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import (
     ArmRun,
@@ -54,9 +54,9 @@ BY_ID = {template.template_id: template for template in MADE}
 OPEN = MADE[0].plan_steps[0]
 FOLLOW = FollowLink(page="/", label="Boats for sale")
 FIX = Piece(rewrite_id(anchor_of(OPEN), FOLLOW), anchor_of(OPEN), FOLLOW, 0, 750_000)
-CANONICAL_SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
-DRIFTED_SEED = next(seed for seed in range(9) if family_of(seed) is not CANONICAL)
-SEALED_SEED = next(seed for seed in range(10_000, 10_009) if family_of(seed) is not CANONICAL)
+CANONICAL_SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
+DRIFTED_SEED = next(seed for seed in range(9) if drift_family(seed) is not CANONICAL)
+SEALED_SEED = next(seed for seed in range(10_000, 10_009) if drift_family(seed) is not CANONICAL)
 RULE = SeedsRule()
 
 
@@ -106,7 +106,7 @@ def dispatched(todo: Sequence[Job], work: Callable[[Job], Played], max_parallel:
 
 def jobs(seeds: Sequence[int], siblings: int = 1, candidate: Piece | None = None) -> list[Job]:
     """A sweep's jobs in order; where there is a candidate, the last siblings carry it."""
-    tried = () if candidate is None else (Tryable(candidate, 0),)
+    tried = () if candidate is None else (TrialPiece(candidate, 0),)
     sweep = SeedSweep("s1", MADE, seeds, siblings)
     event = plan_sweep(sweep, "marketplace", EMPTY, rng_seed=7, candidates=tried, trials=EVERY_GROUP)
     return [
@@ -214,13 +214,13 @@ def test_a_run_that_a_crash_left_started_ends_once(room: Room) -> None:
 def test_recording_the_same_job_again_changes_nothing(room: Room) -> None:
     job = jobs([DRIFTED_SEED])[0]
     room.play(job)
-    before = list(room.store.stored())
+    before = list(room.store.read_stored())
     room.play(job)
-    assert list(room.store.stored()) == before
+    assert list(room.store.read_stored()) == before
 
 
 def test_the_same_fix_found_twice_is_one_rewrite(room: Room) -> None:
-    for job in jobs([DRIFTED_SEED, DRIFTED_SEED + 1 + (family_of(DRIFTED_SEED + 1) is CANONICAL)]):
+    for job in jobs([DRIFTED_SEED, DRIFTED_SEED + 1 + (drift_family(DRIFTED_SEED + 1) is CANONICAL)]):
         room.play(job)
     proposals = Counter(event.rewrite for event in room.events("RewriteProposed"))
     assert proposals[FIX.piece] == 1
@@ -232,13 +232,13 @@ def test_what_a_withdrawn_run_proposed_is_proposed_again_by_a_later_sweep_and_on
     room.play(first)
     room.play(replace(second, known=frozenset(views(room.store).find(REWRITES))))
     assert views(room.store).find(REWRITES)[FIX.piece].proposed_by == first.run
-    withdraw(room.store, [first.run], "its data was bad", "test")
+    withdraw_runs(room.store, [first.run], "its data was bad", "test")
     assert FIX.piece not in views(room.store).find(REWRITES)
     room.play(third)
     assert views(room.store).find(REWRITES)[FIX.piece].proposed_by == third.run
-    before = list(room.store.stored())
+    before = list(room.store.read_stored())
     room.play(third)
-    assert list(room.store.stored()) == before
+    assert list(room.store.read_stored()) == before
 
 
 def in_sweep(job: Job, name: str) -> Job:

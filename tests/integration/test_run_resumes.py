@@ -115,7 +115,7 @@ def test_a_run_killed_again_and_again_completes_and_counts_nothing_twice(
     assert started == finished
     assert set(started.values()) == {1}
     assert credited == collections.Counter(treated)
-    assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == store.head()
+    assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == store.head()
     assert all(found.is_identical for found in compare(empty_house.views()))
     # the same as without any kill: promoted by the oracle's outcomes in the order of the sweep
     promoted = {

@@ -13,7 +13,7 @@ from api.tokens import issue
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from projections import ALL
-from projections.engine.builds import live_builds, lock
+from projections.engine.builds import live_builds, lock_builds
 from projections.engine.projector import Projector
 from tests.conftest import Database
 from tests.shared import Shared
@@ -41,7 +41,7 @@ def test_reading_and_folding_at_the_head_change_nothing(shared: Shared) -> None:
         head = Projector(shared.engine).catch_up()
         with shared.engine.begin() as connection:
             builds, _ = live_builds(connection, ALL)
-            assert [build.position for build in lock(connection, builds)] == [head] * len(ALL)
+            assert [build.position for build in lock_builds(connection, builds)] == [head] * len(ALL)
 
 
 def test_an_append_is_refused_and_fails_the_test_that_swallows_the_refusal(shared: Shared) -> None:

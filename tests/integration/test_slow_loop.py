@@ -21,7 +21,7 @@ from agents.executors.by_weights import ByWeights
 from agents.executors.errors import NotServed
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
-from agents.models.model import Completion, Offers, Request, Served
+from agents.models.model import Completion, CompletionRequest, Offers, Served
 from agents.models.scripted import Scripted
 from api.cli.main import run_command
 from api.controllers.slow import SlowController
@@ -29,14 +29,14 @@ from api.controllers.slow_next import SlowCourse
 from api.course import SLOW_CONTROLLER, Course
 from api.errors import NoBase, OtherTasks
 from api.evaluations.benchmarks import without_plans
-from api.history.withdraw import withdraw
+from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
 from api.sweeps.jobs import Advance
 from api.sweeps.plan import planned_by
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
 from eventlog.weights_folder import Base
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.promote import freeze_into
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -116,7 +116,7 @@ def action(name: str, target: str = "", value: str = "") -> str:
     return json.dumps({"why": "the rule says so", "action": name, "target": target, "value": value})
 
 
-def finds_the_number(request: Request) -> str:
+def finds_the_number(request: CompletionRequest) -> str:
     """The next action of a policy that finds the phone number."""
     told = [message.text for message in request.messages if message.role == "user"]
     led = [place for place, text in enumerate(told) if "\npage /" in text]
@@ -136,7 +136,7 @@ def finds_the_number(request: Request) -> str:
     return action("click", re.findall(r"^\[link\] (.*Sea Ray.*?)(?: -> .*)?$", page, re.MULTILINE)[0])
 
 
-def mostly_gives_up(request: Request) -> str:
+def mostly_gives_up(request: CompletionRequest) -> str:
     """A policy that is only ever right by a hot draw."""
     is_lucky = request.sampling.temperature_micro > 0 and (request.sampling.seed or 0) % 2 == 0
     return finds_the_number(request) if is_lucky else action("finish")
@@ -145,11 +145,11 @@ def mostly_gives_up(request: Request) -> str:
 class OfABase(Scripted):
     """A scripted model whose tokens are those of a base: bytes, moved into its vocabulary."""
 
-    def __init__(self, script: Callable[[Request], str], base: Base) -> None:
+    def __init__(self, script: Callable[[CompletionRequest], str], base: Base) -> None:
         super().__init__(script, offers=Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False))
         self.base = base
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         done = super().complete(request)
         served = Served(self.base.tokenizer, self.base.chat_template, processed=True)
         short = tuple(
@@ -245,7 +245,7 @@ def test_a_dataset_whose_runs_were_withdrawn_is_frozen_again(
 
     with pytest.raises(Killed):
         controller(DyingAfter(0, words=" rows of ")).run()  # the dataset is frozen
-    withdraw(house.store, sorted(house.views().find(RUNS)), "bad grader", "test")
+    withdraw_runs(house.store, sorted(house.views().find(RUNS)), "bad grader", "test")
     reporter = Dying(99)
     assert controller(reporter).run() == "no round is left of 1"
     assert ["is frozen again: " in reporter.said[-2], "teaches nothing: " in reporter.said[-1]] == [True, True]
@@ -290,8 +290,8 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
 ) -> None:
     """The base is a random one: it plays its rounds in this process, and nothing can be learned from them."""
     admitted(empty_house.store, "marketplace")
-    fast = freeze("marketplace-1", "marketplace", without_plans([PHONE]), [9_000], range(10_000, 10_050), 1)
-    by_hand = freeze("by-hand", "marketplace", without_plans([PHONE]), [0], [1, 2], 1)
+    fast = freeze_benchmark("marketplace-1", "marketplace", without_plans([PHONE]), [9_000], range(10_000, 10_050), 1)
+    by_hand = freeze_benchmark("by-hand", "marketplace", without_plans([PHONE]), [0], [1, 2], 1)
     for benchmark in (fast, by_hand):  # the fast loop keeps its seeds, and somebody those that training would see first
         freeze_into(empty_house.store, benchmark, "test")
     base = make_base(tmp_path / "bases", longest=4096)

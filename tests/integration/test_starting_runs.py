@@ -104,11 +104,11 @@ def test_a_run_that_was_started_otherwise_takes_no_step_and_its_instance_is_clos
         log = Log(client.was_reset)
         other = Looking(log, [], name="browser")
         rollout(jobs([0])[0], log, MemoryBlobs(), means(client, other))
-        before, closed = list(log.stored()), client.closed
+        before, closed = list(log.read_stored()), client.closed
         with pytest.raises(StartedOtherwise):
             rollout(jobs([0])[0], log, MemoryBlobs(), means(client, Looking(log, seen)))
         assert client.closed == closed + 1
-    assert (list(log.stored()), seen) == (before, [])
+    assert (list(log.read_stored()), seen) == (before, [])
 
 
 def test_a_start_that_is_not_recorded_is_told_where_the_site_is_gone_too(site: Site) -> None:

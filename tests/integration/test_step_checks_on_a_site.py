@@ -13,24 +13,23 @@ from agents.envs.clients.pages import Page
 from agents.envs.clients.session import Session
 from agents.envs.contract import Instance
 from agents.envs.provider import Site
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
-from agents.learning.step_checks import Checked, ModelVerifier, OracleVerifier, Seen, StepVerifier, check, verifier_for
-from agents.models.scripted import Scripted
-from agents.rewards import (
-    OPS_BY_SITE,
-    Grading,
-    GymResult,
-    Info,
-    RunResult,
-    SyntheticEnvReward,
-    kind_of,
-    returns,
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
+from agents.learning.step_checks import (
+    Checked,
+    ModelVerifier,
+    OracleVerifier,
+    StepObservation,
+    StepVerifier,
+    verifier_for,
+    verify_observation,
 )
+from agents.models.scripted import Scripted
+from agents.rewards import OPS_BY_SITE, Grading, GymResult, Info, RunResult, SyntheticEnvReward, returns, step_kind
 from agents.rollouts.tasks import PLANS
 from eventlog.events import Step
 from tests.sites import SharedSite
 
-SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 TASKS = ["marketplace.lead_filtered_search", "marketplace.phone_reveal"]
 """Tasks whose plans pass on this seed, and whose every change the marketplace's table pays."""
 TABLE = OPS_BY_SITE["marketplace"]
@@ -75,9 +74,15 @@ def walked(task: str, instance: Instance, verifier: StepVerifier) -> list[tuple[
         for step in PLANS[task]:
             moved = act(step, page, session)
             page = moved or page
-            kind = kind_of("marketplace", step.type, step.label)
+            kind = step_kind("marketplace", step.type, step.label)
             status, text = (None, None) if moved is None else (moved.status, moved.text())
-            found.append((step.intent, kind, check(verifier, Seen(kind, step.intent, step.intent, status, text))))
+            found.append(
+                (
+                    step.intent,
+                    kind,
+                    verify_observation(verifier, StepObservation(kind, step.intent, step.intent, status, text)),
+                )
+            )
     return found
 
 
@@ -87,7 +92,7 @@ def test_with_a_site_no_model_is_called_and_what_was_checked_is_what_is_paid(
 ) -> None:
     model = Scripted([])
     steps = walked(task, instance, verifier_for(ModelVerifier(model), by_oracle(site, instance)))
-    assert len(model.asked) == 0
+    assert len(model.requests) == 0
     assert [checked.said for _, _, checked in steps] == ["passed"] * len(PLANS[task])
     assert {checked.by for _, _, checked in steps} == {"oracle"}
     infos = [
@@ -106,7 +111,7 @@ def test_without_a_site_a_model_is_called_for_every_step_that_led_to_a_page(inst
     model = Scripted(lambda _: '{"passed": true, "reason": "it shows"}')
     steps = walked(TASKS[0], instance, verifier_for(ModelVerifier(model), None))
     pages = sum(step.type in {"navigate", "click", "submit"} for step in PLANS[TASKS[0]])
-    assert len(model.asked) == pages > 0
+    assert len(model.requests) == pages > 0
     assert {checked.by for _, _, checked in steps} == {"model"}
 
 
@@ -114,7 +119,12 @@ def test_a_step_that_changed_nothing_where_it_should_is_caught_by_the_site(site:
     verifier = by_oracle(site, instance)
     with Session(instance.url) as session:
         session.open("/")
-    assert check(verifier, Seen("submit_lead", "request details", "thanks", 200, "Thank you!")).said == "failed"
+    assert (
+        verify_observation(
+            verifier, StepObservation("submit_lead", "request details", "thanks", 200, "Thank you!")
+        ).said
+        == "failed"
+    )
 
 
 def test_grading_never_raises(site: Site, instance: Instance) -> None:

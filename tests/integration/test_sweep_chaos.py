@@ -25,7 +25,7 @@ from api.course import Course
 from api.house import House
 from api.sweeps.jobs import Advance, Reporter
 from api.sweeps.plan import first_facts, plan, play_sweep
-from api.sweeps.progress import progress_of
+from api.sweeps.progress import sweep_progress
 from eventlog.events import RewardGraded, RunFinished, SweepPlanned
 
 TOKEN = "a token that outlives the site"
@@ -149,7 +149,7 @@ def test_each_run_of_a_troubled_sweep_is_missing_or_ends_as_it_does_on_a_calm_si
     counting, rng = Counting(), random.Random(7)  # noqa: S311 weather
     with troubled_site(counting, rng) as (client, told):
         sweep = played(house, client, "troubled", seeds, counting)
-    (found,) = progress_of(house.views(), [sweep])
+    (found,) = sweep_progress(house.views(), [sweep])
     assert found.sentence() == (
         f"{runs} received = {found.graded} graded + {found.missing} missing + {found.failed} failed"
     )

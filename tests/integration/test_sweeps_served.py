@@ -12,7 +12,7 @@ from agents.executors.errors import NotServed
 from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
 from agents.rollouts.dispatching.durable import Terms
-from agents.rollouts.dispatching.queue import Ticket
+from agents.rollouts.dispatching.queue import JobTicket
 from agents.rollouts.dispatching.state_keys import independent
 from agents.rollouts.sweep import SeedSweep
 from api.cli.output import TerminalReporter
@@ -42,5 +42,5 @@ def test_a_sweep_is_refused_before_it_is_planned_or_played_where_nobody_serves_i
     runner = SiteRunner(empty_house, NOWHERE, "anywhere", Terms(), lost.append, NOBODY)
     (spec,) = planned.specs
     with pytest.raises(NotServed):
-        runner.play(Ticket("s1", spec.spec_id), independent(spec.spec_id))
+        runner.play(JobTicket("s1", spec.spec_id), independent(spec.spec_id))
     assert not {"RunStarted", "RunMissing"} & empty_house.store.counts().keys()

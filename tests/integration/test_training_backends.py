@@ -19,14 +19,14 @@ from tests.tiny import Row, dpo_rows, make_base, sampled, sft_rows, write_rows
 from trainer.adapters import ADAPTER, adapter_tensors, restore_adapter
 from trainer.bases import load_model
 from trainer.devices import Device
-from trainer.dpo import make_trainer as make_dpo_trainer
+from trainer.dpo import make_dpo_trainer
 from trainer.grpo import start_policy
 from trainer.grpo_loop import add_gradient
-from trainer.grpo_trl import make_trainer
+from trainer.grpo_trl import make_grpo_trainer
 from trainer.request import DpoConfig, GrpoConfig, Lora, SftConfig
 from trainer.rows import read_rows
-from trainer.sft import make_trainer as make_sft_trainer
-from trainer.start import Start, policy_model
+from trainer.sft import make_sft_trainer
+from trainer.start import StageStart, policy_model
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first to run imports what training needs
@@ -65,10 +65,10 @@ def rows(base: Base) -> list[dict[str, Any]]:
     return found
 
 
-def start_of(base: Base) -> Start:
+def start_of(base: Base) -> StageStart:
     import torch
 
-    return Start(base, Device("cpu", torch.float32), LORA, None, 3)
+    return StageStart(base, Device("cpu", torch.float32), LORA, None, 3)
 
 
 def moved(base: Base, seed: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def trl_loss(folder: Path, base: Base, case: Case) -> float:
     rows = read_rows(write_rows(folder / "rows.parquet", "grpo", case.rows), "grpo")
     policy = start_policy(start_of(base), rows)
     reference = policy.score(rows.frame, [row for group in BATCH for row in group], 5)
-    trainer: Any = make_trainer(policy.model, start_of(base), rows, [BATCH], reference, case.config, str(folder))
+    trainer: Any = make_grpo_trainer(policy.model, start_of(base), rows, [BATCH], reference, case.config, str(folder))
     put(trainer.model, case.adapter)
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = 1

@@ -17,9 +17,9 @@ from trainer.bases import load_model
 from trainer.checkpoint import Checkpoint, load_tensors
 from trainer.errors import ExportMismatch, NotConvertible, OutTaken
 from trainer.export import export, merge_adapter
-from trainer.gguf_file import check_file, encode
+from trainer.gguf_file import check_file, encode_tensor
 from trainer.request import Lora, SftConfig
-from trainer.stage import train
+from trainer.stage import run_stage
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first to run imports what training needs
@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
             lora = Lora(rank=4, alpha=8)
             config = SftConfig(steps=2, learning_rate="0.01", rows_per_step=4, lora=lora)
             rows = sft_rows(sampled(base, [2, 2]))
-            checkpoint = train(request(folder / architecture, base, "sft", rows, config), lambda _line: None)
+            checkpoint = run_stage(request(folder / architecture, base, "sft", rows, config), lambda _line: None)
             assert checkpoint is not None
             known[architecture] = base, checkpoint
         return known[architecture]
@@ -203,7 +203,7 @@ def test_a_file_with_one_changed_byte_is_no_export(made: Callable[..., Made], tm
     import gguf
 
     meant = {
-        tensor.name: encode(tensor.name, gguf.quants.dequantize(tensor.data, tensor.tensor_type), "f16")
+        tensor.name: encode_tensor(tensor.name, gguf.quants.dequantize(tensor.data, tensor.tensor_type), "f16")
         for tensor in gguf.GGUFReader(file).tensors
     }
     check_file(file, meant)

@@ -18,8 +18,8 @@ from projections.row_columns import TRAINED, Kind
 from tests.tiny import Row, make_base, sampled
 from tests.unit.test_policy_samples import PolicyCall, PolicyRun, play
 from trainer.bases import load_model, load_tokenizer
-from trainer.request import Config, DatasetRef, DpoConfig, GrpoConfig, Request, SftConfig
-from trainer.stage import train
+from trainer.request import Config, DatasetRef, DpoConfig, GrpoConfig, SftConfig, TrainingRequest
+from trainer.stage import run_stage
 from trainer.start import Line
 
 pytestmark = [
@@ -75,9 +75,9 @@ def run_of(row: Row, base: Base, index: int) -> PolicyRun:
 def written(house: House, kind: Kind, folder: Path) -> DatasetRef:
     """The rows of a frozen dataset as a file."""
     file = folder / f"{kind}.parquet"
-    made = frozen.write(house.store, house.blobs, house.views(), QUERIES[kind], file)
-    digest = frozen.freeze(house.store, made, "test")
-    assert frozen.find(house.views(), digest).rows == made.height > 0
+    made = frozen.write_dataset(house.store, house.blobs, house.views(), QUERIES[kind], file)
+    digest = frozen.freeze_dataset(house.store, made, "test")
+    assert frozen.find_dataset(house.views(), digest).rows == made.height > 0
     return DatasetRef(path=str(file), digest=made.digest, upto=made.upto)
 
 
@@ -110,8 +110,8 @@ def test_every_stage_trains_on_it_and_its_checkpoint_names_it(
 ) -> None:
     config, lines = CONFIGS[stage], list[Line]()
     dataset = written(house, config.algorithm, tmp_path)
-    asked = Request(dataset=dataset, base=str(base.path), out=str(tmp_path / "checkpoints"), config=config)
-    saved = train(asked, lines.append)
+    asked = TrainingRequest(dataset=dataset, base=str(base.path), out=str(tmp_path / "checkpoints"), config=config)
+    saved = run_stage(asked, lines.append)
     assert saved is not None
     assert (saved.manifest.dataset, saved.manifest.upto) == (dataset.digest, dataset.upto)
     assert [line["step"] for line in lines if line["kind"] == "step"] == [1]

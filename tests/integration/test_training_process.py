@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from api.training.stage_process import PROCESS_ENDED, lines_of
+from api.training.stage_process import PROCESS_ENDED, trainer_lines
 from eventlog.weights_folder import Base
 from tests.tiny import make_base, request, sampled
 from trainer.checkpoint import load_checkpoint
 from trainer.process import LEFT_ALONE
-from trainer.request import GrpoConfig, Lora, Request
-from trainer.stage import train
+from trainer.request import GrpoConfig, Lora, TrainingRequest
+from trainer.stage import run_stage
 
 pytestmark = [
     pytest.mark.timeout(600),  # processes import what training needs
@@ -40,7 +40,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     return make_base(tmp_path_factory.mktemp("bases"))
 
 
-def asked(folder: Path, base: Base) -> Request:
+def asked(folder: Path, base: Base) -> TrainingRequest:
     return request(folder, base, "grpo", sampled(base, [2, 3]), CONFIG)
 
 
@@ -56,7 +56,7 @@ def begun(file: Path, *options: str, stdin: int | None = None, **environment: st
     )
 
 
-def written(folder: Path, wanted: Request) -> Path:
+def written(folder: Path, wanted: TrainingRequest) -> Path:
     file = folder / "request.json"
     file.write_text(wanted.model_dump_json())
     return file
@@ -82,7 +82,7 @@ def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp
     assert load_checkpoint(Path(last["path"])).digest == last["checkpoint"]
     assert list(Path(wanted.out).iterdir()) == [Path(last["path"])]
 
-    here = train(asked(tmp_path / "here", base), lambda _line: None)
+    here = run_stage(asked(tmp_path / "here", base), lambda _line: None)
     assert here is not None
     assert here.digest == last["checkpoint"]
 
@@ -101,7 +101,7 @@ def test_an_attended_run_ends_with_who_attends_it_whatever_it_is_doing(tmp_path:
 
 def test_who_reads_the_lines_of_a_process_hears_how_it_died(tmp_path: Path, base: Base) -> None:
     file = written(tmp_path, asked(tmp_path, base).model_copy(update={"config": LONG}))
-    with closing(lines_of(file)) as lines:
+    with closing(trainer_lines(file)) as lines:
         next(line for line in lines if line["kind"] == "step")
         (process,) = processes_of(file)
         os.kill(process, signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_who_reads_the_lines_of_a_process_hears_how_it_died(tmp_path: Path, base
 def test_a_process_ends_when_nobody_reads_its_lines_any_more(tmp_path: Path, base: Base) -> None:
     wanted = asked(tmp_path, base).model_copy(update={"config": LONG})
     file = written(tmp_path, wanted)
-    with closing(lines_of(file)) as lines:
+    with closing(trainer_lines(file)) as lines:
         next(line for line in lines if line["kind"] == "step")
         assert len(processes_of(file)) == 1
     assert processes_of(file) == []

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from api.cli.train import Kind as Stages
+from api.cli.train import TrainingAlgorithm as Stages
 from api.cli.train import config_of
 from api.errors import BadConfig
 from api.house import House
-from api.training.stage_process import PROCESS_ENDED, lines_of
+from api.training.stage_process import PROCESS_ENDED, trainer_lines
 from api.training.stages import Stage, train_stage
 from api.training.verify import retrain
 from eventlog.events import SftQuery
@@ -31,11 +31,11 @@ from trainer.checkpoint import load_checkpoint, load_tensors
 from trainer.devices import Device
 from trainer.errors import NotSupported, StepUneven
 from trainer.grpo import train_grpo
-from trainer.request import Config, DpoConfig, GrpoConfig, Lora, Request, SftConfig
+from trainer.request import Config, DpoConfig, GrpoConfig, Lora, SftConfig, TrainingRequest
 from trainer.rows import read_rows
 from trainer.shares import refuse_unshared
-from trainer.stage import train
-from trainer.start import Line, Start
+from trainer.stage import run_stage
+from trainer.start import Line, StageStart
 
 pytestmark = [
     pytest.mark.timeout(600),  # each process imports what training needs
@@ -91,13 +91,13 @@ def begun(file: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def written(asked: Request) -> Path:
+def written(asked: TrainingRequest) -> Path:
     file = Path(asked.out).parent / "request.json"
     file.write_text(asked.model_dump_json())
     return file
 
 
-def said_by(asked: Request) -> list[dict[str, Any]]:
+def said_by(asked: TrainingRequest) -> list[dict[str, Any]]:
     """All lines of a run that ended well, and wrote no warning of processes that did not part."""
     with begun(written(asked)) as process:
         said, complained = process.communicate()
@@ -134,7 +134,7 @@ def test_two_processes_take_the_steps_of_one(
 ) -> None:
     kind: Kind = config.algorithm
     alone: list[Line] = []
-    one = train(request(tmp_path, base, kind, rows_for(kind, runs), config), alone.append)
+    one = run_stage(request(tmp_path, base, kind, rows_for(kind, runs), config), alone.append)
     lines = in_two(config)
     assert [line["kind"] for line in lines] == [*(line["kind"] for line in alone), "saved"]
     for measure in ("loss", "kl", "clip_fraction", "reward"):
@@ -196,7 +196,7 @@ def ranks_of(file: Path) -> dict[int, int]:
 
 def test_none_is_left_where_who_started_them_is_killed(tmp_path: Path, base: Base, runs: Rows) -> None:
     file = endless(tmp_path, base, runs)
-    with closing(lines_of(file)) as lines:
+    with closing(trainer_lines(file)) as lines:
         next(line for line in lines if line["kind"] == "step")
         assert ranks_of(file).keys() == {0, 1}
     assert ranks_of(file) == {}  # it was killed when nobody listened any more
@@ -207,7 +207,7 @@ def test_where_one_of_them_dies_the_stage_has_failed_and_the_other_is_ended(
     tmp_path: Path, base: Base, runs: Rows
 ) -> None:
     file = endless(tmp_path, base, runs)
-    with closing(lines_of(file)) as lines:
+    with closing(trainer_lines(file)) as lines:
         next(line for line in lines if line["kind"] == "step")
         os.kill(ranks_of(file)[1], signal.SIGKILL)
         *_, last = lines
@@ -240,7 +240,7 @@ def test_groups_are_not_split(tmp_path: Path, base: Base, runs: Rows) -> None:
     import torch
 
     rows = read_rows(write_rows(tmp_path / "rows.parquet", "grpo", runs), "grpo")
-    start = Start(base, Device("cpu", torch.float32, 0, 2), LORA, None, 3)
+    start = StageStart(base, Device("cpu", torch.float32, 0, 2), LORA, None, 3)
     config = together(GRPO.model_copy(update={"groups_per_step": 3}))
     assert isinstance(config, GrpoConfig)
     with pytest.raises(StepUneven, match="3 groups in a step"):
@@ -260,7 +260,7 @@ def test_what_is_refused_is_said_once(tmp_path: Path, base: Base, runs: Rows) ->
 
 def test_training_here_is_in_one_process(tmp_path: Path, base: Base, runs: Rows) -> None:
     with pytest.raises(NotSupported, match="2 processes were asked for, and here is 1"):
-        train(request(tmp_path, base, "sft", sft_rows(runs), together(SFT)), lambda _line: None)
+        run_stage(request(tmp_path, base, "sft", sft_rows(runs), together(SFT)), lambda _line: None)
 
 
 def test_the_command_line_asks_for_processes_where_an_adapter_is_trained() -> None:

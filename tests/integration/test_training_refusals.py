@@ -21,8 +21,8 @@ from eventlog.weights_folder import MANIFEST, TENSORS, Base
 from tests.tiny import Row, make_base, request, sampled
 from trainer import errors
 from trainer.checkpoint import load_checkpoint
-from trainer.request import GrpoConfig, Lora, ParentRef, Request
-from trainer.stage import train
+from trainer.request import GrpoConfig, Lora, ParentRef, TrainingRequest
+from trainer.stage import run_stage
 from trainer.start import Line
 
 pytestmark = [
@@ -49,7 +49,7 @@ def even(base: Base) -> Rows:
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory, base: Base, even: Rows) -> ParentRef:
     """A checkpoint to go on from."""
-    saved = train(request(tmp_path_factory.mktemp("parent"), base, "grpo", even, GRPO), lambda _line: None)
+    saved = run_stage(request(tmp_path_factory.mktemp("parent"), base, "grpo", even, GRPO), lambda _line: None)
     assert saved is not None
     return ParentRef(path=str(saved.path), digest=saved.digest)
 
@@ -81,11 +81,11 @@ def test_a_dataset_that_does_not_fit_is_refused_before_the_first_step(
     refused(tmp_path, request(tmp_path, base, "grpo", broken(even), GRPO), kind)
 
 
-def refused(folder: Path, asked: Request, kind: type[FlywheelError]) -> list[Line]:
+def refused(folder: Path, asked: TrainingRequest, kind: type[FlywheelError]) -> list[Line]:
     """What was said until then."""
     lines: list[Line] = []
     with pytest.raises(kind):
-        train(asked, lines.append)
+        run_stage(asked, lines.append)
     assert [line for line in lines if line["kind"] == "step"] == []
     assert not (folder / "checkpoints").exists()
     return lines
@@ -175,5 +175,5 @@ def test_half_a_manifest_cannot_be_read(tmp_path: Path, parent: ParentRef) -> No
 def test_a_step_without_a_finite_loss_saves_nothing(tmp_path: Path, base: Base, even: Rows) -> None:
     wild = GRPO.model_copy(update={"learning_rate": "1e30", "steps": 9, "passes": 9})
     with pytest.raises(errors.TrainingDiverged):
-        train(request(tmp_path, base, "grpo", even, wild), lambda _line: None)
+        run_stage(request(tmp_path, base, "grpo", even, wild), lambda _line: None)
     assert not (tmp_path / "checkpoints").exists()

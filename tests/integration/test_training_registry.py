@@ -291,7 +291,7 @@ def test_a_lineage_is_of_the_position_that_was_trained_on(empty_house: House) ->
     later = frozen(empty_house, GrpoQuery(reward="score", sweep="s"))
     assert (later.dataset, later.upto > rows.upto) == (rows.dataset, True)
     (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint)
-    assert (step.dataset.upto, step.dataset.queried()) == (saved.upto, GrpoQuery(reward="score"))
+    assert (step.dataset.upto, step.dataset.parse_query()) == (saved.upto, GrpoQuery(reward="score"))
 
 
 def _trained_on(house: House, rows: DatasetState, name: str) -> str:

@@ -14,8 +14,8 @@ from eventlog.weights_folder import TENSORS, Base
 from projections.row_columns import Kind
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows
 from trainer.checkpoint import Checkpoint, load_checkpoint, load_tensors
-from trainer.request import Config, DpoConfig, GrpoConfig, Lora, ParentRef, Request, SftConfig
-from trainer.stage import CURVES, LINES, train
+from trainer.request import Config, DpoConfig, GrpoConfig, Lora, ParentRef, SftConfig, TrainingRequest
+from trainer.stage import CURVES, LINES, run_stage
 from trainer.start import Line
 
 pytestmark = [
@@ -70,9 +70,9 @@ def going_on_with(backend: Any) -> GrpoConfig:
     return GRPO.model_copy(update={"backend": backend, "lora": None, "staleness": "9"})
 
 
-def run(asked: Request) -> tuple[Checkpoint, list[Line]]:
+def run(asked: TrainingRequest) -> tuple[Checkpoint, list[Line]]:
     lines: list[Line] = []
-    saved = train(asked, lines.append)
+    saved = run_stage(asked, lines.append)
     assert saved is not None
     return saved, lines
 

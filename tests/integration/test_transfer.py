@@ -81,7 +81,7 @@ def test_a_log_goes_into_a_file_and_into_another_database_unchanged(
     assert export_log(engine, tmp_path / name) == END
     assert [file.name for file in tmp_path.iterdir()] == [name]
     assert import_log(target, tmp_path / name) == END
-    ours, theirs = list(PostgresStore(engine).stored()), list(PostgresStore(target).stored())
+    ours, theirs = list(PostgresStore(engine).read_stored()), list(PostgresStore(target).read_stored())
     assert ours == theirs
     assert len(list(verify_chain(theirs, after=START, previous=GENESIS))) == END
     assert PostgresBlobs(target).digests() == PostgresBlobs(engine).digests()
@@ -188,7 +188,7 @@ def test_what_was_appended_before_is_repeated_after_and_what_is_new_goes_on(
             Repeated(Position(1), Position(2)),
             Committed(Position(3), Position(3), 3),
         ]
-        assert len(list(verify_chain(store.stored(), after=START, previous=GENESIS))) == 3
+        assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == 3
     finally:
         other.dispose()
 
@@ -208,11 +208,11 @@ def test_an_empty_log_goes_over_with_its_blobs(
 
 
 def test_a_log_that_holds_events_takes_no_import(owner_engine: Engine) -> None:
-    before = list(PostgresStore(owner_engine).stored())
+    before = list(PostgresStore(owner_engine).read_stored())
     with pytest.raises(LogNotEmpty) as caught:
         import_log(owner_engine, GOLDEN)
     assert caught.value.facts["actual"] == END
-    assert list(PostgresStore(owner_engine).stored()) == before
+    assert list(PostgresStore(owner_engine).read_stored()) == before
 
 
 def first(entries: Entries, kind: str) -> dict[str, Any]:

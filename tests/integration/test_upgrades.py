@@ -65,7 +65,7 @@ def test_the_log_that_a_release_exported_is_imported_verifies_and_folds(
     owner, engine = opened(empty_database.owner_url, "default"), opened(empty_database.app_url, "default")
     assert import_log(owner, log_of(name)) == facts(name)["head"]
     store = PostgresStore(engine)
-    assert tuple(store.stored()) == released_rows(name)
+    assert tuple(store.read_stored()) == released_rows(name)
     upto = store.head()
     chain = verify_log(partial(store_on_one_connection, empty_database.app_url, "default"), after=START, upto=upto)
     assert chain.hex() == facts(name)["chain"]

@@ -16,7 +16,7 @@ from agents.envs.provider import local_site
 from agents.executors.by_weights import ByWeights
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
-from agents.models.model import Request
+from agents.models.model import CompletionRequest
 from api.cli.main import run_command
 from api.controllers.slow import SlowController
 from api.controllers.warmup import Warming, is_told_briefly
@@ -24,7 +24,7 @@ from api.controllers.warmup_next import WarmingCourse, bases_of
 from api.course import WARM_UP
 from api.errors import EmptyDataset, NoBase, StartDiffers
 from api.evaluations.benchmarks import without_plans
-from api.history.withdraw import withdraw
+from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
 from api.sweeps.jobs import Reporter
@@ -34,7 +34,7 @@ from api.training.weights import base_of
 from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig
 from eventlog.store import Append
 from eventlog.weights_folder import Base, read_base
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.promote import freeze_into
 from projections.checkpoints import WEIGHTS, ancestry
 from projections.rewards import REWARDS
@@ -89,7 +89,7 @@ class Growing:
         yield ByWeights({"base": PolicyExecutor(OfABase(script, base))})
 
 
-def gives_up(_request: Request) -> str:
+def gives_up(_request: CompletionRequest) -> str:
     return action("finish")
 
 
@@ -154,12 +154,12 @@ def test_demonstrations_that_were_withdrawn_are_left_out_and_it_begins_anew(
     with pytest.raises(Killed):
         a_warm_up(house, client, DyingAfter(0, words="0.25 of the demonstrations passed, less than"), Growing()).run()
     passed = sorted(run for run, reward in house.views().find(REWARDS).items() if reward.passed)
-    withdraw(house.store, passed[:1], "shown in error", "test")
+    withdraw_runs(house.store, passed[:1], "shown in error", "test")
     with pytest.raises(Killed):
         a_warm_up(house, client, DyingAfter(0, words=" rows of "), Growing()).run()
     events = [recorded.event for recorded in house.store.read(types=["DatasetFrozen"])]
     assert [event.rows for event in events if isinstance(event, DatasetFrozen)] == [len(passed), len(passed) - 1]
-    withdraw(house.store, passed[1:], "shown in error", "test")
+    withdraw_runs(house.store, passed[1:], "shown in error", "test")
     with pytest.raises(EmptyDataset, match="withdrawn"):
         a_warm_up(house, client, Dying(99), Growing()).run()
 
@@ -175,7 +175,9 @@ def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
     start = read_base(place, warm.base)
     shutil.rmtree(place)
     (shown,) = planned_by(house.store, WARM_UP)
-    withdraw(house.store, [shown.specs[0].spec_id], "shown in error", "test")  # it counted when the rows were frozen
+    withdraw_runs(
+        house.store, [shown.specs[0].spec_id], "shown in error", "test"
+    )  # it counted when the rows were frozen
     assert base_of(house, None, warm.base) == start
     assert retrain(house, warm, start, id).is_equal
 
@@ -194,7 +196,7 @@ def test_without_seeds_that_nobody_has_seen_or_holds_nothing_is_planned(
     empty_house: House, client: EnvClient, tmp_path: Path
 ) -> None:
     house = a_house(empty_house, tmp_path)
-    freeze_into(house.store, freeze("by-hand", SITE, without_plans([PHONE]), [0], [1, 2], 1), "test")
+    freeze_into(house.store, freeze_benchmark("by-hand", SITE, without_plans([PHONE]), [0], [1, 2], 1), "test")
     many = WARMING.model_copy(update={"demonstrated": 8_998})
     with pytest.raises(NoBase, match="8997 of 9000 training seeds are left"):
         a_warm_up(house, client, Dying(99), Growing(), many).run()

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from api.cli.main import run_command
 from api.datasets.freeze import holding_over, load
 from api.errors import AlreadyWithdrawn, NoReason, Unknown
-from api.history.withdraw import MOST_IN_ONE, STREAM, runs_of_champion, withdraw, withdrawable, withdrawal
+from api.history.withdraw import MOST_IN_ONE, STREAM, runs_of_champion, withdraw_runs, withdrawable, withdrawal
 from api.house import House
 from eventlog.events import Artifact, RunStarted, RunsWithdrawn
 from gate import promote
@@ -170,10 +170,10 @@ def test_an_operator_who_says_no_changes_nothing(flywheel: Flywheel, monkeypatch
 
 
 def test_a_retry_takes_the_same_position_and_another_reason_is_refused(house: House) -> None:
-    first = withdraw(house.store, (PROPOSER,), "one", "test")
-    assert withdraw(house.store, (PROPOSER,), "one", "somebody else") == first
+    first = withdraw_runs(house.store, (PROPOSER,), "one", "test")
+    assert withdraw_runs(house.store, (PROPOSER,), "one", "somebody else") == first
     with pytest.raises(AlreadyWithdrawn) as refused:
-        withdraw(house.store, (PROPOSER,), "two", "test")
+        withdraw_runs(house.store, (PROPOSER,), "two", "test")
     assert refused.value.facts["position"] == first
     assert house.store.head() == first
     with pytest.raises(AlreadyWithdrawn):
@@ -188,7 +188,7 @@ def test_what_may_be_withdrawn_is_known_and_counts_each_run_once(house: House) -
 
 def test_many_runs_are_several_events_of_one_append(house: House) -> None:
     runs = tuple(f"r{n:04}" for n in range(2 * MOST_IN_ONE + 1))
-    since = withdraw(house.store, runs, "all of them", "test")
+    since = withdraw_runs(house.store, runs, "all of them", "test")
     events = [item.event for item in house.store.read(stream=STREAM)]
     assert [len(event.runs) for event in events if isinstance(event, RunsWithdrawn)] == [MOST_IN_ONE, MOST_IN_ONE, 1]
     assert house.store.head() == since + 2
@@ -250,7 +250,7 @@ def test_a_move_that_is_refused_withdraws_nothing(house: House) -> None:
 
 
 def test_withdrawals_are_read_over_rest_as_of_any_position(client: TestClient, house: House) -> None:
-    since = withdraw(house.store, (PROPOSER,), "bad grader", "test")
+    since = withdraw_runs(house.store, (PROPOSER,), "bad grader", "test")
     listed = client.get("/v1/taint/withdrawals").json()["withdrawals"]
     assert listed == [{"since": since, "reason": "bad grader", "runs": [PROPOSER]}]
     assert client.get("/v1/taint/withdrawals", params={"as_of": since - 1}).json() == {"withdrawals": []}

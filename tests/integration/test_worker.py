@@ -22,7 +22,7 @@ from agents.learning.memory import forget_everything
 from agents.models.scripted import Scripted
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatching.durable import Terms
-from agents.rollouts.dispatching.queue import RolloutQueue, Ticket, tickets
+from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
 from agents.rollouts.dispatching.state_keys import independent
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import SeedSweep, plan_sweep
@@ -275,7 +275,7 @@ def test_a_worker_stops_where_all_that_follows_would_be_missing_too(
         executor = PolicyExecutor(Scripted([])) if cause == "model" else PLAN
         runner = SiteRunner(empty_house, client, "marketplace", Terms(), lost.append, executor)
         for number, spec in enumerate(sweep.specs[::2], start=1):
-            facts = runner.play(Ticket(sweep.sweep, spec.spec_id), independent(spec.spec_id))
+            facts = runner.play(JobTicket(sweep.sweep, spec.spec_id), independent(spec.spec_id))
             assert facts["status"] == "missing"
             assert bool(lost) == (number >= lost_after)
     assert {type(error) for error in lost} == {PlayedInVain}

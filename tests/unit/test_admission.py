@@ -11,7 +11,7 @@ from agents.envs.addresses import without_secrets
 from agents.envs.admission import admit, check_admitted, record
 from agents.envs.contract import TaskText
 from agents.envs.errors import AdmittedOtherwise, NotAdmitted
-from agents.envs.probing.probes import PROBES, Probe, run_probe, tasks_digest
+from agents.envs.probing.probes import PROBES, EnvironmentProbe, run_probe, tasks_digest
 from agents.envs.probing.target import Failed, Skipped, Target
 from agents.envs.provider import known_sites
 from eventlog.memory import MemoryStore
@@ -139,7 +139,7 @@ def test_a_result_is_one_short_line_without_the_ids_of_instances(problem: type[E
         raise problem("at /i/" + "0123456789abcdef" * 2 + "/boats\n" + "x" * 1_000)
 
     target = Target("site", None, lambda _: None, TASKS, "http://x", (0,), 0)  # type: ignore[arg-type, return-value]
-    found = run_probe(Probe("p", "m", ask), target)
+    found = run_probe(EnvironmentProbe("p", "m", ask), target)
     assert found.outcome == outcome
     assert found.detail.startswith("at /i/…/boats x")
     assert len(found.detail) == 500

@@ -10,7 +10,7 @@ import httpx2
 from agents.envs.clients.session import Session
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, rewrite_id
-from agents.rollouts.trials import Tryable
+from agents.rollouts.trials import TrialPiece
 from eventlog.events import (
     Anchor,
     AnyEvent,
@@ -66,10 +66,10 @@ def page(body: str, status: int = 200) -> httpx2.Response:
 EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
 
 
-def tryables(*names: str, controls: int = 0, step: Step = OPEN) -> tuple[Tryable, ...]:
+def tryables(*names: str, controls: int = 0, step: Step = OPEN) -> tuple[TrialPiece, ...]:
     """Pieces that open another address at a step, by name."""
     return tuple(
-        Tryable(Piece(name, anchor_of(step), ReplaceUrl(url=f"/{name}"), wins=0, confidence=0), controls)
+        TrialPiece(Piece(name, anchor_of(step), ReplaceUrl(url=f"/{name}"), wins=0, confidence=0), controls)
         for name in names
     )
 

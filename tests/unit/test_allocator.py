@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from agents.learning.allocator import (
     KINDS,
     Allotment,
-    Place,
+    OpenGroup,
     Value,
-    affordable,
+    affordable_substrates,
     allot_substrates,
-    choose,
+    choose_substrate,
     credit_choice,
     greedy,
     value_of,
 )
 from eventlog.events import AnyEvent, Substrate, SubstrateCredited
 from projections.rewards import RewardState
-from projections.substrates import SUBSTRATES, Standing, key_of, standings
+from projections.substrates import SUBSTRATES, SubstrateStats, cluster_key, standings
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import spec
 from tests.unit.test_folds_samples import states
@@ -39,35 +39,37 @@ def values(**gains: int | None) -> list[Value]:
 
 def test_what_is_unknown_goes_first_and_of_those_the_one_with_fewer_pending() -> None:
     found = [Value("hints", 999_999, 10), Value("rewrites", None, None, 1), Value("recipes", None, None, 0)]
-    choice = choose(found, EVERY, epsilon=0, stream="s")
+    choice = choose_substrate(found, EVERY, epsilon=0, stream="s")
     assert choice is not None
     assert (choice.substrate, choice.reason, choice.value) == ("recipes", "unknown", None)
 
 
 def test_without_exploring_the_one_that_is_worth_the_most_is_chosen_and_ties_go_by_name() -> None:
     for order in permutations(values(hints=5, exemplars=7, rewrites=7)):
-        choice = choose(order, EVERY, epsilon=0, stream="s")
+        choice = choose_substrate(order, EVERY, epsilon=0, stream="s")
         assert choice is not None
         assert (choice.substrate, choice.reason, choice.value) == ("exemplars", "exploit", 7)
 
 
 def test_epsilon_is_the_share_of_choices_that_explore() -> None:
-    found = [choose(values(hints=5, rewrites=1), EVERY, epsilon=300_000, stream=f"7/{n}") for n in range(4_000)]
+    found = [
+        choose_substrate(values(hints=5, rewrites=1), EVERY, epsilon=300_000, stream=f"7/{n}") for n in range(4_000)
+    ]
     explored = [each for each in found if each is not None and each.reason == "explore"]
     assert 0.27 < len(explored) / 4_000 < 0.33
     assert 0.42 < sum(each.substrate == "rewrites" for each in explored) / len(explored) < 0.58
 
 
 def test_nothing_is_chosen_where_nothing_can_be() -> None:
-    assert choose(values(hints=5), frozenset(), epsilon=0, stream="s") is None
-    assert choose(values(hints=5), affordable(values(hints=5), 0), epsilon=0, stream="s") is None
+    assert choose_substrate(values(hints=5), frozenset(), epsilon=0, stream="s") is None
+    assert choose_substrate(values(hints=5), affordable_substrates(values(hints=5), 0), epsilon=0, stream="s") is None
 
 
 def test_a_budget_leaves_out_what_costs_more_and_holds_the_unknown_to_the_dearest() -> None:
     found = [Value("hints", 1, 10), Value("rewrites", 1, 30), Value("recipes", None, None)]
-    assert affordable(found, None) == {"hints", "rewrites", "recipes"}
-    assert affordable(found, 29) == {"hints"}
-    assert affordable(found, 30) == {"hints", "rewrites", "recipes"}
+    assert affordable_substrates(found, None) == {"hints", "rewrites", "recipes"}
+    assert affordable_substrates(found, 29) == {"hints"}
+    assert affordable_substrates(found, 30) == {"hints", "rewrites", "recipes"}
 
 
 def test_an_evaluation_takes_the_best_and_none_where_nothing_is_worth_anything() -> None:
@@ -76,20 +78,22 @@ def test_an_evaluation_takes_the_best_and_none_where_nothing_is_worth_anything()
 
 
 def test_what_never_applied_is_worth_nothing_after_a_few_choices() -> None:
-    assert value_of("hints", Standing(substrate="hints", chosen=2, idle=2)).gain is None
-    assert value_of("hints", Standing(substrate="hints", chosen=3, idle=3)).gain == 0
+    assert value_of("hints", SubstrateStats(substrate="hints", chosen=2, idle=2)).gain is None
+    assert value_of("hints", SubstrateStats(substrate="hints", chosen=3, idle=3)).gain == 0
 
 
 def test_outages_say_nothing_of_a_substrate() -> None:
-    assert value_of("hints", Standing(substrate="hints", chosen=9, unknown=9)).gain is None
-    assert value_of("hints", Standing(substrate="hints", chosen=9, idle=2, unknown=7)).gain is None
+    assert value_of("hints", SubstrateStats(substrate="hints", chosen=9, unknown=9)).gain is None
+    assert value_of("hints", SubstrateStats(substrate="hints", chosen=9, idle=2, unknown=7)).gain is None
 
 
 def test_what_was_tried_and_never_applied_does_not_go_before_a_loss_that_was_credited() -> None:
-    idle = value_of("hints", Standing(substrate="hints", chosen=3, idle=3))
-    lost = value_of("rewrites", Standing(substrate="rewrites", chosen=1, pulls=1, gain=-5, cost=10))
+    idle = value_of("hints", SubstrateStats(substrate="hints", chosen=3, idle=3))
+    lost = value_of("rewrites", SubstrateStats(substrate="rewrites", chosen=1, pulls=1, gain=-5, cost=10))
     fresh = value_of("recipes", None)
-    taken = [choose(found, EVERY, epsilon=0, stream="s") for found in ([idle, lost], [idle, lost, fresh], [idle])]
+    taken = [
+        choose_substrate(found, EVERY, epsilon=0, stream="s") for found in ([idle, lost], [idle, lost, fresh], [idle])
+    ]
     assert [None if each is None else each.substrate for each in taken] == ["rewrites", "recipes", "hints"]
 
 
@@ -104,8 +108,8 @@ def test_a_choice_is_one_that_can_be_and_the_order_of_the_values_does_not_matter
 ) -> None:
     found = [Value(name, gain, None if gain is None else 10) for name, gain in gains.items()]
     can_be = data.draw(st.frozensets(st.sampled_from(ARMS)))
-    choice = choose(found, can_be, epsilon=epsilon, stream=stream)
-    again = choose(data.draw(st.permutations(found)), can_be, epsilon=epsilon, stream=stream)
+    choice = choose_substrate(found, can_be, epsilon=epsilon, stream=stream)
+    again = choose_substrate(data.draw(st.permutations(found)), can_be, epsilon=epsilon, stream=stream)
     assert choice == again
     assert (choice is None) == (not can_be & gains.keys())
     if choice is not None:
@@ -117,7 +121,7 @@ def test_a_choice_is_one_that_can_be_and_the_order_of_the_values_does_not_matter
 
 
 def test_the_groups_of_a_sweep_go_round_what_is_unknown() -> None:
-    places = [Place(f"g{n}", "policy", EVERY) for n in range(10)]
+    places = [OpenGroup(f"g{n}", "policy", EVERY) for n in range(10)]
     found = allot_substrates({}, places, Allotment("marketplace", "m-2", 7))
     assert [each.substrate for each in found[:5]] == sorted(ARMS)
     assert {each.reason for each in found} == {"unknown"}
@@ -125,13 +129,13 @@ def test_the_groups_of_a_sweep_go_round_what_is_unknown() -> None:
 
 
 def test_a_group_that_nothing_is_open_to_has_no_choice() -> None:
-    places = [Place("g1", "policy", frozenset()), Place("g2", "policy", frozenset({"hints"}))]
+    places = [OpenGroup("g1", "policy", frozenset()), OpenGroup("g2", "policy", frozenset({"hints"}))]
     assert [each.group for each in allot_substrates({}, places, Allotment("marketplace", "m-2", 7))] == ["g2"]
 
 
 def test_choices_stop_where_the_budget_is_used_up() -> None:
     known = states(SUBSTRATES, *(sample("SubstrateCredited", substrate=name, cost=40) for name in ARMS))
-    places = [Place(f"g{n}", "knowledge", EVERY) for n in range(10)]
+    places = [OpenGroup(f"g{n}", "knowledge", EVERY) for n in range(10)]
     found = allot_substrates(known, places, Allotment("marketplace", "m-2", 7, budget_left=100))
     assert [each.budget_left for each in found] == [100, 60]
 
@@ -153,7 +157,7 @@ def rewards(**each: int | None) -> dict[str, RewardState]:
 def test_a_gain_is_the_reward_above_the_mean_of_the_frozen_siblings(
     known: dict[str, RewardState], gain: int | None
 ) -> None:
-    (choice,) = allot_substrates({}, [Place("g1", "policy", EVERY)], Allotment("marketplace", "m-2", 7))
+    (choice,) = allot_substrates({}, [OpenGroup("g1", "policy", EVERY)], Allotment("marketplace", "m-2", 7))
     event = credit_choice(choice, spec("t", candidate="c"), [spec("b"), spec("a")], known, applied=True)
     assert (event.gain, event.control_runs, event.run, event.group) == (gain, ("s1__a", "s1__b"), "s1__t", "g1")
 
@@ -162,7 +166,7 @@ def learned(worth: Mapping[Substrate, float], seed: int, rounds: int = 12, group
     """What an evaluation takes after rounds of a coin for each arm, the values coming from the fold alone."""
     coin, log = random.Random(seed), list[AnyEvent]()  # noqa: S311 a coin, not a secret
     for number in range(rounds):
-        places = [Place(f"r{number}g{n}", "policy", EVERY) for n in range(groups)]
+        places = [OpenGroup(f"r{number}g{n}", "policy", EVERY) for n in range(groups)]
         choices = allot_substrates(states(SUBSTRATES, *log), places, Allotment("marketplace", f"m-{number}", seed))
         log += choices
         for each in choices:
@@ -181,7 +185,7 @@ def learned(worth: Mapping[Substrate, float], seed: int, rounds: int = 12, group
                 )
             )
     found = standings(states(SUBSTRATES, *log), "marketplace", "policy")
-    assert key_of("marketplace", "policy") in states(SUBSTRATES, *log)
+    assert cluster_key("marketplace", "policy") in states(SUBSTRATES, *log)
     return greedy(value_of(name, found.get(name)) for name in ARMS)
 
 

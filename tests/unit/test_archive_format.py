@@ -17,16 +17,16 @@ from eventlog.archive.columns import (
     ENVELOPE,
     FAMILIES,
     cell,
-    columns_of,
+    columns_of_family,
     columns_of_type,
-    family_of,
+    event_family,
     frame,
     payload_of,
 )
 from eventlog.archive.errors import SegmentDamaged
-from eventlog.archive.manifest import Manifest, parse_manifest, segment_folders
+from eventlog.archive.manifest import SegmentManifest, parse_manifest, segment_folders
 from eventlog.archive.merkle import root
-from eventlog.codec import encode
+from eventlog.codec import encode_events
 from eventlog.events import EVENT_TYPES
 from eventlog.store import Append
 from tests.golden.test_golden_samples import golden_rows, sample
@@ -55,40 +55,40 @@ def test_the_root_of_the_rfcs_reference_leaves_is_the_published_one() -> None:
 
 
 def test_every_event_type_has_a_family_with_a_file() -> None:
-    assert {family_of(kind) for kind in EVENT_TYPES} | {"other"} == set(FAMILIES)
-    assert family_of("StepTaken") == "runs"
-    assert family_of("NeverHeardOf") == "other"
-    assert columns_of("other") == ()
+    assert {event_family(kind) for kind in EVENT_TYPES} | {"other"} == set(FAMILIES)
+    assert event_family("StepTaken") == "runs"
+    assert event_family("NeverHeardOf") == "other"
+    assert columns_of_family("other") == ()
 
 
 def test_scalars_are_flattened_and_the_rest_is_json() -> None:
-    kinds = {column.name: column.kind for column in columns_of("rewards")}
+    kinds = {column.name: column.kind for column in columns_of_family("rewards")}
     assert kinds["terms.score"] == "integer"
     assert kinds["passed"] == "boolean"
     assert kinds["channel"] == kinds["run"] == "text"
     assert kinds["reasons"] == "json"
-    runs = {column.name: column.kind for column in columns_of("runs")}
+    runs = {column.name: column.kind for column in columns_of_family("runs")}
     assert runs["spec.template"] == "text"
     assert runs["arm.repeat"] == runs["artifact.memory.upto"] == "integer"
     assert runs["artifact.memory.folds"] == runs["specs"] == runs["applied"] == "json"
-    rewrites = {column.name: column.kind for column in columns_of("rewrites")}
+    rewrites = {column.name: column.kind for column in columns_of_family("rewrites")}
     assert rewrites["change"] == "json"
     assert "type" not in {*runs, *rewrites}
 
 
 def test_a_column_never_takes_the_name_of_another() -> None:
     for family in FAMILIES:
-        names = [*ENVELOPE, *(column.name for column in columns_of(family))]
+        names = [*ENVELOPE, *(column.name for column in columns_of_family(family))]
         assert len(names) == len(set(names))
-    assert {column.name for column in columns_of("rewards")} >= {"payload.version"}
+    assert {column.name for column in columns_of_family("rewards")} >= {"payload.version"}
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_typed_columns_and_payload_say_the_same(kind: str) -> None:
-    (encoded,) = encode(Append("s", (sample(kind),), "test"))
+    (encoded,) = encode_events(Append("s", (sample(kind),), "test"))
     payload = json.loads(encoded.payload)
     row = replace(golden_rows()[0], type=kind, payload=json.dumps(payload))
-    made = frame(family_of(kind), [row], [payload_of(row)]).row(0, named=True)
+    made = frame(event_family(kind), [row], [payload_of(row)]).row(0, named=True)
     assert made["payload"].encode() == rfc8785.dumps(payload)
     for column in columns_of_type(kind):
         value: object = payload
@@ -99,7 +99,9 @@ def test_typed_columns_and_payload_say_the_same(kind: str) -> None:
         else:
             assert made[column.name] == value
     own = {column.name for column in columns_of_type(kind)}
-    assert [made[c.name] for c in columns_of(family_of(kind)) if c.name not in own and made[c.name] is not None] == []
+    assert [
+        made[c.name] for c in columns_of_family(event_family(kind)) if c.name not in own and made[c.name] is not None
+    ] == []
 
 
 ODD: list[tuple[object, str, object]] = [
@@ -147,7 +149,7 @@ MANIFEST = {
 def test_a_manifest_comes_back_as_it_was_written() -> None:
     made = parse_manifest(json.dumps(MANIFEST), "here")
     assert made.folder == "1-2"
-    assert parse_manifest(made.text(), "here") == made == Manifest.model_validate_json(made.model_dump_json())
+    assert parse_manifest(made.text(), "here") == made == SegmentManifest.model_validate_json(made.model_dump_json())
 
 
 FILE = {"family": "runs", "rows": 1, "bytes": 1, "sha256": "00" * 32, "first": 1, "last": 1} | {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.models.scripted import Scripted
-from agents.rollouts.arms import planned_templates, suite_of
+from agents.rollouts.arms import plan_suite, planned_templates
 from agents.rollouts.errors import PlanRefused
 from agents.rollouts.tasks import PLANS
 from eventlog.blobs import MemoryBlobs
@@ -26,8 +26,8 @@ def task(oracle: str, max_steps: int = 40) -> BenchmarkTemplate:
 def test_a_plan_is_shipped_or_made_of_the_instruction_once() -> None:
     store, blobs, model = a_store(), MemoryBlobs(), Scripted([answer(*PLAN)])
     templates = (task(SHIPPED), task("theirs"))
-    suite = suite_of(templates, "site", store, blobs, model)
-    assert suite_of(templates, "site", store, blobs, Scripted([])) == suite
+    suite = plan_suite(templates, "site", store, blobs, model)
+    assert plan_suite(templates, "site", store, blobs, Scripted([])) == suite
     found = planned_templates(templates, suite, store, blobs, Position(1))
     assert {name: each.plan_steps for name, each in found.items()} == {
         "t-marketplace.phone_reveal": PLANS[SHIPPED],
@@ -39,7 +39,7 @@ def test_a_plan_is_shipped_or_made_of_the_instruction_once() -> None:
 def test_a_plan_that_is_longer_than_its_budget_is_refused() -> None:
     store, blobs, model = a_store(), MemoryBlobs(), Scripted([answer(*PLAN)])
     with pytest.raises(PlanRefused, match="it has 2 steps; expected at most 1, the max_steps of t-theirs"):
-        suite_of([task("theirs", max_steps=1)], "site", store, blobs, model)
+        plan_suite([task("theirs", max_steps=1)], "site", store, blobs, model)
 
 
 def test_without_a_suite_plans_are_those_that_were_swept_before_the_evaluation() -> None:

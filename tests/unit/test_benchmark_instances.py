@@ -12,11 +12,11 @@ from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.errors import BenchmarkInstance
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SftQuery, SweepPlanned, Template
-from gate.benchmark import freeze, refuse_unfit
+from gate.benchmark import freeze_benchmark, refuse_unfit_benchmark
 from gate.errors import NotFresh
 from projections.benchmarks import BenchmarkState, Instance, benchmark_instances, instances_of, seen_instances
 from projections.datasets.plan_rows import select_sft
-from projections.environments import EnvironmentState, Probe
+from projections.environments import EnvironmentState, ProbeFinding
 from projections.rewards import RewardState
 from projections.rewrites import RewriteState
 from projections.runs import RunState
@@ -25,7 +25,7 @@ from tests.unit.test_agent_samples import EMPTY, OPEN
 ORACLES = {"short": {"buy"}, "long": {"buy"}, "other": {"sell"}, "retold": {"buy", "sell"}}
 TASK = {"short": "buy", "long": "buy", "other": "sell"}
 SITE = EnvironmentState(
-    environment="shop", tasks=("buy", "sell"), probes=(Probe(name="two_seeds", outcome="passed", detail=""),)
+    environment="shop", tasks=("buy", "sell"), probes=(ProbeFinding(name="two_seeds", outcome="passed", detail=""),)
 )
 SEEDS = st.integers(min_value=0, max_value=6)
 
@@ -59,15 +59,15 @@ class Log:
         """Freeze a benchmark of one task, unless it is refused."""
         task = BenchmarkTemplate(template_id=name, cluster="c", oracle_task_id=TASK[name], instruction="", max_steps=9)
         number = f"b{len(self.benchmarks)}"
-        frozen = freeze(number, "shop", [task], sorted(visible - sealed), sorted(sealed), 1)
+        frozen = freeze_benchmark(number, "shop", [task], sorted(visible - sealed), sorted(sealed), 1)
         seen = seen_instances(self.sweeps, (), {})
         meets = (seen | self.held()) & {*instances_of(frozen)}
         if not meets:
-            refuse_unfit(frozen, SITE, seen, self.held())
+            refuse_unfit_benchmark(frozen, SITE, seen, self.held())
             self.benchmarks.append(frozen)
             return
         with pytest.raises(NotFresh) as refused:
-            refuse_unfit(frozen, SITE, seen, self.held())
+            refuse_unfit_benchmark(frozen, SITE, seen, self.held())
         assert ("shop", refused.value.facts["task"], refused.value.facts["actual"]) in meets
 
 

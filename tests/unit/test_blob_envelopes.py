@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from eventlog.blobs import Blob
 from eventlog.blobs.encryption import OVERHEAD
-from eventlog.blobs.envelope import HEADER_MOST, Envelope, from_plain, open_envelope, pack, plain, sealer, unpack
+from eventlog.blobs.envelope import (
+    HEADER_MOST,
+    Envelope,
+    envelope_json,
+    from_plain,
+    open_envelope,
+    pack,
+    sealer,
+    unpack,
+)
 from eventlog.errors import BlobDamaged, BlobErased, FlywheelError
 from eventlog.keys import MemoryKeys
 
@@ -35,7 +44,7 @@ def test_a_blob_comes_back_from_every_form(blob: Blob, subject: str | None) -> N
     envelope = sealed(blob, subject)
     assert open_envelope(envelope, KEYS) == blob
     assert unpack(envelope.address, pack(envelope))[0] == envelope
-    assert from_plain(json.loads(json.dumps(plain(envelope)))) == envelope
+    assert from_plain(json.loads(json.dumps(envelope_json(envelope)))) == envelope
     assert sealed(blob, subject) == envelope
 
 
@@ -132,7 +141,7 @@ def test_an_object_that_is_none_of_ours_is_damaged(packed: bytes) -> None:
 
 def test_a_tombstone_is_erased_in_every_form() -> None:
     tombstone = replace(sealed(WORDS, "a"), body=None)
-    for form in (tombstone, unpack(tombstone.address, pack(tombstone))[0], from_plain(plain(tombstone))):
+    for form in (tombstone, unpack(tombstone.address, pack(tombstone))[0], from_plain(envelope_json(tombstone))):
         assert form == tombstone
         with pytest.raises(BlobErased):
             open_envelope(form, KEYS)
@@ -163,4 +172,4 @@ def test_a_header_is_read_from_the_beginning_alone() -> None:
 )
 def test_a_line_that_is_no_blob_is_refused(change: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError, FlywheelError)):
-        from_plain({**plain(sealed(WORDS, None)), **change})
+        from_plain({**envelope_json(sealed(WORDS, None)), **change})

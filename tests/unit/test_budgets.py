@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agents.learning.memory import remember
+from agents.learning.memory import build_memory_artifact
 from api.controllers.budgets import (
     Spent,
     budget_of,
@@ -155,7 +155,7 @@ def test_an_answer_whose_tokens_are_not_told_leaves_the_cost_of_its_run_unknown(
 @pytest.mark.parametrize(("executor", "counted"), [("policy", 0), (None, 1)])
 def test_what_the_slow_loop_judges_does_not_count(executor: str | None, counted: int) -> None:
     store = opened()
-    challenger = remember(views(store), "base")[0]
+    challenger = build_memory_artifact(views(store), "base")[0]
     open_one(store, "eval-1", challenger, executor=executor)
     play(store, [spec("r1", sweep="eval-1")], True)
     settle(store, "eval-1", challenger, by="controller")
@@ -168,7 +168,7 @@ def test_the_evaluation_that_was_decided_last_is_told_where_it_is_void(
     decisions: tuple[str, ...], void: str | None
 ) -> None:
     store = opened()
-    challenger = remember(views(store), "base")[0]
+    challenger = build_memory_artifact(views(store), "base")[0]
     for number, decision in enumerate(decisions, start=1):
         open_one(store, f"eval-{number}", challenger)
         settle(store, f"eval-{number}", challenger, decision, by="controller")

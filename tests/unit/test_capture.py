@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
-from agents.learning.occasions import Lesson
-from agents.learning.retrieval import overlaid
+from agents.learning.occasions import OccasionPiece
+from agents.learning.retrieval import overlay_memory
 from agents.plans import Plan
 from agents.rollouts.tasks import PLANS
 from eventlog.events import ExemplarCaptured, FollowLink, InsertSteps, PairedRule, PreferTarget, SnippetLearned, Step
@@ -26,8 +26,10 @@ def good(plan: Plan, runs: int = 3, reward: int = 900_000) -> list[GoodRun]:
     return [GoodRun(f"run{number}", "good", plan, reward - number) for number in range(runs)]
 
 
-def lesson(captured: Captured) -> Lesson:
-    return Lesson(captured.name, captured.kind, captured.occasion, captured.change, captured.text, captured.title, 0, 0)
+def lesson(captured: Captured) -> OccasionPiece:
+    return OccasionPiece(
+        captured.name, captured.kind, captured.occasion, captured.change, captured.text, captured.title, 0, 0
+    )
 
 
 def test_another_target_of_a_like_step_is_an_exemplar_that_nudges() -> None:
@@ -37,7 +39,7 @@ def test_another_target_of_a_like_step_is_an_exemplar_that_nudges() -> None:
     assert isinstance(event, ExemplarCaptured)
     assert (event.form, event.run, event.reward, event.source) == ("nudge", "run0", 900_000, "good_run")
     assert event.content == found.content.digest
-    assert overlaid((ENGINE,), "", SITE, [lesson(found)]).plan == (REPORT,)
+    assert overlay_memory((ENGINE,), "", SITE, [lesson(found)]).plan == (REPORT,)
 
 
 def test_one_step_before_the_same_step_is_put_in_and_more_are_a_recipe() -> None:
@@ -50,7 +52,7 @@ def test_one_step_before_the_same_step_is_put_in_and_more_are_a_recipe() -> None
         InsertSteps(steps=(ASK, WAIT)),
         "start a contact, then go on",
     )
-    assert overlaid(failed.plan, "", SITE, [lesson(more)]).plan == (ENGINE, ASK, WAIT, PHONE)
+    assert overlay_memory(failed.plan, "", SITE, [lesson(more)]).plan == (ENGINE, ASK, WAIT, PHONE)
     assert capture([failed], good((ENGINE, ASK, WAIT, PHONE), runs=2)) == ()
 
 
@@ -63,7 +65,7 @@ def test_a_link_that_leads_to_what_fails_is_a_snippet_once_three_runs_followed_i
     event = found[0].event(PairedRule())
     assert isinstance(event, SnippetLearned)
     assert event.title == "Boats for sale"
-    plan = overlaid(failed.plan, "", SITE, [lesson(found[0])]).plan
+    plan = overlay_memory(failed.plan, "", SITE, [lesson(found[0])]).plan
     assert [step.url or step.label for step in plan[:2]] == ["/", "Boats for sale"]
     assert not [each for each in capture([failed], good(shown, runs=2)) if each.kind == "snippet"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.codec import content_digest, decode, decode_event, encode
+from eventlog.codec import content_digest, decode, decode_event, encode_events
 from eventlog.errors import CorruptRow, NewerSchemaVersion, UnknownEventType, UnstorableNumber, UnstorableText
 from eventlog.events import EVENT_TYPES, AnyEvent, MemoryQuarantined, RewardGraded, RewardTerms, RunMissing, Usage
 from eventlog.events.event import EXACT
@@ -51,7 +51,7 @@ def request(*events: AnyEvent, **changes: Any) -> Append:
 
 @given(EVENTS)
 def test_every_event_comes_back_as_it_was(event: AnyEvent) -> None:
-    (row,) = encode(request(event))
+    (row,) = encode_events(request(event))
     assert (row.type, row.schema_version) == (type(event).__name__, type(event).schema_version)
     assert "type" not in json.loads(row.payload)
     assert decode_event(row.type, row.schema_version, row.payload.decode()) == event
@@ -59,28 +59,30 @@ def test_every_event_comes_back_as_it_was(event: AnyEvent) -> None:
 
 @given(EVENTS)
 def test_what_comes_back_is_written_again_as_the_same_bytes(event: AnyEvent) -> None:
-    (first,) = encode(request(event))
-    (second,) = encode(request(decode_event(first.type, first.schema_version, first.payload.decode())))
+    (first,) = encode_events(request(event))
+    (second,) = encode_events(request(decode_event(first.type, first.schema_version, first.payload.decode())))
     assert first == second
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_each_type_decodes_from_a_payload_whose_keys_stand_in_another_order(kind: str) -> None:
-    (row,) = encode(request(sample(kind)))
+    (row,) = encode_events(request(sample(kind)))
     shuffled = json.dumps(dict(reversed(json.loads(row.payload).items())))
     assert decode_event(kind, row.schema_version, shuffled) == sample(kind)
 
 
 def test_a_key_stands_for_stream_types_versions_and_payloads_and_for_nothing_else() -> None:
     won, lost = sample("RewriteWon"), sample("RewriteLost")
-    digest = content_digest("s", encode(request(won, lost)))
-    assert digest == content_digest("s", encode(request(won, lost, actor="another", cause=Position(7), key="other")))
+    digest = content_digest("s", encode_events(request(won, lost)))
+    assert digest == content_digest(
+        "s", encode_events(request(won, lost, actor="another", cause=Position(7), key="other"))
+    )
     others = [
-        content_digest("t", encode(request(won, lost))),
-        content_digest("s", encode(request(lost, won))),
-        content_digest("s", encode(request(won))),
-        content_digest("s", encode(request(won, sample("RewriteLost", run="another")))),
-        content_digest("s", tuple(replace(row, schema_version=2) for row in encode(request(won, lost)))),
+        content_digest("t", encode_events(request(won, lost))),
+        content_digest("s", encode_events(request(lost, won))),
+        content_digest("s", encode_events(request(won))),
+        content_digest("s", encode_events(request(won, sample("RewriteLost", run="another")))),
+        content_digest("s", tuple(replace(row, schema_version=2) for row in encode_events(request(won, lost)))),
     ]
     assert len({digest, *others}) == 6
 
@@ -90,20 +92,20 @@ def test_a_key_stands_for_stream_types_versions_and_payloads_and_for_nothing_els
 def test_an_envelope_that_no_database_keeps_is_refused(field: str, text: str) -> None:
     changed = request(sample("RewriteWon"), **{field: text})
     with pytest.raises(UnstorableText):
-        content_digest(changed.stream, encode(changed))
+        content_digest(changed.stream, encode_events(changed))
 
 
 def test_a_payload_that_no_database_keeps_is_refused_and_the_field_is_named() -> None:
     event = MemoryQuarantined(piece="p", kind="rewrite", restored=0, reason="a\0b")
     with pytest.raises(UnstorableText, match=r"payload\.reason"):
-        encode(request(event))
+        encode_events(request(event))
 
 
 def test_numbers_beyond_the_exact_range_are_refused_by_the_model_and_by_the_codec() -> None:
     with pytest.raises(ValueError, match="less than or equal"):
         Usage(actions=EXACT + 1, wall_microseconds=None, input_tokens=None, output_tokens=None)
     with pytest.raises(UnstorableNumber, match=r"\$\.cause"):
-        encode(request(sample("RewriteWon"), cause=Position(EXACT + 1)))
+        encode_events(request(sample("RewriteWon"), cause=Position(EXACT + 1)))
 
 
 def test_an_unknown_type_is_named_with_what_is_known() -> None:
@@ -115,7 +117,7 @@ def test_an_unknown_type_is_named_with_what_is_known() -> None:
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_a_newer_schema_version_is_refused_even_where_its_payload_would_fit(kind: str) -> None:
-    (row,) = encode(request(sample(kind)))
+    (row,) = encode_events(request(sample(kind)))
     with pytest.raises(NewerSchemaVersion) as caught:
         decode_event(kind, row.schema_version + 1, row.payload.decode())
     assert caught.value.facts == {"type": kind, "actual": row.schema_version + 1, "expected": row.schema_version}

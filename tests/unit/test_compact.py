@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.envs.clients.compact import LONGEST_VIEW, compact
+from agents.envs.clients.compact import LONGEST_VIEW, compact_view
 from agents.envs.clients.pages import Page
 from tests.unit.test_agent_samples import session
 
@@ -35,7 +35,7 @@ lines</textarea>
 
 
 def test_headings_texts_links_fields_and_buttons_stand_in_the_order_of_the_page() -> None:
-    assert compact(opened(PAGE)).splitlines() == [
+    assert compact_view(opened(PAGE)).splitlines() == [
         "page /, status 200",
         "title: Boats | Site",
         "# Boats",
@@ -63,13 +63,13 @@ def test_what_was_filled_and_chosen_is_shown() -> None:
     page = opened(PAGE)
     page.fill("Maximum price", "40000")
     page.choose("Make", "Any")
-    assert '[field] Maximum price: "40000"' in compact(page)
-    assert '[choice] Make: "Any" of "Any", "Sea Ray"' in compact(page)
+    assert '[field] Maximum price: "40000"' in compact_view(page)
+    assert '[choice] Make: "Any" of "Any", "Sea Ray"' in compact_view(page)
 
 
 def test_a_long_page_keeps_its_controls_and_says_what_it_left_out() -> None:
     body = "".join(f"<p>{'word ' * 50}{number}</p>" for number in range(100))
-    view = compact(opened(f"{body}<form><button>Send</button></form>"))
+    view = compact_view(opened(f"{body}<form><button>Send</button></form>"))
     lines = view.splitlines()
     assert lines[-2] == "[button] Send"
     shown = len(lines) - 3
@@ -80,10 +80,10 @@ def test_a_long_page_keeps_its_controls_and_says_what_it_left_out() -> None:
 
 def test_a_page_of_nothing_but_links_is_bounded_too() -> None:
     body = "".join(f'<a href="/i/abc/{number}">{"w" * 90}{number}</a>' for number in range(500))
-    view = compact(opened(body))
+    view = compact_view(opened(body))
     assert len(view) <= LONGEST_VIEW + 50
     assert "more lines are not shown" in view
 
 
 def test_an_empty_page_and_one_with_comments_are_read() -> None:
-    assert compact(opened("<!-- nothing --><?x?>")) == "page /, status 200"
+    assert compact_view(opened("<!-- nothing --><?x?>")) == "page /, status 200"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agents.learning.memory_effect import is_same_for
-from agents.learning.occasions import Held
+from agents.learning.occasions import AnyPiece
 from eventlog.events import Step
 from tests.unit.test_agent_samples import OPEN, piece, template
 from tests.unit.test_retrieval import SITE, lesson
@@ -23,7 +23,7 @@ TOLD = lesson(name="told", text="do it")
     ],
 )
 def test_a_memory_that_changes_no_plan_and_tells_no_policy_anything_is_the_same_for_its_tasks(
-    held: Held, is_same: bool
+    held: AnyPiece, is_same: bool
 ) -> None:
     tasks = [template("search", (SEARCH,)), template()]
     assert is_same_for(tasks, SITE, (), (held,)) == is_same

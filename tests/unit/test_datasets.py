@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from api.datasets.freeze import Built, DatasetDiffers, build, find, freeze, load
+from api.datasets.freeze import BuiltDataset, DatasetDiffers, build_dataset, find_dataset, freeze_dataset, load
 from api.errors import Unknown
 from eventlog.blobs import MemoryBlobs
 from eventlog.errors import BlobMissing
@@ -17,10 +17,10 @@ from eventlog.store import Position
 from projections.datasets.plan_rows import (
     SCHEMA,
     BrokenRun,
-    Message,
+    ConversationMessage,
     SftRow,
     answer_of_step,
-    compact,
+    collapse_whitespace,
     oracle_tasks,
     prompt_for_step,
     select_sft,
@@ -47,8 +47,8 @@ class Log:
     def views(self, position: Position | None = None) -> ReplayedViews:
         return ReplayedViews(self.store, self.store.head() if position is None else position)
 
-    def build(self, query: SftQuery = QUERY) -> Built:
-        return build(self.store, self.blobs, self.views(), query)
+    def build(self, query: SftQuery = QUERY) -> BuiltDataset:
+        return build_dataset(self.store, self.blobs, self.views(), query)
 
 
 @pytest.fixture
@@ -188,17 +188,17 @@ def test_runs_come_in_order_of_their_bytes() -> None:
 
 def test_a_step_is_answered_as_canonical_json_without_nulls() -> None:
     step = Step(type="fill_field", intent="say a name", label="Naïve", value="")
-    assert answer_of_step(step) == Message("assistant", '{"label":"Naïve","type":"fill_field","value":""}')
+    assert answer_of_step(step) == ConversationMessage("assistant", '{"label":"Naïve","type":"fill_field","value":""}')
 
 
 def test_a_page_is_compacted_and_carries_no_nul() -> None:
-    assert compact(" a \t b\r\n\n\n c\0d ") == "a b\nc d"
+    assert collapse_whitespace(" a \t b\r\n\n\n c\0d ") == "a b\nc d"
 
 
 def test_the_first_prompt_knows_no_page_and_no_steps() -> None:
     system, user = prompt_for_step("Do it.", None, ())
     assert system.role == "system"
-    assert user == Message("user", "Task: Do it.\n\nSteps taken:\n(none)\n\nPage:\n(none)")
+    assert user == ConversationMessage("user", "Task: Do it.\n\nSteps taken:\n(none)\n\nPage:\n(none)")
 
 
 def test_a_row_for_each_step_shows_what_the_agent_saw_before_it(log: Log) -> None:
@@ -232,7 +232,9 @@ def test_a_frame_has_the_same_columns_with_and_without_rows(log: Log) -> None:
 
 
 def test_a_row_has_the_digest_of_its_content() -> None:
-    row = SftRow((Message("user", "a"),), (Message("assistant", "b"),), "r", "g", "t", 1, 0, None, 5, 9)
+    row = SftRow(
+        (ConversationMessage("user", "a"),), (ConversationMessage("assistant", "b"),), "r", "g", "t", 1, 0, None, 5, 9
+    )
     other = replace(row, step=1)
     assert len({step_digest(row), step_digest(other), step_digest(replace(row, reward=0))}) == 3
     assert step_digest(row) == step_digest(replace(row))
@@ -256,19 +258,19 @@ def test_a_benchmark_run_and_a_run_of_its_instance_never_enter(log: Log) -> None
 def test_a_dataset_is_loaded_again_from_its_position_while_the_log_goes_on(log: Log) -> None:
     record(log.store, log.blobs, SampleRun("r1"))
     built = log.build()
-    digest = freeze(log.store, built, "test")
+    digest = freeze_dataset(log.store, built, "test")
     record(log.store, log.blobs, SampleRun("r2", group="g2"))
     again = load(log.store, log.blobs, log.views, digest)
     assert (again.digest, again.upto, again.groups) == (digest, built.upto, 1)
     assert again.rows.equals(built.rows)
     assert log.build().digest != digest
-    assert find(log.views(), digest).rows == 3
+    assert find_dataset(log.views(), digest).rows == 3
 
 
 def test_freezing_twice_is_one_fact(log: Log) -> None:
     record(log.store, log.blobs, SampleRun("r1"))
     built = log.build()
-    assert freeze(log.store, built, "test") == freeze(log.store, built, "someone else")
+    assert freeze_dataset(log.store, built, "test") == freeze_dataset(log.store, built, "someone else")
     assert len(list(log.store.read(types=("DatasetFrozen",)))) == 1
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from agents.executors.executor import Executor
-from agents.learning.memory import EVERY_KIND, forget_everything, remember
+from agents.learning.memory import EVERY_KIND, build_memory_artifact, forget_everything
 from agents.learning.piece_content import content_bytes
-from agents.rewards import grade_run
+from agents.rewards import compute_reward
 from agents.rollouts.play import PLAN
 from api.controllers.fast_next import Next, cover_tasks, decide
 from api.course import Course
@@ -19,7 +19,7 @@ from api.queries.champion import present_champion
 from api.queries.costs import present_prices
 from api.queries.facts import require
 from api.queries.runs import ended_runs, pending_specs
-from api.sweeps.candidates import Trying, siblings_for_trials, tryable_now
+from api.sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from api.sweeps.plan import rounds_of
 from eventlog.events import (
     Artifact,
@@ -43,7 +43,7 @@ from eventlog.events import (
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from gate.alpha import Alpha
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.judge import judge
 from gate.promote import freeze_into, open_evaluation
 from projections.rewrites import REWRITES
@@ -71,7 +71,9 @@ THERE, ERASED = "a" * 64, "b" * 64
 READ = {THERE: content_bytes("", PreferTarget(label="Boats"))}.get
 """Reads the content of pieces, as far as it was not erased."""
 LOOK = Step(type="click", intent="look", label="Search")
-FROZEN = freeze(first_benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
+FROZEN = freeze_benchmark(
+    first_benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1
+)
 COURSE = Course(rules=Rules.seeds())
 
 
@@ -92,7 +94,7 @@ def plan(
     """A sweep with today's memory; the last of its runs carries the candidate."""
     carried = [None] * (runs - 1) + [candidate]
     specs = tuple(spec(f"r{index}", sweep=name, candidate=each) for index, each in enumerate(carried))
-    artifact = remember(views(store), "base")[0]
+    artifact = build_memory_artifact(views(store), "base")[0]
     event = SweepPlanned(
         sweep=name, environment=SITE, templates=(template(),), specs=specs, artifact=artifact, rng_seed=7
     )
@@ -108,7 +110,9 @@ def play(store: MemoryStore, specs: Sequence[Spec], *passed: bool | None) -> Non
         if won is None:
             add(store, f"run/{each.spec_id}", started(each), end)
         else:
-            reward = grade_run(each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won, conduct=None)
+            reward = compute_reward(
+                each.spec_id, each.group_id, 1_000_000 * won, (), usage, BOOK, passed=won, conduct=None
+            )
             add(store, f"run/{each.spec_id}", started(each), finished(each), reward)
 
 
@@ -150,7 +154,7 @@ def decided(
         rounds=rounds,
         course=course or COURSE,
         site=SITE,
-        tryable=tryable_now(views(store), READ).names,
+        on_trial=trial_pool(views(store), READ).names,
         last=last,
         executor=executor,
         without=without,
@@ -164,7 +168,7 @@ def test_an_empty_log_has_failures_to_look_for() -> None:
 
 def test_where_benchmarks_hold_every_training_seed_it_stops() -> None:
     store = a_log()
-    freeze_into(store, freeze("low", SITE, without_plans([template()]), [0], [1], 1), "ann")
+    freeze_into(store, freeze_benchmark("low", SITE, without_plans([template()]), [0], [1], 1), "ann")
     found = [decided(store, course=replace(COURSE, training_seeds=seeds)).what for seeds in (2, 3)]
     assert found == ["stop", "plan_sweep"]
 
@@ -173,7 +177,7 @@ def test_a_sweep_that_has_not_ended_is_played_before_anything_else() -> None:
     store = a_log()
     propose(store, "rw-a")
     decide_rewrite(store, "rw-a", *WON)
-    open_one(store, "eval-1", remember(views(store), "base")[0])
+    open_one(store, "eval-1", build_memory_artifact(views(store), "base")[0])
     first, second = plan(store, "s1"), plan(store, "s2")
     play(store, first.specs, True, None)
     play(store, second.specs[:1], False)
@@ -209,16 +213,16 @@ def test_an_open_evaluation_is_played_before_a_sweep_is_planned() -> None:
     store = a_log()
     propose(store, "rw-a")
     decide_rewrite(store, "rw-a", *WON)
-    open_one(store, "eval-1", remember(views(store), "base")[0])
+    open_one(store, "eval-1", build_memory_artifact(views(store), "base")[0])
     found = decided(store)
     assert (found.what, found.evaluation) == ("play_arms", "eval-1")
 
 
 def test_an_open_evaluation_of_policies_is_left_to_the_slow_loop() -> None:
     store = a_log()
-    open_one(store, "eval-1", remember(views(store), "base")[0], executor="policy")
+    open_one(store, "eval-1", build_memory_artifact(views(store), "base")[0], executor="policy")
     assert decided(store).what == "plan_sweep"
-    open_one(store, "eval-2", remember(views(store), "base")[0], executor="browser")
+    open_one(store, "eval-2", build_memory_artifact(views(store), "base")[0], executor="browser")
     assert decided(store).evaluation == "eval-2"
 
 
@@ -226,7 +230,7 @@ def test_an_open_evaluation_on_another_sites_benchmark_is_left_alone() -> None:
     store = a_log()
     propose(store, "rw-a")
     decide_rewrite(store, "rw-a", *WON)
-    challenger = remember(views(store), "base")[0]
+    challenger = build_memory_artifact(views(store), "base")[0]
     decide_rewrite(store, "rw-a", True)
     open_one(store, "eval-1", challenger, benchmark="shop-1")
     assert decided(store).what == "open_evaluation"
@@ -245,7 +249,7 @@ def test_what_concerns_no_run_of_the_site_is_not_judged_there() -> None:
     store, _ = promoted()
     last = plan(store, "s1")
     play(store, last.specs, False, False)
-    found = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, tryable=(), last=last, is_concerned=False)
+    found = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, on_trial=(), last=last, is_concerned=False)
     assert found.what == "plan_sweep"
 
 
@@ -254,7 +258,7 @@ def promoted() -> tuple[MemoryStore, Artifact]:
     store = a_log()
     propose(store, "rw-a")
     decide_rewrite(store, "rw-a", *WON)
-    return store, remember(views(store), "base")[0]
+    return store, build_memory_artifact(views(store), "base")[0]
 
 
 def test_memory_that_no_champion_was_judged_with_is_judged() -> None:
@@ -286,7 +290,7 @@ def test_a_round_has_as_many_siblings_as_the_rules_of_what_is_on_trial_ask(
     store = a_log()
     for number, rule in enumerate(rules):
         propose(store, f"rw-{number}", rule=rule)
-    trying = tryable_now(views(store), READ)
+    trying = trial_pool(views(store), READ)
     assert siblings_for_trials(trying, Course().siblings) == siblings
     assert siblings_for_trials(trying, 9) == 9
 
@@ -318,11 +322,17 @@ def test_what_nobody_can_try_asks_for_no_siblings_and_keeps_nobody_from_stopping
     a_hint(store, sweep.specs[1].spec_id, ERASED if why == "erased" else THERE, site)
     kinds: frozenset[PieceKind] = frozenset({"rewrite"}) if why == "other kind" else EVERY_KIND
     task = template() if why == "step gone" else template("look", (OPEN, LOOK))
-    trying = tryable_now(views(store), READ, kinds).among([task], SITE)
+    trying = trial_pool(views(store), READ, kinds).among([task], SITE)
     assert sorted(trying.names) == (["hint-a"] if why == "tryable" else [])
     assert siblings_for_trials(trying, 2) == (4 if why == "tryable" else 2)
     found = decide(
-        views(store), [sweep], rounds=2, course=COURSE, site=SITE, tryable=trying.names, last=rounds_of(store, SITE)[-1]
+        views(store),
+        [sweep],
+        rounds=2,
+        course=COURSE,
+        site=SITE,
+        on_trial=trying.names,
+        last=rounds_of(store, SITE)[-1],
     )
     assert found.what == ("plan_sweep" if why == "tryable" else "stop")
 
@@ -331,8 +341,8 @@ def test_what_nobody_can_try_asks_for_no_siblings_and_keeps_nobody_from_stopping
 def test_a_rewrite_that_a_plan_holds_already_is_neither_tried_nor_withheld(url: str, is_left: bool) -> None:
     step = OPEN.model_copy(update={"url": url})
     pieces = tryables("rw-a", controls=3, step=step)
-    found = Trying(pieces, pieces).among([template("t1", (step,))], SITE)
-    assert found == (Trying(pieces, pieces) if is_left else Trying())
+    found = TrialPool(pieces, pieces).among([template("t1", (step,))], SITE)
+    assert found == (TrialPool(pieces, pieces) if is_left else TrialPool())
 
 
 @pytest.mark.parametrize("decision", ["hold", "promote"])
@@ -341,7 +351,7 @@ def test_a_challenger_that_was_judged_is_not_judged_again(decision: str) -> None
     open_one(store, "eval-1", challenger)
     settle(store, "eval-1", challenger, decision)
     add(store, "elsewhere", missing(spec("unrelated")))
-    assert remember(views(store), "base")[0] != challenger
+    assert build_memory_artifact(views(store), "base")[0] != challenger
     assert decided(store).what == "plan_sweep"
 
 
@@ -411,7 +421,7 @@ def test_memory_that_was_emptied_is_no_challenger() -> None:
     store, artifact = promoted()
     point(store, artifact)
     add(store, "champion", MemoryQuarantined(piece="rw-a", kind="rewrite", restored=0, reason="bad"))
-    assert remember(views(store), "base")[0].memory.digest == forget_everything("base")[0].memory.digest
+    assert build_memory_artifact(views(store), "base")[0].memory.digest == forget_everything("base")[0].memory.digest
     assert decided(store).what == "plan_sweep"
 
 
@@ -456,10 +466,10 @@ def test_a_clean_sweep_with_yesterdays_memory_says_nothing_of_todays() -> None:
     sweep = plan(store, "s1")
     play(store, sweep.specs, True, True)
     propose(store, "rw-a")
-    point(store, remember(views(store), "base")[0])
+    point(store, build_memory_artifact(views(store), "base")[0])
     assert decided(store, sweep).what == "stop"
     decide_rewrite(store, "rw-a", *WON)
-    point(store, remember(views(store), "base")[0])
+    point(store, build_memory_artifact(views(store), "base")[0])
     assert decided(store, sweep).what == "plan_sweep"
 
 
@@ -479,9 +489,9 @@ def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
 def test_what_is_next_is_the_same_whenever_it_is_asked() -> None:
     store, challenger = promoted()
     seen = views(store)
-    before = decide(seen, (), rounds=0, course=COURSE, site=SITE, tryable=())
+    before = decide(seen, (), rounds=0, course=COURSE, site=SITE, on_trial=())
     open_one(store, "eval-1", challenger)
-    assert decide(seen, (), rounds=0, course=COURSE, site=SITE, tryable=()) == before
+    assert decide(seen, (), rounds=0, course=COURSE, site=SITE, on_trial=()) == before
 
 
 def test_a_log_that_was_never_begun_is_said_to_be_so() -> None:

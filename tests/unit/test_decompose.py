@@ -11,7 +11,7 @@ import pytest
 from agents.models.errors import ModelFailure
 from agents.models.model import Offers, Sample
 from agents.models.scripted import Scripted
-from agents.models.structured import schema_of
+from agents.models.structured import answer_schema
 from agents.rollouts.decompose import (
     MOST_STEPS,
     PROMPT_VERSION,
@@ -19,8 +19,8 @@ from agents.rollouts.decompose import (
     PlannedSteps,
     decompose,
     decompose_text,
-    key_of,
     plan_from_answer,
+    plan_key,
 )
 from agents.rollouts.errors import BadSweep, PlanRefused
 from agents.rollouts.sweep import SeedSweep
@@ -54,7 +54,7 @@ def test_a_text_becomes_a_plan_and_the_call_is_a_fact() -> None:
     (recorded,) = store.read()
     event = recorded.event
     assert isinstance(event, ModelCalled)
-    assert recorded.stream == event.run == f"plan/{key_of(TEXT, model)}"
+    assert recorded.stream == event.run == f"plan/{plan_key(TEXT, model)}"
     assert (event.role, event.step, event.model, event.sampling.temperature_micro) == (
         "decomposer", None, "scripted", 0,
     )  # fmt: skip
@@ -68,13 +68,13 @@ def test_a_model_is_asked_once_for_a_text() -> None:
     decompose_text(TEXT, Scripted([answer(*PLAN)]), store, blobs)
     silent = Scripted([])
     assert decompose_text(TEXT, silent, store, blobs) == PLAN
-    assert silent.asked == ()
+    assert silent.requests == ()
     assert len(list(store.read())) == 1
 
 
 @pytest.mark.parametrize("other", [TEXT + " ", TEXT.lower(), f"Read-only: {TEXT}", f"{TEXT} Change nothing."])
 def test_another_text_is_another_plan(other: str) -> None:
-    assert key_of(other, Scripted([])) != key_of(TEXT, Scripted([])) == key_of(str(TEXT), Scripted([]))
+    assert plan_key(other, Scripted([])) != plan_key(TEXT, Scripted([])) == plan_key(str(TEXT), Scripted([]))
 
 
 def test_another_model_is_asked_anew() -> None:
@@ -162,7 +162,7 @@ def test_a_model_without_structured_output_is_told_the_shape() -> None:
         offers=Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False),
     )
     assert decompose_text(TEXT, model, a_store(), MemoryBlobs()) == PLAN
-    assert '{"steps": [' in model.asked[0].messages[0].text
+    assert '{"steps": [' in model.requests[0].messages[0].text
 
 
 def test_a_template_in_free_text_can_be_swept_once_it_is_decomposed() -> None:
@@ -181,6 +181,6 @@ def test_a_plan_longer_than_its_template_allows_is_refused() -> None:
 
 
 def test_the_prompt_has_a_version_that_changes_with_it() -> None:
-    shape = json.dumps(schema_of(PlannedSteps).schema, sort_keys=True)
+    shape = json.dumps(answer_schema(PlannedSteps).schema, sort_keys=True)
     found = hashlib.sha256(f"{SYSTEM}{shape}".encode()).hexdigest()[:16]
     assert (PROMPT_VERSION, found) == ("decompose-1", "df180054608d0d5a")

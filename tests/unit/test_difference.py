@@ -10,7 +10,7 @@ from eventlog.memory import MemoryStore
 from eventlog.store import Position
 from projections.difference import difference
 from projections.errors import BackwardDifference
-from projections.moves import ClusterMoved, Difference, Turn
+from projections.moves import ClusterMoved, Difference, StatusChange
 from tests.unit.test_agent_samples import a_store, add, decide_rewrite, propose
 from tests.unit.test_time_samples import GOLDEN_STORE, views_of
 
@@ -59,7 +59,7 @@ def test_a_rewrite_shows_every_turn_that_it_took_in_between() -> None:
     assert list(moved) == ["rw-80280fbd00d0"]
     found = moved["rw-80280fbd00d0"]
     assert (found.before, found.after, found.wins, found.losses) == ("candidate", "quarantined", 4, 0)
-    assert found.turns == (Turn(386, "promoted", 3, 0), Turn(652, "quarantined", 4, 0))
+    assert found.turns == (StatusChange(386, "promoted", 3, 0), StatusChange(652, "quarantined", 4, 0))
 
 
 def test_rates_are_of_what_was_graded_in_between_and_beside_them_of_what_was_before() -> None:
@@ -127,7 +127,7 @@ def test_demotion_prices_and_tokens() -> None:
     add(store, "access", TokenRevoked(token="bob", reason="left"))
     found = of(store, int(start))
     assert [(item.before, item.after, item.turns) for item in found.rewrites] == [
-        ("promoted", "demoted", (Turn(6, "demoted", 3, 2),))
+        ("promoted", "demoted", (StatusChange(6, "demoted", 3, 2),))
     ]
     assert found.prices is not None
     assert found.prices.before is None

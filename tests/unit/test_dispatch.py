@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
-from agents.rollouts.dispatching.state_keys import State
+from agents.rollouts.dispatching.state_keys import StateKey
 
 PATIENCE_S = 60.0
 CALLS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), max_size=16)
@@ -25,7 +25,7 @@ def test_any_calls_end_once_each_in_the_order_of_their_sessions(
     seen: list[tuple[str, int]] = []
     lock = Lock()
 
-    def work(place: int, state: State) -> str:
+    def work(place: int, state: StateKey) -> str:
         with lock:
             seen.append(("begin", place))
         if place == cancel_at:
@@ -61,7 +61,7 @@ def test_any_calls_end_once_each_in_the_order_of_their_sessions(
 def test_outcomes_come_as_they_end_and_results_in_the_order_given() -> None:
     release = Event()
 
-    def work(name: str, _: State) -> None:
+    def work(name: str, _: StateKey) -> None:
         if name == "slow":
             release.wait(PATIENCE_S)
 
@@ -75,7 +75,7 @@ def test_outcomes_come_as_they_end_and_results_in_the_order_given() -> None:
 def test_after_a_cancel_with_a_limit_those_under_way_are_left_to_themselves() -> None:
     release = Event()
 
-    def work(_: str, __: State) -> None:
+    def work(_: str, __: StateKey) -> None:
         dispatch.cancel(within_s=0)
         release.wait(PATIENCE_S)
 
@@ -103,7 +103,7 @@ def test_a_reader_that_leaves_early_lets_those_under_way_end_and_no_other_begin(
 
 
 def test_even_a_call_that_ends_its_thread_has_an_outcome() -> None:
-    def work(_: str, __: State) -> None:
+    def work(_: str, __: StateKey) -> None:
         raise SystemExit(3)
 
     (outcome,) = Dispatch([Call("x")], work).results()

@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from agents.learning.memory_file import BadMemoryFile, Entry, entry_of_rewrite, read, write_memory_file
+from agents.learning.memory_file import (
+    BadMemoryFile,
+    MemoryFileEntry,
+    entry_of_rewrite,
+    read_memory_file,
+    write_memory_file,
+)
 from agents.learning.occasions import text_and_change
 from agents.plans import Piece, anchor_of
 from api.history.piece_report import uplift
@@ -25,23 +31,31 @@ from eventlog.events import (
 OPEN = Step(type="navigate", intent="open the boats page", url="/boats")
 ASK = Step(type="submit", intent="ask", label="Start a contact request")
 AT = Occasion(environment="marketplace", type="click", intent="look for the engine", page="/boats/*/papers")
-HINT = Entry(kind="hint", occasion=AT, text="in the report", change=PreferTarget(label="Haul-out report"), rank=600_000)
-EXEMPLAR = Entry(kind="exemplar", occasion=AT, text="ask first", change=InsertSteps(steps=(ASK,)))
-SNIPPET = Entry(kind="snippet", occasion=AT, title="Boats", text="", change=FollowLink(page="/", label="Boats"))
-RECIPE = Entry(kind="recipe", occasion=AT, title="ask", text="", change=InsertSteps(steps=(ASK, ASK)))
+HINT = MemoryFileEntry(
+    kind="hint", occasion=AT, text="in the report", change=PreferTarget(label="Haul-out report"), rank=600_000
+)
+EXEMPLAR = MemoryFileEntry(kind="exemplar", occasion=AT, text="ask first", change=InsertSteps(steps=(ASK,)))
+SNIPPET = MemoryFileEntry(
+    kind="snippet", occasion=AT, title="Boats", text="", change=FollowLink(page="/", label="Boats")
+)
+RECIPE = MemoryFileEntry(kind="recipe", occasion=AT, title="ask", text="", change=InsertSteps(steps=(ASK, ASK)))
 ALL = (HINT, EXEMPLAR, SNIPPET, RECIPE)
 
 
 def test_what_was_written_is_read_again_whatever_the_order() -> None:
-    assert {entry.piece for entry in read(write_memory_file(ALL))} == {entry.piece for entry in ALL}
-    assert write_memory_file(ALL) == write_memory_file(ALL[::-1]) == write_memory_file(read(write_memory_file(ALL)))
+    assert {entry.piece for entry in read_memory_file(write_memory_file(ALL))} == {entry.piece for entry in ALL}
+    assert (
+        write_memory_file(ALL)
+        == write_memory_file(ALL[::-1])
+        == write_memory_file(read_memory_file(write_memory_file(ALL)))
+    )
 
 
 def test_what_was_edited_is_another_piece_but_for_its_words_and_rank() -> None:
     text = write_memory_file([HINT])
-    assert read(text.replace("Haul-out", "Yearly"))[0].piece != HINT.piece
-    assert read(text.replace("/boats/*/papers", "/boats"))[0].piece != HINT.piece
-    assert read(text.replace("in the report", "at the end").replace("600000", "1"))[0].piece == HINT.piece
+    assert read_memory_file(text.replace("Haul-out", "Yearly"))[0].piece != HINT.piece
+    assert read_memory_file(text.replace("/boats/*/papers", "/boats"))[0].piece != HINT.piece
+    assert read_memory_file(text.replace("in the report", "at the end").replace("600000", "1"))[0].piece == HINT.piece
 
 
 @pytest.mark.parametrize(
@@ -57,7 +71,7 @@ def test_what_was_edited_is_another_piece_but_for_its_words_and_rank() -> None:
 )
 def test_one_mistake_refuses_the_whole_file_and_says_where(old: str, new: str, words: str) -> None:
     with pytest.raises(BadMemoryFile) as caught:
-        read(write_memory_file([HINT]).replace(old, new, 1))
+        read_memory_file(write_memory_file([HINT]).replace(old, new, 1))
     assert words in str(caught.value)
 
 
@@ -65,9 +79,9 @@ def test_a_piece_twice_or_a_recipe_without_a_name_refuses_the_file() -> None:
     twice = json.loads(write_memory_file([HINT]))
     twice["pieces"] *= 2
     with pytest.raises(BadMemoryFile, match="twice"):
-        read(json.dumps(twice))
+        read_memory_file(json.dumps(twice))
     with pytest.raises(BadMemoryFile, match="no title"):
-        read(write_memory_file([RECIPE.model_copy(update={"title": " "})]))
+        read_memory_file(write_memory_file([RECIPE.model_copy(update={"title": " "})]))
 
 
 def test_each_kind_becomes_its_own_fact_with_nobodys_run() -> None:
@@ -84,7 +98,7 @@ def test_a_rewrite_is_written_as_a_recipe_of_its_step() -> None:
     piece = Piece("rw-a", anchor_of(OPEN), ReplaceUrl(url="/boats-2"), 3, 500_000)
     entry = entry_of_rewrite(piece, "marketplace", "open /boats-2")
     assert (entry.kind, entry.occasion.intent, entry.change) == ("recipe", OPEN.intent, piece.change)
-    assert read(write_memory_file([entry])) == (entry,)
+    assert read_memory_file(write_memory_file([entry])) == (entry,)
 
 
 def trial(won: bool, controls: str, tried: str = "treated", *, counts: bool = True) -> dict[str, object]:

@@ -25,7 +25,7 @@ from api.embedded.errors import (
     SocketPathUnusable,
     UnsafeFolder,
 )
-from api.embedded.layout import SOCKET_PATH_BYTES, Layout, digest, folder, sockets
+from api.embedded.layout import SOCKET_PATH_BYTES, Layout, folder, home_digest, sockets
 from api.embedded.postmaster import Postmaster, parse_pid_file, tail
 from api.embedded.record import APP, Passwords, Setup, url
 
@@ -67,7 +67,7 @@ def test_the_socket_moves_out_at_the_first_byte_too_many() -> None:
     accented = Path("/" + "é" * (longest - 1))
     assert sockets(fits, folder(fits), TEMPORARY).parent == folder(fits)
     for home in (too_long, accented):
-        assert sockets(home, folder(home), TEMPORARY) == TEMPORARY / f"flywheel-{digest(home)}"
+        assert sockets(home, folder(home), TEMPORARY) == TEMPORARY / f"flywheel-{home_digest(home)}"
 
 
 @pytest.mark.parametrize("name", ["a,b", "a\nb", "a\udcffb"])
@@ -83,7 +83,7 @@ def test_no_place_for_the_socket() -> None:
 
 
 def test_homes_have_digests_of_their_own() -> None:
-    assert digest(Path("/a")) == digest(Path("/a")) != digest(Path("/b"))
+    assert home_digest(Path("/a")) == home_digest(Path("/a")) != home_digest(Path("/b"))
 
 
 def test_configuration_quotes_the_socket_folder() -> None:
@@ -193,15 +193,15 @@ def test_a_home_out_of_reach(tmp_path: Path) -> None:
 
 def test_a_folder_that_others_can_enter_is_not_trusted(tmp_path: Path) -> None:
     mine, open_to_all, linked = tmp_path / "mine", tmp_path / "open", tmp_path / "linked"
-    own_folder(mine, account.Account())
-    own_folder(mine, account.Account())
+    own_folder(mine, account.ServerAccount())
+    own_folder(mine, account.ServerAccount())
     assert mine.stat().st_mode & 0o777 == 0o700
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     linked.symlink_to(mine)
     for place in (open_to_all, linked):
         with pytest.raises(UnsafeFolder, match="0700"):
-            own_folder(place, account.Account())
+            own_folder(place, account.ServerAccount())
         with pytest.raises(UnsafeFolder, match="cannot be trusted"):
             shared_folder(place)
 

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from agents.learning.embeddings import by_words, pinned_embeddings, read_embeddings
 from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit
-from agents.learning.memory import forget_everything, remember
+from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.models.errors import LibrariesMissing
 from eventlog.chain import canonical
 from eventlog.events import Memory
@@ -111,7 +111,7 @@ def test_the_digest_rides_on_the_artifact_and_changes_nothing_where_there_is_non
     """An event of before has no such field, and what is written today without a model has none either."""
     store, _, marks = a_history()
     seen, model = ReplayedViews(store, marks["exemplar"]), read_embeddings(make_model(tmp_path))
-    plain, matched = remember(seen, "base"), remember(seen, "base", embeddings=model)
+    plain, matched = build_memory_artifact(seen, "base"), build_memory_artifact(seen, "base", embeddings=model)
     assert matched[0].memory.embeddings == model.digest
     assert matched[1] == plain[1]
     assert matched[0].memory.model_copy(update={"embeddings": None}) == plain[0].memory

@@ -17,7 +17,7 @@ from agents.envs.errors import (
     EnvironmentFailure,
     EnvironmentRefused,
     InstanceClosed,
-    UnknownTask,
+    TaskNotGraded,
 )
 from agents.envs.provider import Site, site_at
 
@@ -91,7 +91,7 @@ def test_statuses_have_names(status: int, expected: type[EnvironmentFailure]) ->
 
 
 def test_missing_tasks_and_instances_have_names() -> None:
-    with pytest.raises(UnknownTask, match=r"'t'.*one\.two"):
+    with pytest.raises(TaskNotGraded, match=r"'t'.*one\.two"):
         saying({"error": "x", "code": "unknown_task", "known": ["one.two"]}, 404).oracle("abc", "t")
     with pytest.raises(InstanceClosed, match="abc"):
         saying({"error": "x", "code": "unknown_instance"}, 404).close("abc")

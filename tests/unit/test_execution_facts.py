@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agents.executors.executor import Called, Execution, Taken, Verified
+from agents.executors.executor import Called, ExecutedStep, Execution, Verified
 from agents.learning.step_checks import Checked
-from agents.models.model import Completion, Exchange, Message, Request, Sample
-from agents.rollouts.facts import facts_of
+from agents.models.model import ChatMessage, Completion, CompletionRequest, Exchange, Sample
+from agents.rollouts.facts import execution_facts
 from eventlog.events import ModelCalled, ModelRole, Sampling, Step
 
 GREEDY = Sampling(temperature_micro=0, max_tokens=9)
@@ -13,7 +13,7 @@ CLICK = Step(type="click", intent="go", label="Next")
 
 
 def exchange(words: str) -> Exchange:
-    request = Request((Message("user", (words,)),), GREEDY)
+    request = CompletionRequest((ChatMessage("user", (words,)),), GREEDY)
     return Exchange(request, Completion("m", (Sample(words, "stop"),), 1, 1))
 
 
@@ -28,10 +28,10 @@ def checked(index: int, *, asked: bool) -> Verified:
 
 
 def test_calls_stand_before_the_step_they_chose_and_a_verifiers_after_it() -> None:
-    taken = tuple(Taken(index, CLICK, "ok", 200, "a page") for index in range(2))
+    taken = tuple(ExecutedStep(index, CLICK, "ok", 200, "a page") for index in range(2))
     called = (call("decomposer", None), call("policy", 0), call("policy", 1), call("policy", 1), call("policy", 2))
     verified = (checked(0, asked=True), checked(1, asked=False))
-    found = facts_of("r", Execution(taken, "halted", called, verified)).events
+    found = execution_facts("r", Execution(taken, "halted", called, verified)).events
     assert [
         f"{event.role} {event.step}" if isinstance(event, ModelCalled) else f"{event.type} {event.index}"
         for event in found
@@ -52,8 +52,8 @@ def test_calls_stand_before_the_step_they_chose_and_a_verifiers_after_it() -> No
 
 
 def test_every_blob_that_an_event_names_is_there() -> None:
-    taken = (Taken(0, CLICK, "ok", 200, "a page", b"png"),)
-    facts = facts_of("r", Execution(taken, "completed", (call("policy", 0),), (checked(0, asked=True),)))
+    taken = (ExecutedStep(0, CLICK, "ok", 200, "a page", b"png"),)
+    facts = execution_facts("r", Execution(taken, "completed", (call("policy", 0),), (checked(0, asked=True),)))
     there = {blob.digest for blob in facts.blobs}
     for event in facts.events:
         named = {

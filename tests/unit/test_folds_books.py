@@ -67,7 +67,7 @@ def test_a_dataset_keeps_its_query_its_position_and_what_was_refused() -> None:
     (key, state), *others = states(CHECKPOINTS, event).items()
     assert not others
     assert key == f"dataset/{event.dataset}"
-    assert (state.queried(), state.upto, state.rows) == (event.query, event.upto, event.rows)
+    assert (state.parse_query(), state.upto, state.rows) == (event.query, event.upto, event.rows)
     assert (state.refused, state.frozen_since) == ({"benchmark": 3, "missing": 1}, 1)
 
 

@@ -64,13 +64,13 @@ def test_rates_are_shares_of_what_the_oracle_said() -> None:
     ]
     (found,) = calibrations(states(JUDGES, *events).values())
     assert found == Calibration(JUDGE, opinions=8, oracle_passed=4, oracle_failed=3, false_passes=2, false_fails=1)
-    assert (found.compared, found.accuracy) == (7, 4 * MICRO // 7)
+    assert (found.compared_runs, found.accuracy) == (7, 4 * MICRO // 7)
     assert (found.false_pass_rate, found.false_fail_rate) == (2 * MICRO // 3, MICRO // 4)
 
 
 def test_a_rate_of_nothing_is_unknown_and_never_zero() -> None:
     (found,) = calibrations([only(JUDGES, opined())])
-    assert (found.opinions, found.compared) == (1, 0)
+    assert (found.opinions, found.compared_runs) == (1, 0)
     assert (found.accuracy, found.false_pass_rate, found.false_fail_rate) == (None, None, None)
     assert calibrations([only(JUDGES, graded())]) == ()
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent, PairedRule, PieceKind, SeedsRule
-from projections.candidacy import Candidacy, cold_ones, status_of, worth, worth_now
+from projections.candidacy import Candidacy, cold_ones, piece_status, worth, worth_now
 from projections.engine.projection import newest_states, replay
 from projections.engine.views import ReplayedViews
-from projections.memories import FOLDS, LOOSE, candidacies, kind_of
+from projections.memories import FOLDS, LOOSE, candidacies, piece_kind
 from projections.pieces import HINTS, PieceState
 from tests.golden.test_golden_samples import sample
 
@@ -153,7 +153,7 @@ def test_runs_that_did_without_it_and_passed_lower_its_worth() -> None:
 def test_a_promoted_hint_without_a_trial_for_long_is_cold() -> None:
     state = after("hint", "+" * 10)
     later = DAWN + timedelta(days=31)
-    assert status_of(state, later) == "cold"
+    assert piece_status(state, later) == "cold"
     assert cold_ones({"w": state}, later) == {"w"}
 
 
@@ -163,7 +163,7 @@ def test_all_kinds_are_found_together_and_know_their_kind() -> None:
         add(store, f"{kind}/{kind}-1", recorded(kind, piece=f"{kind}-1"))
     add(store, "rewrite/rw-1", sample("RewriteProposed", rewrite="rw-1"))
     found = candidacies(ReplayedViews(store, store.head()))
-    assert {key: kind_of(state) for key, state in found.items()} == {
+    assert {key: piece_kind(state) for key, state in found.items()} == {
         "rw-1": "rewrite",
         **{f"{kind}-1": kind for kind in RECORDED},
     }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent, PairedRule
 from eventlog.store import Position
-from projections.candidacy import cold_ones, may_return, status_of
+from projections.candidacy import cold_ones, may_return, piece_status
 from projections.engine.projection import advance, replay, row_of, rows_with_keys
 from projections.evidence import Evidence
 from projections.rewrites import REWRITES, RewriteState
@@ -160,7 +160,7 @@ def test_a_cold_rewrite_is_a_candidate_again_by_a_proposal_and_a_warm_one_is_not
     assert (idle.status, idle.treated) == ("candidate", Evidence())
     now = DAWN + timedelta(days=31)
     states_ = {"w": under_pairs("+" * 10)}
-    assert status_of(states_["w"], now) == "cold"
+    assert piece_status(states_["w"], now) == "cold"
     assert cold_ones(states_, now) == may_return(states_, now) == {"w"}
     assert cold_ones(states_, DAWN) == may_return(states_, DAWN) == frozenset()
 

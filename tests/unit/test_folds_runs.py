@@ -144,7 +144,7 @@ def test_a_group_knows_what_each_sibling_earned_and_which_are_missing() -> None:
 def test_siblings_that_began_from_another_state_than_most_are_contaminated(starts: str, found: str) -> None:
     events = [started(f"r{n}", index=n) for n in range(max(1, len(starts)))]
     events += [reset(start, f"r{n}") for n, start in enumerate(starts) if start != "-"]
-    assert only(GROUPS, *events).contaminated == {f"r{n}" for n in found}
+    assert only(GROUPS, *events).contaminated_siblings == {f"r{n}" for n in found}
 
 
 @given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sampled_from(["a", "b", "c", None])))

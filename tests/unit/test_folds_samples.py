@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from eventlog.codec import encode
+from eventlog.codec import encode_events
 from eventlog.events import AnyEvent
 from eventlog.store import Append, Position, Recorded
 from projections.engine.projection import Fold, newest_states, replay
@@ -36,7 +36,7 @@ def told(*events: AnyEvent, actor: str = "test") -> tuple[Recorded, ...]:
             at=DAWN + timedelta(minutes=index - 1),
             actor=actor,
             cause=None,
-            digest=encode(Append("told", (event,), actor))[0].digest,
+            digest=encode_events(Append("told", (event,), actor))[0].digest,
             event=event,
         )
         for index, event in enumerate(events, start=1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from eventlog.events import AnyEvent
 from projections.engine.projection import replay
-from projections.substrates import SUBSTRATES, Standing, key_of, standings
+from projections.substrates import SUBSTRATES, SubstrateStats, cluster_key, standings
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_folds_samples import only, states, told
 
@@ -17,7 +17,7 @@ def credited(gain: int | None, substrate: str = "hints", *, applied: bool = True
 
 def test_a_value_is_the_mean_gain_of_the_runs_that_it_applied_in() -> None:
     state = only(SUBSTRATES, chosen(), chosen(), credited(900_000), credited(300_000))
-    assert state.substrates == (Standing(substrate="hints", chosen=2, pulls=2, gain=1_200_000, cost=20),)
+    assert state.substrates == (SubstrateStats(substrate="hints", chosen=2, pulls=2, gain=1_200_000, cost=20),)
     assert (state.substrates[0].value, state.substrates[0].mean_cost) == (600_000, 10)
 
 
@@ -55,6 +55,6 @@ def test_what_rests_on_a_withdrawn_run_is_taken_out_of_the_values() -> None:
         sample("RunsWithdrawn", runs=["bad", "bad2"]),
     )
     (last,) = [change for change in replay(SUBSTRATES, log) if change.since == 5]
-    assert last.key == key_of("marketplace", "knowledge")
+    assert last.key == cluster_key("marketplace", "knowledge")
     assert last.state is not None
     assert (last.state.substrates[0].pulls, last.state.substrates[0].value) == (1, 1_000_000)

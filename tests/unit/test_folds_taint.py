@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eventlog.events import AnyEvent, Artifact, Memory
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
-from projections.engine.projection import Change, apply, digest_changes, plain, replay, row_of
+from projections.engine.projection import Change, apply, digest_changes, replay, row_of, state_json
 from projections.engine.views import ReplayedViews
 from projections.taint import (
     TAINT,
@@ -216,7 +216,7 @@ def test_any_split_into_batches_gives_the_same_and_states_survive_json(
     for start, end in pairwise([0, *cuts, len(log)]):
         rows = [row_of(event, TAINT.reads[event.event.type]) for event in log[start:end]]
         changes += apply(TAINT, known, rows)
-        known = {key: TAINT.decode(plain(state)) for key, state in known.items()}
+        known = {key: TAINT.decode(state_json(state)) for key, state in known.items()}
     assert digest_changes(changes) == digest_changes(replay(TAINT, log))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from eventlog.events import AnyEvent, CheckpointSaved, GrpoConfig, TrainingStarted, stage_config_of
-from projections.checkpoints import WEIGHTS, WeightsState, ancestry, descendants, learned_from
+from projections.checkpoints import WEIGHTS, WeightsState, ancestry, checkpoints_trained_on, descendants
 from projections.trainings import TRAININGS, TrainingState, training_name
 from tests.golden.test_golden_samples import sample
 
@@ -81,7 +81,7 @@ def test_a_lineage_goes_through_parents_and_the_bases_that_were_made_here() -> N
     assert ancestry(known, "nobody") == ()
     assert descendants(known, {"w"}) == ("a", "b")
     assert descendants(known, {"a"}) == ("b",)
-    assert learned_from(known.values(), {"d2"}) == {"a", "x"}
+    assert checkpoints_trained_on(known.values(), {"d2"}) == {"a", "x"}
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.sampled_from("abcdefz"), st.sampled_from("abcdefz"))))

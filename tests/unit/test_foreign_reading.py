@@ -8,21 +8,21 @@ import pytest
 
 from agents.envs.errors import BadDialect, ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
 from agents.envs.foreign.client import ForeignClient
-from agents.envs.foreign.dialect import Dialect, Paths, Row, read_dialect
+from agents.envs.foreign.dialect import Dialect, MutationFields, Paths, read_dialect
 from agents.envs.foreign.reading import (
     changed_fields,
     counts_of,
-    fingerprint,
     graded_facts,
     is_unknown_task,
     mutations_of,
+    state_fingerprint,
 )
 
 PLAIN = {"id": 1, "operation": "o", "target_type": "boat", "target_id": 7, "payload": {}}
 
 
-def read(*rows: dict[str, object], since_id: int = 0, row: Row | None = None) -> list[tuple[int, str, int]]:
-    found = mutations_of({"mutations": list(rows)}, row or Row(), since_id)
+def read(*rows: dict[str, object], since_id: int = 0, row: MutationFields | None = None) -> list[tuple[int, str, int]]:
+    found = mutations_of({"mutations": list(rows)}, row or MutationFields(), since_id)
     return [(each.id, each.operation, each.at) for each in found]
 
 
@@ -62,13 +62,13 @@ def test_times_become_whole_numbers(at: object, read_as: int) -> None:
     ],
 )
 def test_a_payload_is_an_object_whatever_it_was(payload: object, read_as: dict[str, object]) -> None:
-    (found,) = mutations_of({"mutations": [{**PLAIN, "payload": payload}]}, Row(), 0)
+    (found,) = mutations_of({"mutations": [{**PLAIN, "payload": payload}]}, MutationFields(), 0)
     assert found.payload == read_as
     assert found.target_id == "7"
 
 
 def test_a_target_that_is_missing_is_said_to_be_none() -> None:
-    (found,) = mutations_of({"mutations": [{"op": "login", "target_id": None}]}, Row(), 0)
+    (found,) = mutations_of({"mutations": [{"op": "login", "target_id": None}]}, MutationFields(), 0)
     assert (found.target_type, found.target_id) == ("-", "-")
 
 
@@ -86,7 +86,7 @@ def test_a_target_that_is_missing_is_said_to_be_none() -> None:
 )
 def test_what_is_no_list_of_changes_is_an_error(facts: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        mutations_of(facts, Row(), 0)
+        mutations_of(facts, MutationFields(), 0)
 
 
 def test_a_grade_is_passed_as_it_says_and_scored_as_it_says() -> None:
@@ -111,10 +111,10 @@ def test_a_fingerprint_is_of_what_stays() -> None:
     volatile = Dialect().volatile
     one = {"seed": 42, "now": 1, "counts": {"a": 1}, "recent": [{"id": 1, "ts": 0.5}]}
     other = {"recent": [{"ts": 9.5, "id": 1}], "counts": {"a": 1}, "now": 2, "seed": 7}
-    assert fingerprint(one, volatile) == fingerprint(other, volatile)
-    assert fingerprint(one, volatile) != fingerprint({**one, "counts": {"a": 2}}, volatile)
-    assert fingerprint(one, volatile) != fingerprint(one, volatile, ["a page"])
-    assert fingerprint({"a": "\ud800"}, ()).startswith("sha256:")
+    assert state_fingerprint(one, volatile) == state_fingerprint(other, volatile)
+    assert state_fingerprint(one, volatile) != state_fingerprint({**one, "counts": {"a": 2}}, volatile)
+    assert state_fingerprint(one, volatile) != state_fingerprint(one, volatile, ["a page"])
+    assert state_fingerprint({"a": "\ud800"}, ()).startswith("sha256:")
 
 
 def test_counts_are_those_named_or_the_whole_numbers() -> None:
@@ -134,7 +134,7 @@ def test_a_dialect_is_read_from_json_and_from_toml(tmp_path: Path) -> None:
     as_json.write_text('{"site": "s", "seeding": "seed", "row": {"operation": ["op"]}}')
     as_toml.write_text('site = "s"\nseeding = "seed"\n[row]\noperation = ["op"]\n')
     assert read_dialect(as_json) == read_dialect(as_toml) == Dialect(
-        site="s", seeding="seed", row=Row(operation=("op",))
+        site="s", seeding="seed", row=MutationFields(operation=("op",))
     )  # fmt: skip
     found = read_dialect(as_json)
     as_json.write_text(found.model_dump_json())
@@ -169,7 +169,7 @@ def test_the_page_names_every_field_of_a_dialect() -> None:
         line.split("|")[1] for line in page.partition("### Describing a dialect")[2].splitlines() if line[:1] == "|"
     ]
     named = set(re.findall(r"`(?:paths|row)?(\.?\w+)`", "".join(rows)))
-    wanted = {*Dialect.model_fields, *(f".{name}" for name in (*Paths.model_fields, *Row.model_fields))}
+    wanted = {*Dialect.model_fields, *(f".{name}" for name in (*Paths.model_fields, *MutationFields.model_fields))}
     assert wanted - {"paths", "row"} - named == set()
 
 

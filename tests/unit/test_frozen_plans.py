@@ -13,7 +13,7 @@ from agents.envs.clients.session import Session
 from agents.envs.provider import known_sites
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
-from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, drift_family
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.plan import execute
@@ -21,9 +21,9 @@ from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.tasks import PLANS, template, templates
 from api.course import Course
 
-UNDRIFTED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+UNDRIFTED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 INSTRUCTIONS = {task.task_id: task.instruction for task in TASKS}
-SEALED_SEED = next(seed for seed in range(10_000, 10_009) if family_of(seed) is not CANONICAL)
+SEALED_SEED = next(seed for seed in range(10_000, 10_009) if drift_family(seed) is not CANONICAL)
 ROUNDS = 20
 
 
@@ -70,7 +70,7 @@ def test_the_only_address_of_a_plan_is_the_one_in_the_instruction(task_id: str) 
 
 @pytest.mark.parametrize("task_id", sorted(INSTRUCTIONS))
 @pytest.mark.parametrize(
-    "seed", [UNDRIFTED, *[seed for seed in range(8) if family_of(seed) is not CANONICAL][:2], SEALED_SEED]
+    "seed", [UNDRIFTED, *[seed for seed in range(8) if drift_family(seed) is not CANONICAL][:2], SEALED_SEED]
 )
 def test_a_plan_passes_where_nothing_drifted_and_stops_at_its_address_where_it_did(
     task_id: str, seed: int, instances: Instances[Harbour], web: TestClient
@@ -87,7 +87,7 @@ def test_a_plan_passes_where_nothing_drifted_and_stops_at_its_address_where_it_d
         done = execute(PLANS[task_id], session, max_steps=40)
     harbour = instances.find(instance)
     assert harbour is not None
-    is_sound = family_of(seed) is CANONICAL
+    is_sound = drift_family(seed) is CANONICAL
     assert harbour.grade(task_id).passed == is_sound
     assert [taken.outcome for taken in done.taken] == (["ok"] * len(PLANS[task_id]) if is_sound else ["not_found"])
 
@@ -103,7 +103,7 @@ def test_every_task_of_every_site_has_a_plan_in_its_cluster_and_a_task_without_o
 
 
 def drifted(seeds: range | tuple[int, ...]) -> set[str]:
-    return {family_of(seed).name for seed in seeds} - {CANONICAL.name}
+    return {drift_family(seed).name for seed in seeds} - {CANONICAL.name}
 
 
 def training_seeds(course: Course) -> range:

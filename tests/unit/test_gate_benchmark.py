@@ -5,7 +5,7 @@ import pytest
 from eventlog.chain import digest
 from eventlog.errors import FlywheelError
 from eventlog.events import BenchmarkTemplate, Rules
-from gate.benchmark import blocks, confirming_specs, freeze, refuse_unfit, specs
+from gate.benchmark import blocks, confirming_specs, freeze_benchmark, refuse_unfit_benchmark, specs
 from gate.errors import (
     AlphaTooSmall,
     DuplicateTask,
@@ -16,7 +16,7 @@ from gate.errors import (
     UnknownTask,
     Unseedable,
 )
-from projections.environments import EnvironmentState, Probe
+from projections.environments import EnvironmentState, ProbeFinding
 from tests.unit.test_gate_samples import benchmark
 
 
@@ -27,7 +27,7 @@ def template(name: str, task: str | None = None) -> BenchmarkTemplate:
 
 
 def test_tasks_are_templates_by_seeds_in_an_order_of_their_own() -> None:
-    frozen = freeze("b", "shop", [template("t2"), template("t1")], [7], [42, 3], 2)
+    frozen = freeze_benchmark("b", "shop", [template("t2"), template("t1")], [7], [42, 3], 2)
     assert [(task.template, task.env_seed, task.is_sealed) for task in frozen.tasks] == [
         ("t1", 3, True),
         ("t1", 7, False),
@@ -39,10 +39,10 @@ def test_tasks_are_templates_by_seeds_in_an_order_of_their_own() -> None:
 
 
 def test_the_digest_is_of_the_content_and_of_nothing_else() -> None:
-    frozen = freeze("b", "shop", [template("t1"), template("t2")], [7], [42, 3], 2)
+    frozen = freeze_benchmark("b", "shop", [template("t1"), template("t2")], [7], [42, 3], 2)
     payload = frozen.model_dump(mode="json", exclude={"type", "benchmark", "successor_of", "digest"})
     assert frozen.digest == digest(payload).hex()
-    assert frozen.digest == freeze("other", "shop", [template("t2"), template("t1")], [7], [3, 42], 2).digest
+    assert frozen.digest == freeze_benchmark("other", "shop", [template("t2"), template("t1")], [7], [3, 42], 2).digest
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_the_digest_is_of_the_content_and_of_nothing_else() -> None:
 def test_each_part_of_the_content_changes_the_digest(
     environment: str, templates: list[str], visible: list[int], sealed: list[int], repeats: int
 ) -> None:
-    changed = freeze("b", environment, [template(name) for name in templates], visible, sealed, repeats)
-    assert changed.digest != freeze("b", "shop", [template("t1")], [7], [3], 2).digest
+    changed = freeze_benchmark("b", environment, [template(name) for name in templates], visible, sealed, repeats)
+    assert changed.digest != freeze_benchmark("b", "shop", [template("t1")], [7], [3], 2).digest
 
 
 @pytest.mark.parametrize(
@@ -83,59 +83,68 @@ def test_what_cannot_be_frozen_is_refused(
     words: str,
 ) -> None:
     with pytest.raises(error, match=words):
-        freeze("b", "shop", [template(name) for name in templates], visible, sealed, repeats)
+        freeze_benchmark("b", "shop", [template(name) for name in templates], visible, sealed, repeats)
 
 
 def test_what_is_spent_is_part_of_the_digest_and_the_name_of_a_predecessor_is_not() -> None:
     same = ("shop", [template("t1")], [7], [3], 2)
-    plain = freeze("b", *same)
+    plain = freeze_benchmark("b", *same)
     assert (plain.alpha, plain.challengers) == (50_000, 10)
-    assert freeze("b", *same, successor_of="a").digest == plain.digest
-    assert len({plain.digest, freeze("b", *same, alpha=40_000).digest, freeze("b", *same, challengers=9).digest}) == 3
+    assert freeze_benchmark("b", *same, successor_of="a").digest == plain.digest
+    assert (
+        len(
+            {
+                plain.digest,
+                freeze_benchmark("b", *same, alpha=40_000).digest,
+                freeze_benchmark("b", *same, challengers=9).digest,
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize(("alpha", "challengers"), [(9, 10), (50_000, 0)])
 def test_alpha_that_leaves_nothing_for_a_challenger_is_refused(alpha: int, challengers: int) -> None:
     with pytest.raises(AlphaTooSmall, match=f"{alpha} millionths of alpha for {challengers} challengers"):
-        freeze("b", "shop", [template("t1")], [7], [3], 1, alpha=alpha, challengers=challengers)
+        freeze_benchmark("b", "shop", [template("t1")], [7], [3], 1, alpha=alpha, challengers=challengers)
 
 
 def test_two_templates_of_one_oracle_task_are_one_instance_twice() -> None:
     with pytest.raises(DuplicateTask, match="oracle task 'same'"):
-        freeze("b", "shop", [template("t1", "same"), template("t2", "same")], [7], [3], 1)
+        freeze_benchmark("b", "shop", [template("t1", "same"), template("t2", "same")], [7], [3], 1)
 
 
-FROZEN = freeze("b", "shop", [template("t1")], [7], [3], 1)
+FROZEN = freeze_benchmark("b", "shop", [template("t1")], [7], [3], 1)
 
 
 def an_environment(seeding: str | None = "passed", tasks: tuple[str, ...] = ("oracle-t1",)) -> EnvironmentState:
-    probes = () if seeding is None else (Probe(name="two_seeds", outcome=seeding, detail=""),)
+    probes = () if seeding is None else (ProbeFinding(name="two_seeds", outcome=seeding, detail=""),)
     return EnvironmentState(environment="shop", tasks=tasks, probes=probes)
 
 
 def test_a_benchmark_that_can_be_judged_by_is_not_refused() -> None:
     elsewhere = {("site", "oracle-t1", 3), ("shop", "oracle-t2", 3), ("shop", "oracle-t1", 4)}
-    refuse_unfit(FROZEN, an_environment(), elsewhere, elsewhere)
+    refuse_unfit_benchmark(FROZEN, an_environment(), elsewhere, elsewhere)
 
 
 def test_a_task_that_the_environment_does_not_grade_is_refused() -> None:
     with pytest.raises(UnknownTask, match=r"'oracle-t1'.* expected oracle-t2"):
-        refuse_unfit(FROZEN, an_environment(tasks=("oracle-t2",)), (), ())
+        refuse_unfit_benchmark(FROZEN, an_environment(tasks=("oracle-t2",)), (), ())
 
 
 @pytest.mark.parametrize("seeding", ["skipped", "failed", None])
 def test_an_environment_whose_seeds_were_not_seen_to_work_is_refused(seeding: str | None) -> None:
     with pytest.raises(Unseedable, match=f"came out as {seeding or 'not asked'}"):
-        refuse_unfit(FROZEN, an_environment(seeding), (), ())
+        refuse_unfit_benchmark(FROZEN, an_environment(seeding), (), ())
 
 
 @pytest.mark.parametrize("seed", [3, 7])
 def test_an_instance_that_was_seen_or_is_anothers_is_named_sealed_or_visible(seed: int) -> None:
     known = {("shop", "oracle-t1", seed)}
     with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance was played by a run"):
-        refuse_unfit(FROZEN, an_environment(), known, ())
+        refuse_unfit_benchmark(FROZEN, an_environment(), known, ())
     with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance belongs to another one"):
-        refuse_unfit(FROZEN, an_environment(), (), known)
+        refuse_unfit_benchmark(FROZEN, an_environment(), (), known)
 
 
 def test_confirming_runs_are_fresh_repeats_of_the_instances_asked_for_and_the_arms_alternate() -> None:

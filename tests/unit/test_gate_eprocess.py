@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.alpha import Alpha
 from gate.arms import Arm, Place
-from gate.eprocess import Evidence, evidence, order, stopped_at
+from gate.eprocess import EProcessResult, evidence, order, stopped_at
 from gate.judge import judge, screen
 from tests.unit.test_gate_samples import an_arm, benchmark
 
@@ -139,7 +139,7 @@ def test_nothing_is_promoted_where_there_is_no_alpha() -> None:
 
 
 def test_losing_everything_is_no_evidence() -> None:
-    assert Evidence(9, Fraction(0), is_stopped=False).p == 1
+    assert EProcessResult(9, Fraction(0), is_stopped=False).p == 1
 
 
 @pytest.mark.parametrize("chance", [0.2, 0.5, 0.8])

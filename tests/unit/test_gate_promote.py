@@ -37,7 +37,7 @@ from gate.errors import (
     ReasonMissing,
 )
 from gate.judge import judge
-from gate.promote import Pointed, back, freeze_into, open_evaluation, point, settle
+from gate.promote import Pointed, back, freeze_into, open_evaluation, point, settle_evaluation
 from projections.alpha import ALPHA, AlphaState
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import ReplayedViews
@@ -123,7 +123,7 @@ def test_an_evaluation_is_opened_once() -> None:
     assert next(store.read(after=Position(2))).stream == "benchmark/bench"
     with pytest.raises(AlreadyOpened, match="ev1"):
         opened(store, new=artifact(12))
-    assert (ledger(store).challenges, ledger(store).spent) == (1, 5_000)
+    assert (ledger(store).challenges, ledger(store).spent_total) == (1, 5_000)
 
 
 def ledger(store: EventStore) -> AlphaState:
@@ -137,7 +137,7 @@ def test_every_opening_spends_the_next_share_until_the_benchmark_is_exhausted() 
     for number in range(10):
         opened(store, f"ev{number}")
     assert [(each.challenge, each.alpha) for each in ledger(store).spendings] == [(n, 5_000) for n in range(1, 11)]
-    assert ledger(store).spent == FROZEN.alpha
+    assert ledger(store).spent_total == FROZEN.alpha
     head = store.head()
     with pytest.raises(BenchmarkExhausted, match="has judged 10 challengers"):
         opened(store, "ev10")
@@ -185,7 +185,7 @@ class Overtaken(MemoryStore):
 def test_a_promotion_appends_verdict_and_champion_together() -> None:
     store = a_store(OLD)
     opened(store)
-    settled = settle(store, EVALUATION, a_verdict(), 1, "gate")
+    settled = settle_evaluation(store, EVALUATION, a_verdict(), 1, "gate")
     assert (settled.decision, settled.first, settled.last) == ("promote", 4, 5)
     reached, pointed = champion_events(store)[1:]
     assert reached == VerdictReached(evaluation=EVALUATION, verdict=a_verdict())
@@ -199,7 +199,7 @@ def test_a_promotion_appends_verdict_and_champion_together() -> None:
 def test_anything_else_leaves_the_champion(decision: str) -> None:
     store = a_store(OLD)
     opened(store)
-    settled = settle(store, EVALUATION, a_verdict(decision), 1, "gate")
+    settled = settle_evaluation(store, EVALUATION, a_verdict(decision), 1, "gate")
     assert (settled.decision, settled.first, settled.last) == (decision, 4, 4)
     assert champion(store) == OLD
     state = views(store).get(VERDICTS, EVALUATION)
@@ -211,23 +211,23 @@ def test_of_two_racing_settlements_the_second_finds_the_champion_moved() -> None
     store = a_store(OLD)
     opened(store, "ev1")
     opened(store, "ev2", new=artifact(12))
-    settle(store, "ev1", a_verdict(), 1, "gate")
+    settle_evaluation(store, "ev1", a_verdict(), 1, "gate")
     with pytest.raises(ChampionMoved) as moved:
-        settle(store, "ev2", a_verdict(new=artifact(12)), 1, "gate")
+        settle_evaluation(store, "ev2", a_verdict(new=artifact(12)), 1, "gate")
     assert moved.value.facts == {"expected": 1, "actual": 3}
     assert champion(store) == NEW
     with pytest.raises(OtherChampion, match="judged against base@0, but at version 3 the champion is base@9"):
-        settle(store, "ev2", a_verdict(new=artifact(12)), 3, "gate")
+        settle_evaluation(store, "ev2", a_verdict(new=artifact(12)), 3, "gate")
 
 
 def test_a_promotion_after_a_neighbours_hold_is_settled_at_the_new_version() -> None:
     store = a_store(OLD)
     opened(store, "ev1")
     opened(store, "ev2", new=artifact(12))
-    settle(store, "ev1", a_verdict("hold"), 1, "gate")
+    settle_evaluation(store, "ev1", a_verdict("hold"), 1, "gate")
     with pytest.raises(ChampionMoved):
-        settle(store, "ev2", a_verdict(new=artifact(12)), 1, "gate")
-    settle(store, "ev2", a_verdict(new=artifact(12)), 2, "gate")
+        settle_evaluation(store, "ev2", a_verdict(new=artifact(12)), 1, "gate")
+    settle_evaluation(store, "ev2", a_verdict(new=artifact(12)), 2, "gate")
     assert champion(store) == artifact(12)
 
 
@@ -235,27 +235,27 @@ def test_a_promotion_after_a_neighbours_hold_is_settled_at_the_new_version() -> 
 def test_settling_again_changes_nothing(expect: int) -> None:
     store = a_store(OLD)
     opened(store)
-    first = settle(store, EVALUATION, a_verdict(), 1, "gate")
-    assert settle(store, EVALUATION, a_verdict(), expect, "gate") == first
+    first = settle_evaluation(store, EVALUATION, a_verdict(), 1, "gate")
+    assert settle_evaluation(store, EVALUATION, a_verdict(), expect, "gate") == first
     assert store.head() == 5
     with pytest.raises(AlreadySettled, match="position 4"):
-        settle(store, EVALUATION, a_verdict("hold"), 3, "gate")
+        settle_evaluation(store, EVALUATION, a_verdict("hold"), 3, "gate")
 
 
 def test_a_verdict_belongs_to_an_opened_evaluation() -> None:
     store = a_store(OLD)
     with pytest.raises(NotOpened, match="ev1 was never opened"):
-        settle(store, EVALUATION, a_verdict(), 1, "gate")
+        settle_evaluation(store, EVALUATION, a_verdict(), 1, "gate")
     opened(store, new=artifact(12))
     with pytest.raises(OtherEvaluation, match="its challenger is base@9, expected base@12"):
-        settle(store, EVALUATION, a_verdict(), 1, "gate")
+        settle_evaluation(store, EVALUATION, a_verdict(), 1, "gate")
     assert store.head() == 3
 
 
 def test_the_first_champion_may_come_from_the_gate() -> None:
     store = a_store()
     opened(store)
-    settle(store, EVALUATION, a_verdict(), 0, "gate")
+    settle_evaluation(store, EVALUATION, a_verdict(), 0, "gate")
     assert champion(store) == NEW
 
 

@@ -8,19 +8,19 @@ import pytest
 
 from eventlog.events import Artifact, BenchmarkFrozen, BenchmarkTemplate, Rules
 from gate.alpha import Alpha
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.errors import AlreadySucceeded, NoFreshSeeds
 from gate.judge import judge
 from gate.renewal import (
     SEALED_SEEDS,
     Amounts,
     describe_ledger,
-    draw,
+    draw_fresh_seeds,
     is_saturated,
     missing_tasks,
-    newest,
-    next_name,
+    newest_successor,
     successor,
+    successor_name,
 )
 from projections.alpha import AlphaState, Spending
 from projections.benchmarks import BenchmarkState, instances_of
@@ -35,7 +35,7 @@ def template(name: str) -> BenchmarkTemplate:
     return BenchmarkTemplate(template_id=name, cluster="c", oracle_task_id=name, instruction="do it", max_steps=40)
 
 
-FROZEN = freeze(
+FROZEN = freeze_benchmark(
     "shop-1", "shop", [template("t1"), template("t2")], [9_000], [10_000, 10_001], 3, alpha=40_000, challengers=8
 )
 
@@ -108,7 +108,7 @@ def test_a_successor_may_hold_other_tasks_in_whose_place_it_stands() -> None:
     fresh = successor(FROZEN, states(FROZEN), (), rng_seed=7, templates=others)
     assert (fresh.benchmark, fresh.successor_of, fresh.templates) == ("shop-2", "shop-1", tuple(others))
     assert (fresh.alpha, fresh.challengers) == (FROZEN.alpha, FROZEN.challengers)
-    assert newest(states(FROZEN, fresh), "shop-1") == "shop-2"
+    assert newest_successor(states(FROZEN, fresh), "shop-1") == "shop-2"
     tasks = [each.oracle_task_id for each in others]
     assert (missing_tasks(FROZEN, tasks), missing_tasks(fresh, tasks), missing_tasks(fresh, ())) == (
         (tasks[1],),
@@ -118,14 +118,20 @@ def test_a_successor_may_hold_other_tasks_in_whose_place_it_stands() -> None:
 
 
 def test_the_draw_is_the_same_on_every_python() -> None:
-    assert draw("b", "shop", [template("t1")], Amounts(2, 3, 1), (), 7) == ((9428, 9570), (65829, 323566, 556396))
+    assert draw_fresh_seeds("b", "shop", [template("t1")], Amounts(2, 3, 1), (), 7) == (
+        (9428, 9570),
+        (65829, 323566, 556396),
+    )
 
 
 def test_a_benchmark_is_succeeded_once_and_its_newest_successor_stands_in_its_place() -> None:
     second = successor(FROZEN, states(FROZEN), (), rng_seed=7)
     third = successor(second, states(FROZEN, second), (), rng_seed=7)
     known = states(FROZEN, second, third)
-    assert [newest(known, name) for name in ("shop-1", "shop-2", "shop-3", "other")] == [*["shop-3"] * 3, "other"]
+    assert [newest_successor(known, name) for name in ("shop-1", "shop-2", "shop-3", "other")] == [
+        *["shop-3"] * 3,
+        "other",
+    ]
     with pytest.raises(AlreadySucceeded, match="shop-1 was succeeded by shop-3"):
         successor(FROZEN, known, (), rng_seed=7)
 
@@ -135,11 +141,11 @@ def test_a_benchmark_is_succeeded_once_and_its_newest_successor_stands_in_its_pl
     [("shop-1", ["shop-1"], "shop-2"), ("shop-1", ["shop-2"], "shop-3"), ("a", [], "a-2")],
 )
 def test_a_successors_name_is_the_next_number_that_is_free(name: str, known: list[str], expected: str) -> None:
-    assert next_name(known, name) == expected
+    assert successor_name(known, name) == expected
 
 
 def test_too_few_fresh_seeds_are_refused() -> None:
     taken = {("shop", "t1", seed) for seed in SEALED_SEEDS[:-2]}
-    assert draw("b", "shop", [template("t1")], Amounts(0, 2, 1), taken, 7)[1] == (999_998, 999_999)
+    assert draw_fresh_seeds("b", "shop", [template("t1")], Amounts(0, 2, 1), taken, 7)[1] == (999_998, 999_999)
     with pytest.raises(NoFreshSeeds, match="expected 3 of 10000 to 999999"):
-        draw("b", "shop", [template("t1")], Amounts(0, 3, 1), taken, 7)
+        draw_fresh_seeds("b", "shop", [template("t1")], Amounts(0, 3, 1), taken, 7)

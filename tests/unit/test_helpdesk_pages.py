@@ -9,7 +9,7 @@ from lxml import html
 from starlette.testclient import TestClient
 
 from agents.envs.sites.helpdesk.app import page_app
-from agents.envs.sites.helpdesk.drift import CANONICAL, SEALED, TRAINING, Family, Place, family_of
+from agents.envs.sites.helpdesk.drift import CANONICAL, SEALED, TRAINING, Family, Place, drift_family
 from agents.envs.sites.helpdesk.instance import Desk
 from agents.envs.sites.helpdesk.search import read_query
 from agents.envs.sites.helpdesk.tasks import TASKS, to_answer, to_merge, to_triage
@@ -17,8 +17,8 @@ from agents.envs.sites.instances import Instances
 from agents.rollouts.tasks import PLANS
 
 ALL = (CANONICAL, *TRAINING, *SEALED)
-SEEDS = tuple({family_of(seed).name: seed for seed in (*range(40), *range(10_000, 10_040))}.values())
-CANONICAL_SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+SEEDS = tuple({drift_family(seed).name: seed for seed in (*range(40), *range(10_000, 10_040))}.values())
+CANONICAL_SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 PLACES: tuple[Place, ...] = ("inbox", "assign", "ticket", "reply", "merge")
 INSTRUCTIONS = {task.task_id: task.instruction for task in TASKS}
 
@@ -75,7 +75,7 @@ def test_every_page_has_its_links_inside_the_instance_and_none_is_dead(
             assert str(place).startswith(prefix), place
         todo += [str(place) for place in page.xpath("//a/@href")]
     assert not desk.mutations
-    if family_of(seed) is not CANONICAL:
+    if drift_family(seed) is not CANONICAL:
         assert web.get(f"{prefix}/inbox").status_code == 404
 
 

@@ -5,10 +5,10 @@ import hashlib
 import pytest
 
 from agents.models.errors import AnswerUnstructured
-from agents.models.judge import PROMPT_VERSION, SYSTEM, Ruling, ShownRun, ShownStep, ask_judge, messages_of
-from agents.models.model import Image, Message
+from agents.models.judge import PROMPT_VERSION, SYSTEM, Ruling, ShownRun, ShownStep, ask_judge, judge_messages
+from agents.models.model import ChatMessage, Image
 from agents.models.scripted import Scripted
-from agents.models.structured import schema_of
+from agents.models.structured import answer_schema
 
 PICTURE = Image("image/png", b"\x89PNG")
 
@@ -22,8 +22,8 @@ def run(*steps: ShownStep) -> ShownRun:
     return ShownRun("Send the lead.", "completed", steps)
 
 
-def asked(*steps: ShownStep) -> Message:
-    system, user = messages_of(run(*steps))
+def asked(*steps: ShownStep) -> ChatMessage:
+    system, user = judge_messages(run(*steps))
     assert (system.role, system.parts) == ("system", (SYSTEM,))
     return user
 
@@ -79,6 +79,6 @@ def test_a_page_cannot_end_itself() -> None:
 
 def test_another_prompt_is_another_version() -> None:
     shown = run(step(0, "page"), step(1, PICTURE), step(2, outcome="forbidden", http_status=None))
-    prompt = repr((messages_of(shown), schema_of(Ruling)))
+    prompt = repr((judge_messages(shown), answer_schema(Ruling)))
     digest = hashlib.sha256(prompt.encode()).hexdigest()[:16]
     assert (PROMPT_VERSION, digest) == ("judge-1", "061f6a14a4809f4d")

@@ -8,7 +8,7 @@ from typing import Self
 
 import pytest
 
-from agents.envs.contract import Graded, Health, Instance, Mutation, State
+from agents.envs.contract import Graded, Health, Instance, InstanceState, Mutation
 from agents.envs.errors import ContractBroken, InstanceClosed, LeaseLost, LeaseTaken
 from agents.envs.leases import Leased, ThreadLeases, with_lease
 
@@ -56,8 +56,8 @@ class Only:
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
         return ()
 
-    def state(self, instance: Instance | str) -> State:
-        return State(seed=0, counts={}, fingerprint=NONE)
+    def state(self, instance: Instance | str) -> InstanceState:
+        return InstanceState(seed=0, counts={}, fingerprint=NONE)
 
     def close(self, instance: Instance | str) -> None:
         self.acting -= 1

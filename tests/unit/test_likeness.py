@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.occasions import Lesson
+from agents.learning.occasions import OccasionPiece
 from agents.learning.retrieval import retrieve
 from agents.learning.similarity import Embeddings, blend_scores, cosine_micro
 from eventlog.events import PreferTarget, Step
@@ -74,7 +74,7 @@ def test_a_blend_grows_with_words_and_with_meaning(shared: int, most: int, liken
 
 @given(st.lists(STEPS, min_size=1, max_size=4), TEXTS, LESSONS, st.randoms())
 def test_the_order_of_lessons_and_having_one_twice_change_nothing(
-    plan: list[Step], task: str, lessons: list[Lesson], random: st.DataObject
+    plan: list[Step], task: str, lessons: list[OccasionPiece], random: st.DataObject
 ) -> None:
     shuffled = [*lessons, *lessons]
     random.shuffle(shuffled)  # type: ignore[attr-defined]

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from agents.envs.sites.marketplace.app import build
+from agents.envs.sites.marketplace.app import build_site
 
 TOKEN = "a-token-of-the-tests"
 
 
 @pytest.fixture
 def admin() -> Iterator[TestClient]:
-    with TestClient(build("http://pages.test:1", TOKEN).admin, headers={"X-Env-Admin": TOKEN}) as client:
+    with TestClient(build_site("http://pages.test:1", TOKEN).admin, headers={"X-Env-Admin": TOKEN}) as client:
         yield client
 
 

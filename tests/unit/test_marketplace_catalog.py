@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from agents.envs.sites.marketplace.catalog import Boat, Catalogue, catalogue
-from agents.envs.sites.marketplace.search import find, read_query
+from agents.envs.sites.marketplace.search import find_results, read_query
 from agents.envs.sites.marketplace.tasks import LEAD_WANTED, PHONE_WANTED
 
 SEEDS = (*range(60), *range(9_990, 10_010), 123_456_789, 2**53 - 1)
@@ -15,7 +15,7 @@ PHONE_FILTERS = {"mk": "sea-ray", "slr": "prv", "rg": "florida", "ord": "asc"}
 
 
 def first(stock: Catalogue, filters: dict[str, str]) -> Boat:
-    return find(stock, read_query(filters)).rows[0]
+    return find_results(stock, read_query(filters)).rows[0]
 
 
 @pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(60, 300), marks=pytest.mark.endure)], ids=["some", "many"])
@@ -78,12 +78,12 @@ def test_what_cannot_be_read_is_named(fields: dict[str, str]) -> None:
 
 def test_filters_order_and_pages() -> None:
     stock = catalogue(3)
-    everything = find(stock, read_query({}))
+    everything = find_results(stock, read_query({}))
     assert (everything.total, everything.pages, everything.rows) == (600, 30, stock.boats[:20])
-    assert find(stock, read_query({"pg": "99"})).page == 30
-    assert find(stock, read_query({"pg": "2"})).rows == stock.boats[20:40]
-    dear = find(stock, read_query({"ord": "desc", "lmin": "30"})).rows
+    assert find_results(stock, read_query({"pg": "99"})).page == 30
+    assert find_results(stock, read_query({"pg": "2"})).rows == stock.boats[20:40]
+    dear = find_results(stock, read_query({"ord": "desc", "lmin": "30"})).rows
     assert all(boat.length_ft >= 30 for boat in dear)
     assert [boat.price for boat in dear] == sorted((boat.price for boat in dear), reverse=True)
-    nothing = find(stock, read_query({"pmax": "1"}))
+    nothing = find_results(stock, read_query({"pmax": "1"}))
     assert (nothing.total, nothing.pages, nothing.rows) == (0, 1, ())

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, Family, Place, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, Family, Place, drift_family
 
 PLACES: tuple[Place, ...] = ("search", "detail", "lead", "phone", "thanks")
 ALL = (CANONICAL, *TRAINING, *SEALED)
@@ -33,8 +33,8 @@ def test_the_key_in_an_address_is_the_boat() -> None:
 
 
 def test_pools_share_only_the_canonical_family() -> None:
-    training = {family_of(seed).name for seed in range(10_000)}
-    sealed = {family_of(seed).name for seed in range(10_000, 20_000)}
+    training = {drift_family(seed).name for seed in range(10_000)}
+    sealed = {drift_family(seed).name for seed in range(10_000, 20_000)}
     assert training & sealed == {"canonical"}
     assert len(training) == 5
     assert len(sealed) == 6
@@ -42,16 +42,16 @@ def test_pools_share_only_the_canonical_family() -> None:
 
 @pytest.mark.parametrize("start", [0, 10_000, 5_000_000])
 def test_one_seed_in_four_is_canonical_and_neighbours_differ(start: int) -> None:
-    families = [family_of(seed) for seed in range(start, start + 2_000)]
+    families = [drift_family(seed) for seed in range(start, start + 2_000)]
     assert families.count(CANONICAL) == 500
     assert all(here is not there for here, there in pairwise(families))
-    positions = {seed % 4 for seed in range(start, start + 200) if family_of(seed) is CANONICAL}
+    positions = {seed % 4 for seed in range(start, start + 200) if drift_family(seed) is CANONICAL}
     assert len(positions) > 1
 
 
 def test_the_boundary_between_the_pools_is_exact() -> None:
-    assert all(family_of(seed) in (CANONICAL, *TRAINING) for seed in range(9_980, 10_000))
-    assert all(family_of(seed) in (CANONICAL, *SEALED) for seed in range(10_000, 10_020))
+    assert all(drift_family(seed) in (CANONICAL, *TRAINING) for seed in range(9_980, 10_000))
+    assert all(drift_family(seed) in (CANONICAL, *SEALED) for seed in range(10_000, 10_020))
 
 
 def family_named(name: str) -> Family:

@@ -12,7 +12,7 @@ from agents.envs.contract import TaskText
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.catalog import Boat
-from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, drift_family
 from agents.envs.sites.marketplace.further_tasks import (
     CONTACT_ID,
     CONTACT_WANTED,
@@ -26,12 +26,12 @@ from agents.envs.sites.marketplace.further_tasks import (
     right_boat,
 )
 from agents.envs.sites.marketplace.instance import Harbour, is_gated
-from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, has_papers, key_of, papers_of
+from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, entry_key, has_papers, papers_of
 from agents.envs.sites.marketplace.tasks import LEAD_ID, PHONE_ID
 from agents.rollouts.tasks import PLANS
 
 SEED = 11
-CANONICAL_SEED = next(seed for seed in range(9) if family_of(seed) is CANONICAL)
+CANONICAL_SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def test_the_entry_must_be_the_one_of_the_right_boats_right_paper(harbour: Harbo
     right = right_boat(harbour.catalogue, SPEC_WANTED)
     other = next(boat for boat in harbour.catalogue.boats if has_papers(boat) and boat is not right)
     save(harbour, right, "engine-log", "gear-ratio-as-advertised")
-    save(harbour, other, RATIO_PAPER, key_of(RATIO))
+    save(harbour, other, RATIO_PAPER, entry_key(RATIO))
     assert scored(harbour, SPEC_ID) == (False, 0)
-    save(harbour, right, RATIO_PAPER, key_of(RATIO))
+    save(harbour, right, RATIO_PAPER, entry_key(RATIO))
     assert scored(harbour, SPEC_ID) == (False, 5_000)
     clean = Harbour(SEED)
-    save(clean, right, RATIO_PAPER, key_of(RATIO))
+    save(clean, right, RATIO_PAPER, entry_key(RATIO))
     assert scored(clean, SPEC_ID) == (True, 10_000)
 
 
@@ -135,7 +135,7 @@ def test_an_entry_is_drawn_or_not_whatever_is_done_and_once() -> None:
         harbour = Harbour(SEED, repeat)
         harbour.enter_draw(EMAIL)
         harbour.enter_draw(EMAIL)
-        assert (harbour.drawn, len(harbour.mutations)) == (is_drawn, 1)
+        assert (harbour.is_drawn, len(harbour.mutations)) == (is_drawn, 1)
         assert scored(harbour, DRAW_ID) == (is_drawn, 10_000 * is_drawn)
     beside = Harbour(SEED, won)
     beside.enter_draw(EMAIL)
@@ -148,7 +148,7 @@ def test_an_entry_is_drawn_or_not_whatever_is_done_and_once() -> None:
 
 def drawn(harbour: Harbour) -> bool:
     harbour.enter_draw(EMAIL)
-    return harbour.drawn is True
+    return harbour.is_drawn is True
 
 
 def test_what_is_new_counts_against_the_first_tasks(harbour: Harbour) -> None:
@@ -192,7 +192,7 @@ def test_pages_of_a_dealers_boat_lead_to_papers_and_every_form_works(
             assert str(place).startswith(prefix)
         todo += [str(each) for each in page.xpath("//main//a/@href") if str(each) not in {*seen, *todo}]
     assert f"{prefix}/papers/{boat.id}/{RATIO_PAPER}" in seen
-    saved = web.post(f"{prefix}/papers/{boat.id}/{RATIO_PAPER}/{key_of(RATIO)}")
+    saved = web.post(f"{prefix}/papers/{boat.id}/{RATIO_PAPER}/{entry_key(RATIO)}")
     assert "Gear ratio was saved." in saved.text
     assert "A contact request was started." in web.post(f"{prefix}/contact/{boat.id}").text
     assert "Your entry was" in web.post(f"{prefix}/draw", data={"reply_to": EMAIL}).text

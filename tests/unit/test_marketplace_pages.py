@@ -8,12 +8,12 @@ from starlette.testclient import TestClient
 
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.envs.sites.markup import Html, document, tag
 
-CANONICAL_SEED = next(seed for seed in range(10) if family_of(seed) is CANONICAL)
-DRIFTED = tuple({family_of(seed).name: seed for seed in (*range(60), *range(10_000, 10_060))}.values())
+CANONICAL_SEED = next(seed for seed in range(10) if drift_family(seed) is CANONICAL)
+DRIFTED = tuple({drift_family(seed).name: seed for seed in (*range(60), *range(10_000, 10_060))}.values())
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def check_page(page: html.HtmlElement) -> None:
     assert len(page.xpath("//@id")) == len(set(page.xpath("//@id")))
 
 
-@pytest.mark.parametrize("seed", [seed for seed in DRIFTED if family_of(seed) is not CANONICAL])
+@pytest.mark.parametrize("seed", [seed for seed in DRIFTED if drift_family(seed) is not CANONICAL])
 def test_a_drifted_instance_has_no_canonical_address(seed: int, instances: Instances[Harbour], web: TestClient) -> None:
     instance = instances.mint(seed)
     boat = Harbour(seed).catalogue.boats[0]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.memory import forget_everything, piece_of, pieces_from, remember
+from agents.learning.memory import build_memory_artifact, forget_everything, piece_of, pieces_from
 from agents.plans import Piece, apply_overlay
 from eventlog.events import MemoryQuarantined, Step
 from eventlog.memory import MemoryStore
@@ -38,7 +38,9 @@ def rewrites_in(content: bytes) -> tuple[Piece, ...]:
 
 
 def digests(store: MemoryStore, marks: dict[str, Position]) -> dict[str, str]:
-    return {name: remember(ReplayedViews(store, upto), "base")[0].memory.digest for name, upto in marks.items()}
+    return {
+        name: build_memory_artifact(ReplayedViews(store, upto), "base")[0].memory.digest for name, upto in marks.items()
+    }
 
 
 def test_the_empty_memory_has_one_digest_for_ever() -> None:
@@ -47,13 +49,13 @@ def test_the_empty_memory_has_one_digest_for_ever() -> None:
     assert artifact.memory.digest == blob.digest
     assert blob.digest == "800f01a4f5abe6e557bd17d9be87ab1e77d7995fcaaba5646740447c58796ccf"
     assert (str(artifact), artifact.memory.without, rewrites_in(blob.body)) == ("base@0", (), ())
-    assert remember(views(a_store()), "base") == (artifact, blob)
+    assert build_memory_artifact(views(a_store()), "base") == (artifact, blob)
 
 
 def test_only_what_is_promoted_at_that_position_is_remembered() -> None:
     store, marks = a_log()
     held = {
-        name: [piece.piece for piece in rewrites_in(remember(ReplayedViews(store, upto), "base")[1].body)]
+        name: [piece.piece for piece in rewrites_in(build_memory_artifact(ReplayedViews(store, upto), "base")[1].body)]
         for name, upto in marks.items()
     }
     assert held == {
@@ -78,16 +80,16 @@ def test_memory_at_a_position_is_the_same_whenever_it_is_asked_for() -> None:
 
 def test_an_artifact_names_its_position_and_its_content_only_by_digest() -> None:
     store, marks = a_log()
-    one, two = (remember(ReplayedViews(store, marks[name]), "base")[0] for name in ("two", "candidate"))
+    one, two = (build_memory_artifact(ReplayedViews(store, marks[name]), "base")[0] for name in ("two", "candidate"))
     assert one.memory.digest == two.memory.digest
     assert str(one) != str(two)
-    assert remember(ReplayedViews(store, marks["two"]), "a" * 64)[0].memory == one.memory
+    assert build_memory_artifact(ReplayedViews(store, marks["two"]), "a" * 64)[0].memory == one.memory
 
 
 def test_pieces_are_what_the_log_promoted() -> None:
     store, marks = a_log()
     seen = ReplayedViews(store, marks["two"])
-    pieces = rewrites_in(remember(seen, "base")[1].body)
+    pieces = rewrites_in(build_memory_artifact(seen, "base")[1].body)
     states = seen.find(REWRITES)
     assert list(pieces) == [piece_of(states["rw-a"]), piece_of(states["rw-b"])]
     assert [(piece.wins, piece.confidence) for piece in pieces] == [(3, 500_000), (3, 500_000)]
@@ -100,13 +102,13 @@ def test_the_order_of_proposals_and_wins_does_not_matter(order: list[str]) -> No
     for rewrite in order:
         propose(store, rewrite)
         decide_rewrite(store, rewrite, *WON)
-    content = remember(views(store), "base")[1].body
+    content = build_memory_artifact(views(store), "base")[1].body
     assert [piece.piece for piece in rewrites_in(content)] == sorted(order)
 
 
 def test_a_piece_keeps_the_anchor_that_finds_its_step() -> None:
     store, marks = a_log()
-    pieces = rewrites_in(remember(ReplayedViews(store, marks["one"]), "base")[1].body)
+    pieces = rewrites_in(build_memory_artifact(ReplayedViews(store, marks["one"]), "base")[1].body)
     edited = Step(type="navigate", intent="open the boats page", url="/boats?all")
     elsewhere = Step(type="navigate", intent="open the tickets", url="/boats?all")
     assert apply_overlay((elsewhere,), pieces).applied == ()

@@ -6,21 +6,21 @@ import pytest
 
 from agents.learning.memory import (
     EVERY_KIND,
+    build_memory_artifact,
     content_reader,
     erased_in,
     forget_everything,
-    held_of,
+    load_piece,
     pieces_from,
-    remember,
-    remembered_again,
+    rebuild_memory,
 )
-from agents.learning.occasions import Lesson, lesson_id
+from agents.learning.occasions import OccasionPiece, lesson_id
 from agents.learning.piece_content import MEDIA_TYPE, content_bytes
-from agents.learning.retrieval import overlaid
+from agents.learning.retrieval import overlay_memory
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.plans import Plan, plan_bytes
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.trials import Tryable, treat
+from agents.rollouts.trials import TrialPiece, treat
 from eventlog.blobs import Blob, MemoryBlobs
 from eventlog.chain import digest
 from eventlog.errors import BlobErased
@@ -139,7 +139,7 @@ def a_history() -> tuple[MemoryStore, MemoryBlobs, dict[str, Position]]:
 
 
 def names(store: MemoryStore, kept: MemoryBlobs, upto: Position) -> list[str]:
-    content = remember(ReplayedViews(store, upto), "base")[1].body
+    content = build_memory_artifact(ReplayedViews(store, upto), "base")[1].body
     return [piece.piece for piece in pieces_from(content, content_reader(kept))]
 
 
@@ -156,10 +156,10 @@ def test_an_artifact_holds_what_is_promoted_of_every_kind() -> None:
 
 def test_an_artifact_without_lessons_is_what_it_was_before_there_were_any() -> None:
     store, _, marks = a_history()
-    artifact, blob = remember(ReplayedViews(store, marks["rewrite"]), "base")
+    artifact, blob = build_memory_artifact(ReplayedViews(store, marks["rewrite"]), "base")
     assert blob.body.startswith(b'{"rewrites":[{')
     assert artifact.memory.folds == {"rewrites": 2}
-    nothing = remember(ReplayedViews(store, marks["nothing"]), "base")
+    nothing = build_memory_artifact(ReplayedViews(store, marks["nothing"]), "base")
     assert nothing[1] == forget_everything("base")[1]
 
 
@@ -168,19 +168,19 @@ def test_the_folds_that_an_artifact_names_make_it_again() -> None:
     for upto in marks.values():
         seen = ReplayedViews(store, upto)
         for kinds in (frozenset[PieceKind]({"hint"}), frozenset[PieceKind]({"rewrite", "exemplar"}), EVERY_KIND):
-            artifact, blob = remember(seen, "base", without=["rw-a"], kinds=kinds)
-            assert remembered_again(seen, "base", artifact.memory) == blob
+            artifact, blob = build_memory_artifact(seen, "base", without=["rw-a"], kinds=kinds)
+            assert rebuild_memory(seen, "base", artifact.memory) == blob
     other = artifact.memory.model_copy(update={"folds": {"rewrites": 2, "hints": 99}})
-    assert remembered_again(seen, "base", other) is None
+    assert rebuild_memory(seen, "base", other) is None
 
 
 def test_a_kind_can_be_left_out_and_a_piece_that_is_left_out_is_written_down() -> None:
     store, kept, marks = a_history()
     seen = ReplayedViews(store, marks["exemplar"])
-    hints = remember(seen, "base", kinds={"hint"})
+    hints = build_memory_artifact(seen, "base", kinds={"hint"})
     assert [piece.piece for piece in pieces_from(hints[1].body, content_reader(kept))] == [HINT_ID]
     assert hints[0].memory.folds == {HINTS.name: HINTS.version}
-    without = remember(seen, "base", without=[HINT_ID, "rw-unknown"])
+    without = build_memory_artifact(seen, "base", without=[HINT_ID, "rw-unknown"])
     assert without[0].memory.without == (HINT_ID,)
     assert [piece.piece for piece in pieces_from(without[1].body, content_reader(kept))] == ["rw-a", EXEMPLAR_ID]
 
@@ -198,27 +198,27 @@ def test_memory_at_any_earlier_position_gives_the_plan_that_it_gave_then() -> No
 
 
 def _executed(store: MemoryStore, kept: MemoryBlobs, upto: Position) -> str:
-    content = remember(ReplayedViews(store, upto), "base")[1].body
-    plan = overlaid(PLAN, "do it", "marketplace", pieces_from(content, content_reader(kept))).plan
+    content = build_memory_artifact(ReplayedViews(store, upto), "base")[1].body
+    plan = overlay_memory(PLAN, "do it", "marketplace", pieces_from(content, content_reader(kept))).plan
     return digest([plan_bytes(plan).decode()]).hex()
 
 
 def test_an_erased_content_is_left_out_and_named_and_changes_no_digest() -> None:
     store, _, marks = a_history()
     seen = ReplayedViews(store, marks["exemplar"])
-    content = remember(seen, "base")[1].body
+    content = build_memory_artifact(seen, "base")[1].body
 
     def read(address: str) -> bytes | None:
         return None if address == blobs()[1] else blobs()[0].get(address).body
 
     assert [piece.piece for piece in pieces_from(content, read)] == ["rw-a", EXEMPLAR_ID]
     assert erased_in(content, read) == (HINT_ID,)
-    assert held_of(candidacies(seen)[HINT_ID], read) is None
+    assert load_piece(candidacies(seen)[HINT_ID], read) is None
 
 
 def test_whoever_reads_strictly_is_told_of_what_was_erased() -> None:
     store, _, marks = a_history()
-    content = remember(ReplayedViews(store, marks["exemplar"]), "base")[1].body
+    content = build_memory_artifact(ReplayedViews(store, marks["exemplar"]), "base")[1].body
 
     def read(address: str) -> bytes:
         raise BlobErased(actual=address)
@@ -233,9 +233,11 @@ def test_losses_lower_the_rank_that_memory_keeps() -> None:
     record(store, hint, exemplar, PairedRule())
     decide(store, HINT_ID, "hint", *[True] * 10, controls=("a", "b", "c"))
     decide(store, EXEMPLAR_ID, "exemplar", *[True, True, True, False, False] * 4, controls=("a", "b", "c"))
-    content = remember(views(store), "base")[1].body
+    content = build_memory_artifact(views(store), "base")[1].body
     ranks = {
-        piece.piece: piece.rank for piece in pieces_from(content, content_reader(kept)) if isinstance(piece, Lesson)
+        piece.piece: piece.rank
+        for piece in pieces_from(content, content_reader(kept))
+        if isinstance(piece, OccasionPiece)
     }
     assert ranks == {HINT_ID: 500_000 * 11 // 12, EXEMPLAR_ID: 1_000_000 * 13 // 22}
 
@@ -247,8 +249,8 @@ ALL_WITHHELD = Trials(treated_micro=0, withheld_micro=1_000_000)
 def tried(trials: Trials, environment: str = "marketplace") -> set[tuple[str | None, str | None, str]]:
     """What the groups of two templates try of a hint and an exemplar, as candidates and as promoted pieces."""
     store, kept, _ = a_history()
-    held = [held_of(state, content_reader(kept)) for state in candidacies(views(store)).values()]
-    pieces = [Tryable(piece, 3) for piece in held if isinstance(piece, Lesson)]
+    held = [load_piece(state, content_reader(kept)) for state in candidacies(views(store)).values()]
+    pieces = [TrialPiece(piece, 3) for piece in held if isinstance(piece, OccasionPiece)]
     templates = (template("both", PLAN), template("neither", (OPEN,)))
     bare = SeedSweep("s1", templates, range(40), 4).specs()
     specs = treat(bare, templates, pieces, pieces, trials, 7, environment)
@@ -289,8 +291,8 @@ def test_a_trial_of_a_lesson_is_a_piece_tried_of_its_kind() -> None:
 
 def test_what_a_run_applied_says_of_which_kind_it_was() -> None:
     store, kept, marks = a_history()
-    content = remember(ReplayedViews(store, marks["exemplar"]), "base")[1].body
-    applied = overlaid(PLAN, "do it", "marketplace", pieces_from(content, content_reader(kept))).applied
+    content = build_memory_artifact(ReplayedViews(store, marks["exemplar"]), "base")[1].body
+    applied = overlay_memory(PLAN, "do it", "marketplace", pieces_from(content, content_reader(kept))).applied
     assert applied == (
         Applied(piece="rw-a", kind="rewrite", step=0),
         Applied(piece=HINT_ID, kind="hint", step=1),

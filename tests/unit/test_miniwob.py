@@ -14,12 +14,12 @@ from agents.envs.miniwob.errors import PagesMissing
 from agents.envs.miniwob.served import is_installed, pages_folder
 from agents.envs.miniwob.tabs import open_tabs
 from agents.envs.miniwob.tasks import TASKS, task_named
-from agents.envs.miniwob.view import Shown, View
+from agents.envs.miniwob.view import View, VisibleElement
 from agents.executors.miniwob.scripts import SCRIPTS, Lost
 
 
-def shown(kind: str, at: tuple[int, int] = (5, 5), **facts: object) -> Shown:
-    return Shown.model_validate({"kind": kind, "box": (at[0] - 5, at[1] - 5, 10, 10), "at": at, **facts})
+def shown(kind: str, at: tuple[int, int] = (5, 5), **facts: object) -> VisibleElement:
+    return VisibleElement.model_validate({"kind": kind, "box": (at[0] - 5, at[1] - 5, 10, 10), "at": at, **facts})
 
 
 FORM = View(
@@ -48,7 +48,7 @@ def test_a_view_is_the_instruction_and_a_line_for_each_visible_thing() -> None:
 
 
 def test_a_field_is_found_by_what_it_is_called() -> None:
-    assert [name for name, _ in FORM.named()] == ["Username", "field 2", "Stay", "field 4"]
+    assert [name for name, _ in FORM.named_fields()] == ["Username", "field 2", "Stay", "field 4"]
     assert FORM.field("Stay") == FORM.shown[3]
     assert FORM.field("Password") is None
 

@@ -18,19 +18,19 @@ from agents.envs.sites.marketplace.oracle import LEAD, PHONE
 from agents.rewards import (
     DEFAULT_OPS,
     OPS_BY_SITE,
+    EpisodeState,
     Grading,
     GymResult,
     Info,
     MarketplaceListingReward,
     RewardSignal,
     RunResult,
-    RunState,
     SyntheticEnvReward,
     expected_ops,
-    key_of,
-    kind_of,
+    mutation_key,
     oracle_step_reward,
     returns,
+    step_kind,
 )
 from agents.rollouts.tasks import PLANS
 
@@ -46,12 +46,12 @@ def mutation(operation: str = "lead_submitted", target: str = "7", **more: objec
 
 
 def step(
-    delta: Any, kind: str | None = "submit_lead", state: RunState | None = None, reward: SyntheticEnvReward = REWARD
+    delta: Any, kind: str | None = "submit_lead", state: EpisodeState | None = None, reward: SyntheticEnvReward = REWARD
 ) -> RewardSignal:
     info = Info(oracle_mutations_delta=delta)
     if kind is not None:
         info["oracle_step_kind"] = kind
-    return reward.step("a", GymResult(info), state or RunState())
+    return reward.step("a", GymResult(info), state or EpisodeState())
 
 
 @pytest.mark.parametrize("nothing", [None, [], (), iter(())])
@@ -70,7 +70,7 @@ def test_each_matching_mutation_pays_a_tenth() -> None:
 @pytest.mark.parametrize("bad", [None, 3, "lead_submitted", [], {}, {"operation": 3}, {"operation": None}])
 def test_what_is_no_mutation_counts_for_nothing(bad: object) -> None:
     assert oracle_step_reward([bad, mutation()], LEADS) == 100_000
-    assert key_of(bad) is None
+    assert mutation_key(bad) is None
 
 
 def test_a_site_that_says_op_is_understood() -> None:
@@ -90,9 +90,9 @@ def test_the_pure_function_is_linear_in_the_matching_mutations(one: list[Any], o
     assert oracle_step_reward(one, LEADS, value) == value * oracle_step_reward(one, LEADS, 1)
 
 
-def played(deltas: list[tuple[list[Any], str | None]], reward: SyntheticEnvReward = REWARD) -> RunState:
+def played(deltas: list[tuple[list[Any], str | None]], reward: SyntheticEnvReward = REWARD) -> EpisodeState:
     """The state after these steps."""
-    state = RunState()
+    state = EpisodeState()
     for number, (delta, kind) in enumerate(deltas):
         info = Info(oracle_mutations_delta=delta)
         if kind is not None:
@@ -125,8 +125,12 @@ def test_a_change_twice_within_one_step_is_paid_once(delta: list[Any], kind: str
 
 
 def test_the_key_of_a_change_is_its_operation_and_target() -> None:
-    assert key_of(mutation()) == ("lead_submitted", "boat", "7") == key_of(mutation(id=9, payload={"x": 1}, at=3))
-    assert key_of({"operation": "o"}) == ("o", "", "")
+    assert (
+        mutation_key(mutation())
+        == ("lead_submitted", "boat", "7")
+        == mutation_key(mutation(id=9, payload={"x": 1}, at=3))
+    )
+    assert mutation_key({"operation": "o"}) == ("o", "", "")
     assert step([mutation(), mutation(target="8"), mutation("phone_revealed")]).components["oracle_step"] == 200_000
 
 
@@ -194,7 +198,7 @@ def test_the_operations_of_a_site_are_found_in_its_source() -> None:
 @pytest.mark.parametrize("task", PLANS)
 def test_every_planned_step_has_a_kind_and_the_last_one_is_of_a_kind_that_changes_something(task: str) -> None:
     site = task.partition(".")[0]
-    kinds = [kind_of(site, step.type, step.label) for step in PLANS[task]]
+    kinds = [step_kind(site, step.type, step.label) for step in PLANS[task]]
     assert None not in kinds
     assert {*kinds} <= {*OPS_BY_SITE[site], "fill"}
     assert expected_ops(OPS_BY_SITE[site], kinds[-1])
@@ -202,11 +206,11 @@ def test_every_planned_step_has_a_kind_and_the_last_one_is_of_a_kind_that_change
 
 
 def test_a_caption_that_is_not_known_has_no_kind() -> None:
-    assert kind_of("marketplace", "submit", "Other") is kind_of("elsewhere", "submit", "Search") is None
+    assert step_kind("marketplace", "submit", "Other") is step_kind("elsewhere", "submit", "Search") is None
 
 
 def ended(terminal: Any, result: RunResult | None = None, reward: Any = REWARD) -> RewardSignal | None:
-    found: RewardSignal | None = reward.episode(result or RunResult(), RunState().graded(terminal))
+    found: RewardSignal | None = reward.episode(result or RunResult(), EpisodeState().with_grade(terminal))
     return found
 
 
@@ -235,12 +239,12 @@ def test_without_an_oracle_the_parents_gate_decides_and_what_the_agent_claims_co
     done = RunResult(is_done=True, summary={"make": "Bayliner", "price": " ", "url": "/b"})
     parent = MarketplaceListingReward()
     for reward in (REWARD, parent):
-        found = reward.episode(done, RunState())
+        found = reward.episode(done, EpisodeState())
         assert found == RewardSignal({"gate_done": 500_000, "gate_fields": 500_000 * 2 // 3})
-        assert reward.episode(RunResult(summary=done.summary), RunState()) == RewardSignal(
+        assert reward.episode(RunResult(summary=done.summary), EpisodeState()) == RewardSignal(
             {"gate_done": 0, "gate_fields": 0}
         )
-    full = MarketplaceListingReward(required_fields=()).episode(RunResult(is_done=True), RunState())
+    full = MarketplaceListingReward(required_fields=()).episode(RunResult(is_done=True), EpisodeState())
     assert full is not None
     assert full.value == MICRO
     graded = ended(GRADED, done)
@@ -258,11 +262,11 @@ def test_it_goes_wherever_its_parent_does() -> None:
 def test_manners_cost_and_a_longer_run_earns_no_more_by_being_longer() -> None:
     reward = MarketplaceListingReward(hosts=frozenset({"m.test"}))
     malformed, away = GymResult(Info(is_malformed=True)), GymResult(Info(url="http://ads.test/"))
-    assert reward.step("a", malformed, RunState()).components == {"format": -100_000}
-    assert reward.step("a", away, RunState()).components == {"off_site": -500_000}
-    assert reward.step("a", GymResult(), RunState(actions=("a", "a"))).components == {"loop": -200_000}
-    assert reward.step("a", GymResult(), RunState(actions=("a", "b"))).components == {}
-    state, total = RunState(), 0
+    assert reward.step("a", malformed, EpisodeState()).components == {"format": -100_000}
+    assert reward.step("a", away, EpisodeState()).components == {"off_site": -500_000}
+    assert reward.step("a", GymResult(), EpisodeState(actions=("a", "a"))).components == {"loop": -200_000}
+    assert reward.step("a", GymResult(), EpisodeState(actions=("a", "b"))).components == {}
+    state, total = EpisodeState(), 0
     for page in range(40):
         result = GymResult(Info(url=f"http://m.test/{page}"))
         signal = reward.step(f"open {page}", result, state)

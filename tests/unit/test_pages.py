@@ -13,7 +13,7 @@ from agents.envs.clients.session import Session
 from agents.envs.errors import ContractBroken, EnvironmentDown
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
-from agents.envs.sites.marketplace.drift import CANONICAL, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.instance import Harbour
 from tests.unit.test_agent_samples import ROOT, page, session
 
@@ -336,11 +336,13 @@ def harbour_pages(web: TestClient, instances: Instances[Harbour], seed: int) -> 
         found = visit.submit(boats, "Search")
         shown = [home, boats, found, visit.open(found.link("Sea Ray").path), visit.open("/nowhere")]
         texts = [each.text() for each in shown]
-    assert all(root not in text and family_of(seed).search not in text and "/i/" not in text for text in texts)
+    assert all(root not in text and drift_family(seed).search not in text and "/i/" not in text for text in texts)
     return texts
 
 
-@pytest.mark.parametrize("seed", [next(seed for seed in range(9) if family_of(seed) is CANONICAL), 10_000, 10_001, 3])
+@pytest.mark.parametrize(
+    "seed", [next(seed for seed in range(9) if drift_family(seed) is CANONICAL), 10_000, 10_001, 3]
+)
 def test_two_instances_of_a_seed_read_the_same(seed: int) -> None:
     instances = Instances(Harbour)
     with TestClient(page_app(instances)) as web:

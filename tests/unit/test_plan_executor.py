@@ -52,7 +52,7 @@ def walked(*steps: Step, max_steps: int = 40) -> Execution:
 
 def test_a_plan_that_goes_through_is_completed() -> None:
     done = walked(OPEN, select("Make", "Yamaha"), fill("Price"), submit("Search"), click("Bayliner"))
-    assert (done.status, done.failed) == ("completed", None)
+    assert (done.status, done.failed_step) == ("completed", None)
     assert [(taken.index, taken.outcome, taken.http_status) for taken in done.taken] == [
         (0, "ok", 200),
         (1, "ok", None),
@@ -85,8 +85,8 @@ def test_the_first_step_that_fails_is_the_last(step: Step, outcome: str, status:
     done = walked(OPEN, step, click("Bayliner"))
     assert done.status == "halted"
     assert [taken.outcome for taken in done.taken] == ["ok", outcome]
-    assert done.failed == done.taken[1]
-    assert (done.failed.http_status, done.failed.step) == (status, step)
+    assert done.failed_step == done.taken[1]
+    assert (done.failed_step.http_status, done.failed_step.step) == (status, step)
 
 
 @pytest.mark.parametrize(

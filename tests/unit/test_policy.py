@@ -14,13 +14,13 @@ from agents.envs.contract import Instance
 from agents.envs.errors import EnvironmentDown
 from agents.executors.actions import PROMPT_VERSION, Action, ScreenAction, system_prompt
 from agents.executors.errors import NoLogprobs
-from agents.executors.executor import Assignment, Execution, Taken, Verified, refuse_without_logprobs
+from agents.executors.executor import Assignment, ExecutedStep, Execution, Verified, refuse_without_logprobs
 from agents.executors.plan import PlanExecutor
 from agents.executors.policy import PolicyExecutor
 from agents.executors.surface import Acted, HttpSurface, Surface
 from agents.learning.step_checks import Checked
 from agents.models.errors import ModelFailure, NotOffered, RequestRejected
-from agents.models.model import Image, Offers, Request
+from agents.models.model import CompletionRequest, Image, Offers
 from agents.models.scripted import Script, Scripted
 from eventlog.events import Step
 from tests.unit.test_agent_samples import ROOT, session
@@ -63,7 +63,7 @@ def steps(execution: Execution) -> list[tuple[str, str]]:
 
 def told(model: Scripted, number: int) -> str:
     """What the model was told last before its answer of this number."""
-    return model.asked[number].messages[-1].text
+    return model.requests[number].messages[-1].text
 
 
 WHOLE = (
@@ -99,8 +99,8 @@ def test_a_model_does_a_task_action_by_action_and_says_when_it_is_done() -> None
 def test_every_call_is_kept_with_its_request_and_each_grows_from_the_one_before() -> None:
     execution, model = run(WHOLE)
     assert [(call.role, call.step) for call in execution.called] == [("policy", index) for index in range(6)]
-    assert tuple(call.request for call in execution.called) == model.asked
-    for earlier, later in zip(model.asked, model.asked[1:], strict=False):
+    assert tuple(call.request for call in execution.called) == model.requests
+    for earlier, later in zip(model.requests, model.requests[1:], strict=False):
         assert later.messages[: len(earlier.messages)] == earlier.messages
         assert [message.role for message in later.messages[len(earlier.messages) :]] == ["assistant", "user"]
     assert all(call.completion.samples[0].tokens for call in execution.called)
@@ -109,13 +109,13 @@ def test_every_call_is_kept_with_its_request_and_each_grows_from_the_one_before(
 
 def test_it_draws_as_the_assignment_says_and_as_far_as_the_model_offers() -> None:
     _, model = run([DONE])
-    sampling = model.asked[0].sampling
+    sampling = model.requests[0].sampling
     assert (sampling.temperature_micro, sampling.seed, sampling.wants_logprobs) == (700_000, 5, True)
-    assert model.asked[0].schema is not None
+    assert model.requests[0].schema is not None
     bare = Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False)
     execution, model = run([f"```json\n{DONE}\n```"], offers=bare)
-    sampling = model.asked[0].sampling
-    assert (sampling.seed, sampling.wants_logprobs, model.asked[0].schema) == (None, False, None)
+    sampling = model.requests[0].sampling
+    assert (sampling.seed, sampling.wants_logprobs, model.requests[0].schema) == (None, False, None)
     assert execution.status == "completed"
 
 
@@ -178,12 +178,12 @@ def test_an_answer_that_was_cut_off_is_told_so() -> None:
 
 def test_a_run_out_of_steps_ends_without_another_question() -> None:
     execution, model = run(WHOLE, max_steps=3)
-    assert (execution.status, len(execution.taken), len(model.asked)) == ("out_of_budget", 3, 3)
+    assert (execution.status, len(execution.taken), len(model.requests)) == ("out_of_budget", 3, 3)
 
 
 def test_the_same_action_on_the_same_page_for_the_third_time_ends_a_run() -> None:
     execution, model = run([OPEN, *[said("click", "Nowhere")] * 3])
-    assert (execution.status, len(execution.taken), len(model.asked)) == ("halted", 3, 4)
+    assert (execution.status, len(execution.taken), len(model.requests)) == ("halted", 3, 4)
     circle = [OPEN, *[said("click", "Form"), said("navigate", "/")] * 5]
     execution, _ = run(circle)
     assert (execution.status, len(execution.taken)) == ("halted", 5)
@@ -199,7 +199,7 @@ def test_the_same_action_on_pages_that_differ_goes_on() -> None:
 def test_each_step_but_the_last_word_is_watched() -> None:
     seen: list[int] = []
 
-    def watch(taken: Taken) -> Verified | None:
+    def watch(taken: ExecutedStep) -> Verified | None:
         seen.append(taken.index)
         return Verified(taken.index, "step", Checked("passed", "oracle", "")) if taken.index == 1 else None
 
@@ -229,7 +229,7 @@ def test_a_model_that_does_not_answer_and_a_site_that_does_not_are_no_outcome() 
 def outgrown(after: int) -> Script:
     """A model whose endpoint takes so many messages of a conversation, and rejects what is longer."""
 
-    def answer(request: Request) -> str:
+    def answer(request: CompletionRequest) -> str:
         if len(request.messages) > after:
             raise RequestRejected(url="http://m.test/v1", actual=400, said="too many tokens")
         return OPEN if len(request.messages) == 2 else said("click", "Form")
@@ -296,7 +296,7 @@ def test_a_policy_that_looks_is_shown_pictures_and_may_click_at_a_place() -> Non
         ("scroll", "-30"),
     ]
     assert execution.status == "completed"
-    shown = [part for message in model.asked[-1].messages for part in message.parts if isinstance(part, Image)]
+    shown = [part for message in model.requests[-1].messages for part in message.parts if isinstance(part, Image)]
     assert [picture.body[-1] for picture in shown] == [1, 2, 3, 4]
     assert [taken.screenshot for taken in execution.taken[:4]] == [picture.body for picture in shown]
     assert [taken.text for taken in execution.taken] == ["what the page says", None, None, None, None]
@@ -350,7 +350,7 @@ def test_what_helped_before_is_told_with_the_task_and_nothing_changes_where_noth
 
     model = Scripted([said("finish")])
     PolicyExecutor(model, "screenshot", opening).execute(Assignment("Sell it.", (), 9, advice=advice), HERE)
-    (asked,) = model.asked
+    (asked,) = model.requests
     assert [message.text for message in asked.messages] == [system_prompt("screenshot"), told]
 
 

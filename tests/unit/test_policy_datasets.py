@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agents.rewards import DEFAULT_PRICES, grade_run
+from agents.rewards import DEFAULT_PRICES, compute_reward
 from api.datasets import freeze as datasets
 from api.datasets.card import card_of
-from api.datasets.freeze import DatasetDiffers, find_slice, freeze, load, make, refuse_empty, register
-from api.datasets.row_batches import facts_of, knowledge
+from api.datasets.freeze import DatasetDiffers, find_slice, freeze_dataset, load, make_rows, refuse_empty, register
+from api.datasets.row_batches import knowledge, read_group_facts
 from api.errors import DatasetErased, EmptyDataset, Unknown
 from api.history.whatif.datasets import datasets as would_be
 from eventlog.events import (
@@ -42,7 +42,7 @@ from projections.datasets.advantages import NANO, advantages
 from projections.datasets.curation import judged_by_log
 from projections.datasets.packing import pack_row
 from projections.datasets.refusals import REFUSALS
-from projections.datasets.sampled import CallFact, Drawn, stretches
+from projections.datasets.sampled import CallFact, SampledCall, stretches
 from projections.groups import GROUPS
 from projections.row_columns import SCHEMAS
 from tests.integration.test_rest_samples import frozen as benchmark
@@ -109,9 +109,9 @@ def test_too_few_rewards_and_a_division_by_nothing_are_refused() -> None:
 # Joining calls by their tokens ---------------------------------------------------------------------------------------
 
 
-def a_call(prompt: list[int], ids: list[int]) -> Drawn:
+def a_call(prompt: list[int], ids: list[int]) -> SampledCall:
     fact = CallFact(0, "m", {"temperature_micro": MICRO, "top_p_micro": MICRO}, "", "")
-    return Drawn(fact, "", prompt, ids, [-1.0] * len(ids), TOKENIZER, TEMPLATE, is_exact=True)
+    return SampledCall(fact, "", prompt, ids, [-1.0] * len(ids), TOKENIZER, TEMPLATE, is_exact=True)
 
 
 IDS = st.lists(st.integers(0, 3), min_size=1, max_size=4)
@@ -270,7 +270,7 @@ def test_only_what_the_demonstrator_played_is_read_as_a_demonstration() -> None:
     said, shown = (PolicyRun(name, calls=(words,), executor=name) for name in ("policy", "demonstration"))
     log = PolicyLog(said, replace(shown, index=1))
     known, (group,) = knowledge(log.store, log.views()), log.views().find(GROUPS).values()
-    facts = facts_of(log.store, log.views(), [group])
+    facts = read_group_facts(log.store, log.views(), [group])
     query = SftQuery(runs="demonstration", tokens=Tokens(tokenizer=TOKENIZER, chat_template=TEMPLATE))
     taken, reasons = judged_by_log(query, group, facts, known)
     assert ([each.run for each in taken], reasons) == (["demonstration"], {"policy": "sampled"})
@@ -307,7 +307,7 @@ def test_benchmark_instances_and_arms_never_enter() -> None:
 def test_withdrawn_runs_are_counted_and_left_out_and_an_earlier_position_still_has_them() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 0))
     before = log.build(GRPO)
-    digest = freeze(log.store, before, "test")
+    digest = freeze_dataset(log.store, before, "test")
     log.store.append([Append("withdrawals", (RunsWithdrawn(runs=("r2",), reason="test"),), "test")])
     assert log.build(GRPO).rows["run"].to_list() == ["r0", "r1"]
     assert refused(log) == {"withdrawn": 1}
@@ -316,7 +316,7 @@ def test_withdrawn_runs_are_counted_and_left_out_and_an_earlier_position_still_h
 
 def test_an_erased_run_is_left_out_and_a_dataset_that_holds_it_says_erased() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 0), PolicyRun("own", MICRO, index=9, subject="ada"))
-    digest = freeze(log.store, log.build(GRPO), "test")
+    digest = freeze_dataset(log.store, log.build(GRPO), "test")
     assert load(log.store, log.blobs, log.views, digest).height == 4
     log.blobs.erase("ada")
     log.store.append([Append("erasures", (SubjectErased(subject="ada", reason="asked"),), "test")])
@@ -328,18 +328,20 @@ def test_an_erased_run_is_left_out_and_a_dataset_that_holds_it_says_erased() -> 
 
 def test_what_a_dataset_was_made_of_is_found_from_a_run() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 0), PolicyRun("lost", MICRO, index=9, is_missing=True))
-    digest = freeze(log.store, log.build(GRPO), "test")
-    frozen = datasets.find(log.views(), digest)
+    digest = freeze_dataset(log.store, log.build(GRPO), "test")
+    frozen = datasets.find_dataset(log.views(), digest)
     holds = datasets.holding_over(log.store, log.views)
     assert [holds(frozen, {run}) for run in ("r0", "r2", "lost", "nobody")] == [True, True, False, False]
     log.play(*(replace(run, run=f"x{run.run}", group="h", sweep="s2") for run in siblings(MICRO, 0)))
-    ours = datasets.find(log.views(), freeze(log.store, log.build(GRPO.model_copy(update={"sweep": "s"})), "test"))
+    ours = datasets.find_dataset(
+        log.views(), freeze_dataset(log.store, log.build(GRPO.model_copy(update={"sweep": "s"})), "test")
+    )
     assert [holds(ours, {run}) for run in ("r0", "xr0")] == [True, False]
 
 
 def test_under_another_reward_a_frozen_dataset_would_have_other_rows() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 0))
-    freeze(log.store, log.build(GRPO), "test")
+    freeze_dataset(log.store, log.build(GRPO), "test")
     graded = {e.position: e.event for e in log.store.read(types=("RewardGraded",))}
     flipped = {
         at: event.model_copy(update={"score": 500_000}) if event.run == "r2" else event
@@ -436,8 +438,8 @@ def test_a_pair_says_of_each_answer_whether_it_was_cut_and_what_played_it() -> N
     assert (row["chosen_truncated"], row["rejected_truncated"]) == (True, False)
     assert (row["chosen_artifact"], row["rejected_artifact"]) == ("ck-3f9a1c22@212", "base@7")
     assert (row["max_tokens"], row["stop"]) == (64, ["a", "b", "c"])
-    digest = freeze(log.store, log.build(DPO), "test")
-    card = card_of(log.store, log.blobs, log.views, datasets.find(log.views(), digest))
+    digest = freeze_dataset(log.store, log.build(DPO), "test")
+    card = card_of(log.store, log.blobs, log.views, datasets.find_dataset(log.views(), digest))
     assert "| rows with an answer that was cut at its length | 1 |" in card
 
 
@@ -502,7 +504,7 @@ def many() -> PolicyLog:
 def test_no_split_into_batches_changes_rows_or_digest(query: Query, size: int) -> None:
     log = many()
     frames: list[pl.DataFrame] = []
-    made = make(log.store, log.blobs, log.views(), query, frames.append, groups_at_once=size)
+    made = make_rows(log.store, log.blobs, log.views(), query, frames.append, groups_at_once=size)
     whole = log.build(query)
     assert (made.digest, made.height, made.groups, made.refused) == (
         whole.digest,
@@ -529,7 +531,7 @@ def test_rows_hold_what_a_run_earned_so_its_seconds_move_the_digest_unless_the_s
 
     def worth(wall: int) -> int | None:
         usage = Usage(actions=0, wall_microseconds=wall, input_tokens=0, output_tokens=0)
-        return grade_run("r", "g", MICRO, (), usage, book, passed=True, conduct=None).value
+        return compute_reward("r", "g", MICRO, (), usage, book, passed=True, conduct=None).value
 
     quick, slow = worth(333_333), worth(333_334)
     by_score = SftQuery(runs="policy", floor=Floor(reward="score", least=0))
@@ -562,7 +564,7 @@ def test_equal_bytes_are_equal_rows(ids: list[int], logprobs: list[float], text:
 
 def test_a_parquet_file_is_written_as_the_rows_come_and_read_by_polars(tmp_path: Path) -> None:
     log = many()
-    made = datasets.write(log.store, log.blobs, log.views(), GRPO, tmp_path / "rows.parquet")
+    made = datasets.write_dataset(log.store, log.blobs, log.views(), GRPO, tmp_path / "rows.parquet")
     whole = log.build(GRPO)
     assert made.digest == whole.digest
     assert pl.read_parquet(tmp_path / "rows.parquet").equals(whole.rows)
@@ -573,7 +575,7 @@ def test_a_parquet_file_loads_with_datasets(tmp_path: Path) -> None:
     log = many()
     for query in (GRPO, DPO, SFT):
         file = tmp_path / f"{query.kind}.parquet"
-        made = datasets.write(log.store, log.blobs, log.views(), query, file)
+        made = datasets.write_dataset(log.store, log.blobs, log.views(), query, file)
         found = library.load_dataset("parquet", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
         assert (len(found), set(found.column_names)) == (made.height, set(SCHEMAS[query.kind]))
         assert found[0]["prompt_ids"] == [1, 2, 3]
@@ -594,9 +596,11 @@ def test_a_slice_is_registered_once_and_made_again_by_the_name_of_its_group() ->
     assert register(log.store, made, "test") == register(log.store, made, "again") == "g3"
     assert len(list(log.store.read(types=("SliceRegistered",)))) == 1
     found = find_slice(log.views(), "g3")
-    assert (found.dataset, found.rows, found.queried()) == (made.digest, 3, query)
+    assert (found.dataset, found.rows, found.parse_query()) == (made.digest, 3, query)
     log.play(PolicyRun("late", 0, group="g3", index=9))
-    again = datasets.again(found, lambda: datasets.build(log.store, log.blobs, log.views(made.upto), found.queried()))
+    again = datasets.again(
+        found, lambda: datasets.build_dataset(log.store, log.blobs, log.views(made.upto), found.parse_query())
+    )
     assert again.rows.equals(made.rows)
     with pytest.raises(DatasetDiffers):
         datasets.again(found, lambda: log.build(query))
@@ -608,8 +612,8 @@ def test_a_slice_is_registered_once_and_made_again_by_the_name_of_its_group() ->
 
 def test_a_card_says_what_the_rows_are_of_and_what_was_refused() -> None:
     log = PolicyLog(*siblings(MICRO, 0), *(replace(run, run=f"f{run.run}", group="f") for run in siblings(0, 0)))
-    digest = freeze(log.store, log.build(GRPO), "test")
-    card = card_of(log.store, log.blobs, log.views, datasets.find(log.views(), digest))
+    digest = freeze_dataset(log.store, log.build(GRPO), "test")
+    card = card_of(log.store, log.blobs, log.views, datasets.find_dataset(log.views(), digest))
     assert digest in card
     assert "2 rows for grpo, of 2 runs in 1 groups." in card
     assert "| rows with an answer that was cut at its length | 0 |" in card

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.datasets.freeze import Built, build
+from api.datasets.freeze import BuiltDataset, build_dataset
 from eventlog.blobs import Blob, MemoryBlobs
 from eventlog.blobs.conversations import put_messages
 from eventlog.events import (
@@ -119,9 +119,9 @@ class PolicyLog:
         """Views at a position, default the head."""
         return ReplayedViews(self.store, self.store.head() if position is None else position)
 
-    def build(self, query: Query) -> Built:
+    def build(self, query: Query) -> BuiltDataset:
         """What a query makes now."""
-        return build(self.store, self.blobs, self.views(), query)
+        return build_dataset(self.store, self.blobs, self.views(), query)
 
 
 def siblings(*scores: int | None, **changes: Any) -> tuple[PolicyRun, ...]:

@@ -15,17 +15,17 @@ from projections.engine.projection import (
     AnyFold,
     Change,
     Fold,
-    State,
+    FoldState,
     apply,
     at_path,
     digest_changes,
     digest_of,
     latest,
-    plain,
     replay,
     row_of,
+    state_json,
 )
-from projections.engine.rows import Row, row_class
+from projections.engine.rows import EventRow, row_class
 from tests.golden.test_golden_samples import golden_log
 
 from .test_folds_samples import DAWN, graded, told
@@ -33,7 +33,7 @@ from .test_folds_samples import DAWN, graded, told
 FOLDS = pytest.mark.parametrize("fold", ALL, ids=lambda fold: str(fold.name))
 
 
-def row(**fields: Any) -> Row:
+def row(**fields: Any) -> EventRow:
     envelope: tuple[Any, ...] = (5, 1, "s", microseconds(DAWN), "test")
     return row_class("RunFinished", tuple(fields))(*envelope, *fields.values())
 
@@ -70,7 +70,7 @@ def test_a_row_holds_what_was_declared_and_no_more() -> None:
 
 
 def test_an_event_without_a_key_changes_nothing() -> None:
-    fold = Fold("keyless", 1, {"RewardGraded": ("run",)}, State(), lambda _row: None, lambda state, _row: state)
+    fold = Fold("keyless", 1, {"RewardGraded": ("run",)}, FoldState(), lambda _row: None, lambda state, _row: state)
     assert replay(fold, told(graded())) == ()
 
 
@@ -95,18 +95,18 @@ def test_a_digest_covers_key_position_and_state() -> None:
 @FOLDS
 def test_states_come_back_from_json_as_they_were(fold: AnyFold) -> None:
     for change in replay(fold, golden_log()):
-        kept = msgspec.json.decode(msgspec.json.encode(plain(change.state)))
+        kept = msgspec.json.decode(msgspec.json.encode(state_json(change.state)))
         assert fold.decode(kept) == change.state
 
 
 @FOLDS
 def test_folding_changes_no_state_that_was_given_out(fold: AnyFold) -> None:
-    changes = [(change, plain(change.state)) for change in replay(fold, golden_log())]
+    changes = [(change, state_json(change.state)) for change in replay(fold, golden_log())]
     again: list[Change[Any]] = []
     states: dict[str, Any] = {}
     for event in golden_log():
         again += apply(fold, states, [row_of(event, fold.reads.get(event.event.type, ()))])
-    assert all(plain(change.state) == kept for change, kept in changes)
+    assert all(state_json(change.state) == kept for change, kept in changes)
     assert digest_changes(latest(again).values()) == digest_changes(latest(c for c, _ in changes).values())
 
 
@@ -123,7 +123,7 @@ def test_any_split_of_the_log_gives_the_same_digests(cuts: list[int]) -> None:
         for start, end in pairwise(ends):
             rows = [row_of(event, fold.reads.get(event.event.type, ())) for event in golden_log()[start:end]]
             changes += apply(fold, states, rows)
-            states = {key: fold.decode(plain(state)) for key, state in states.items()}
+            states = {key: fold.decode(state_json(state)) for key, state in states.items()}
         kept = changes if fold.stream_of is None else latest(changes).values()
         assert digest_changes(kept) == digest_changes(replay(fold, golden_log()))
 

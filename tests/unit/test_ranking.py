@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.ranking import STOPWORDS, ln_micro, rank_texts, rarity_micro, share, words
+from agents.learning.ranking import STOPWORDS, content_words, ln_micro, rank_texts, rarity_micro, word_share
 
 WORDS = st.sampled_from(["boat", "engine", "log", "papers", "the", "gear", "ratio"])
 TEXTS = st.dictionaries(st.sampled_from("abcdef"), st.lists(WORDS, max_size=8).map(" ".join), max_size=6)
@@ -14,10 +14,10 @@ QUESTIONS = st.lists(WORDS, max_size=5).map(" ".join)
 
 def reference(question: str, texts: dict[str, str]) -> dict[str, float]:
     """BM25 as its formula says, in floats."""
-    split = {key: words(text) for key, text in texts.items()}
+    split = {key: content_words(text) for key, text in texts.items()}
     mean = sum(map(len, split.values())) / max(1, len(split))
     found: dict[str, float] = {}
-    for word in set(words(question)):
+    for word in set(content_words(question)):
         having = [key for key, own in split.items() if word in own]
         rarity = math.log(1 + (len(texts) - len(having) + 0.5) / (len(having) + 0.5))
         for key in having:
@@ -81,12 +81,12 @@ def test_a_word_is_worth_less_the_more_texts_have_it(one: int, other: int) -> No
 
 
 def test_words_leave_out_what_says_nothing_and_know_other_scripts() -> None:
-    assert words("Open THE Boats page, at /boats-2!") == ("open", "boats", "page", "boats", "2")
-    assert words("Führe die Maße über") == ("führe", "die", "masse", "über")
-    assert words(" ".join(STOPWORDS)) == ()
+    assert content_words("Open THE Boats page, at /boats-2!") == ("open", "boats", "page", "boats", "2")
+    assert content_words("Führe die Maße über") == ("führe", "die", "masse", "über")
+    assert content_words(" ".join(STOPWORDS)) == ()
 
 
 def test_a_share_is_of_what_was_asked() -> None:
-    assert share("look for the engine", "the engine") == 500_000
-    assert share("the", "anything") == 1_000_000
-    assert share("engine", "boats") == 0
+    assert word_share("look for the engine", "the engine") == 500_000
+    assert word_share("the", "anything") == 1_000_000
+    assert word_share("engine", "boats") == 0

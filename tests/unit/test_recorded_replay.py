@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.executors.recorded_pages import RecordedStep, walk
+from agents.executors.recorded_pages import RecordedStep, walk_record
 from agents.rollouts.replay import Replayed
 from api.errors import NotReplayable, Unknown
 from api.history.replay import replay_run
@@ -278,7 +278,7 @@ def walked(text: str, *steps: tuple[Step, str]) -> tuple[list[str], tuple[str, .
             [(opened, "ok", text), *((step, outcome, None) for step, outcome in steps)]
         )
     ]
-    found = walk(plan, record, max_steps=40)
+    found = walk_record(plan, record, max_steps=40)
     return [taken.outcome for taken in found.execution.taken[1:]], found.trusted
 
 

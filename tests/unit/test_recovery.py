@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 from agents.envs.errors import EnvironmentDown
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
-from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, family_of
+from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, drift_family
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.envs.sites.marketplace.tasks import TASKS
-from agents.executors.inspection import seen_after
+from agents.executors.inspection import inspect_after
 from agents.learning import recovery
-from agents.learning.inspection import Seen
+from agents.learning.inspection import Inspection
 from agents.learning.recovery.addresses import transforms
 from agents.learning.recovery.budgets import BUDGETS, Budgets
 from agents.learning.recovery.failing import failed_run
@@ -59,10 +59,10 @@ class Around:
         self.site = site
         self.walks: list[Plan] = []
 
-    def after(self, steps: Plan) -> Seen:
+    def after(self, steps: Plan) -> Inspection:
         self.walks.append(steps)
         with session(self.site) as visit:
-            return seen_after(steps, visit)
+            return inspect_after(steps, visit)
 
 
 def recovered(site: Site | Answer, plan: Plan, at: int | None, budgets: Budgets = BUDGETS) -> Recovered:
@@ -181,7 +181,7 @@ class Closing(Around):
         super().__init__(site)
         self.looks = looks
 
-    def after(self, steps: Plan) -> Seen:
+    def after(self, steps: Plan) -> Inspection:
         if len(self.walks) == self.looks:
             raise EnvironmentDown(url=ROOT, operation="get", actual="gone", timeout_s=1, expected="an answer")
         return super().after(steps)
@@ -347,7 +347,7 @@ def test_where_each_step_went_well_what_a_model_says_must_be_there_and_change_th
 
 def test_what_the_site_fails_in_takes_nothing_from_what_a_model_was_asked() -> None:
     class Gone(Around):
-        def after(self, steps: Plan) -> Seen:
+        def after(self, steps: Plan) -> Inspection:
             if any(step.url == "/hidden" for step in steps):
                 raise EnvironmentDown(url=ROOT, operation="get", actual="gone", timeout_s=1, expected="an answer")
             return super().after(steps)
@@ -362,14 +362,14 @@ def test_what_the_site_fails_in_takes_nothing_from_what_a_model_was_asked() -> N
 def test_a_model_that_keeps_to_no_schema_is_asked_without_and_told_the_shape() -> None:
     model = Scripted(['{"where": "before", "action": "navigate", "target": "/hidden", "value": ""}'], offers=SCHEMALESS)
     assert len(advised(model).proposals) == 1
-    assert [request.schema for request in model.asked] == [None]
-    assert '"where"' in model.asked[0].messages[0].text
+    assert [request.schema for request in model.requests] == [None]
+    assert '"where"' in model.requests[0].messages[0].text
 
 
 def test_where_no_look_is_left_no_model_is_asked() -> None:
     model = Scripted([])
     assert advised(model, budgets=Budgets(looks=0)).decided[-1].reason == "budget_used_up"
-    assert model.asked == ()
+    assert model.requests == ()
 
 
 def test_where_there_is_nothing_to_try_recovery_halts_and_says_so() -> None:
@@ -431,7 +431,7 @@ def rendered(seed: int) -> Iterator[html.HtmlElement]:
             yield document
 
 
-SEEDS = tuple({family_of(seed).name: seed for seed in (*range(40), *range(10_000, 10_040))}.values())
+SEEDS = tuple({drift_family(seed).name: seed for seed in (*range(40), *range(10_000, 10_040))}.values())
 PAGES = tuple(document for seed in SEEDS for document in rendered(seed))
 INSTRUCTIONS = " ".join(task.instruction for task in TASKS)
 SHOWN = " ".join(str(text) for document in PAGES for text in document.xpath("//body//text()")).casefold()
@@ -463,7 +463,7 @@ def hidden_paths() -> set[str]:
 def test_the_samples_of_what_is_hidden_are_not_empty() -> None:
     assert {"mk", "slr", "pmax", "reply_to", "hl-s1", "hl-c3", "prv", "asc", "sea-ray"} <= hidden_words()
     assert {"/boats-for-sale", "/en/boats/", "/search.php", "/b/browse", "/inventory/unit-"} <= hidden_paths()
-    assert {family.name for family in FAMILIES} == {family_of(seed).name for seed in SEEDS}
+    assert {family.name for family in FAMILIES} == {drift_family(seed).name for seed in SEEDS}
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.occasions import Lesson, lesson_id, occasion_at, pages_agree, planned_page, text_and_change
+from agents.learning.occasions import OccasionPiece, lesson_id, occasion_at, pages_agree, planned_page, text_and_change
 from agents.learning.piece_content import content_bytes
-from agents.learning.retrieval import overlaid, retrieve
+from agents.learning.retrieval import overlay_memory, retrieve
 from agents.plans import Piece, Plan, anchor_of
 from agents.rollouts.tasks import PLANS
 from eventlog.events import (
@@ -44,12 +44,12 @@ def lesson(
     rank: int = 500_000,
     wins: int = 0,
     environment: str = SITE,
-) -> Lesson:
+) -> OccasionPiece:
     occasion = Occasion(environment=environment, type=at.type, intent=at.intent, page=page)
-    return Lesson(name or lesson_id(kind, occasion, change), kind, occasion, change, text, title, wins, rank)
+    return OccasionPiece(name or lesson_id(kind, occasion, change), kind, occasion, change, text, title, wins, rank)
 
 
-def found(*lessons: Lesson, plan: Plan = PLAN, instruction: str = "") -> list[tuple[str, Step]]:
+def found(*lessons: OccasionPiece, plan: Plan = PLAN, instruction: str = "") -> list[tuple[str, Step]]:
     by_anchor = {anchor_of(step): step for step in plan}
     return [(piece.piece, by_anchor[piece.anchor]) for piece in retrieve(plan, instruction, SITE, lessons)]
 
@@ -69,7 +69,7 @@ def test_what_was_recorded_at_an_occasion_is_found_at_that_occasion(plan: list[S
     place = data.draw(st.integers(0, len(plan) - 1))
     occasion = occasion_at(SITE, steps, place)
     change = EditStep(step=Step(type="press_key", intent="another", value="Enter"))
-    recorded = Lesson(lesson_id("hint", occasion, change), "hint", occasion, change, "", "", 0, 0)
+    recorded = OccasionPiece(lesson_id("hint", occasion, change), "hint", occasion, change, "", "", 0, 0)
     assert [piece.piece for piece in retrieve(steps, "any task", SITE, [recorded])] == [recorded.piece]
 
 
@@ -128,27 +128,27 @@ def test_the_task_decides_between_two_that_fit_a_step_alike() -> None:
 def test_steps_are_put_in_before_the_first_like_step_and_never_twice() -> None:
     put_in = lesson(InsertSteps(steps=(ASK,)), at=PHONE, kind="exemplar")
     later = PHONE.model_copy(update={"label": "Show phone number again"})
-    plan = overlaid((OPEN, PHONE, later), "", SITE, [put_in]).plan
+    plan = overlay_memory((OPEN, PHONE, later), "", SITE, [put_in]).plan
     assert plan == (OPEN, ASK, PHONE, later)
-    assert overlaid(plan, "", SITE, [put_in]).plan == plan
+    assert overlay_memory(plan, "", SITE, [put_in]).plan == plan
 
 
 def test_steps_are_put_in_beside_the_step_that_says_the_very_same_rather_than_an_earlier_like_one() -> None:
     put_in = lesson(InsertSteps(steps=(ASK,)), at=PHONE, kind="exemplar")
     like = PHONE.model_copy(update={"intent": "show its phone"})
-    assert overlaid((OPEN, like), "", SITE, [put_in]).plan == (OPEN, ASK, like)
-    assert overlaid((OPEN, like, PHONE), "", SITE, [put_in]).plan == (OPEN, like, ASK, PHONE)
+    assert overlay_memory((OPEN, like), "", SITE, [put_in]).plan == (OPEN, ASK, like)
+    assert overlay_memory((OPEN, like, PHONE), "", SITE, [put_in]).plan == (OPEN, like, ASK, PHONE)
 
 
 def test_a_snippet_stands_in_for_a_step_of_its_topic() -> None:
     topic = START.model_copy(update={"intent": "boats for sale"})
     snippet = lesson(FollowLink(page="/", label="Boats for sale"), at=topic, kind="snippet", title="Boats for sale")
-    plan = overlaid(PLANS["marketplace.phone_reveal"], "", SITE, [snippet]).plan
+    plan = overlay_memory(PLANS["marketplace.phone_reveal"], "", SITE, [snippet]).plan
     assert [(step.type, step.url or step.label) for step in plan[:2]] == [
         ("navigate", "/"),
         ("click", "Boats for sale"),
     ]
-    without = overlaid(PLANS["marketplace.engine_spec"], "", SITE, [snippet])
+    without = overlay_memory(PLANS["marketplace.engine_spec"], "", SITE, [snippet])
     assert without.applied == ()
 
 
@@ -158,15 +158,15 @@ def test_a_lesson_that_would_change_nothing_is_not_found() -> None:
 
 def test_the_one_on_trial_goes_before_what_memory_holds_and_is_placed_alone() -> None:
     best, tried = lesson(wins=9, text="the engine"), lesson(PreferTarget(label="Papers"))
-    assert [item.piece for item in overlaid(PLAN, "", SITE, [best], tried).applied] == [tried.piece]
-    assert [item.piece for item in overlaid(PLAN, "", SITE, [best]).applied] == [best.piece]
+    assert [item.piece for item in overlay_memory(PLAN, "", SITE, [best], tried).applied] == [tried.piece]
+    assert [item.piece for item in overlay_memory(PLAN, "", SITE, [best]).applied] == [best.piece]
     rewrite = Piece("rw-a", anchor_of(OPEN), ReplaceUrl(url="/boats-2"), 0, 0)
-    both = overlaid(PLAN, "", SITE, [best, rewrite]).applied
+    both = overlay_memory(PLAN, "", SITE, [best, rewrite]).applied
     assert [(item.piece, item.kind, item.step) for item in both] == [("rw-a", "rewrite", 0), (best.piece, "hint", 2)]
 
 
 def test_of_two_equal_steps_the_first_is_the_occasion() -> None:
-    assert [item.step for item in overlaid((OPEN, ENGINE, FILL, ENGINE), "", SITE, [lesson()]).applied][:1] == [1]
+    assert [item.step for item in overlay_memory((OPEN, ENGINE, FILL, ENGINE), "", SITE, [lesson()]).applied][:1] == [1]
 
 
 @pytest.mark.parametrize(

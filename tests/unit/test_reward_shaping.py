@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rewards import SHAPING_VERSION, process_of, progress_of, shaped_return
+from agents.rewards import SHAPING_VERSION, process_term, progress_term, shaped_return
 
 MICRO = 1_000_000
 SHARES = st.integers(0, MICRO)
@@ -11,18 +11,18 @@ COUNTS = st.integers(0, 500)
 
 
 def test_process_is_what_is_left_of_the_effort_a_run_may_take() -> None:
-    assert process_of(0, planned=11, max_steps=40) == MICRO
-    assert process_of(11, planned=11, max_steps=40) == MICRO * 33 // 44
-    assert process_of(44, planned=11, max_steps=40) == 0 == process_of(99, planned=11, max_steps=40)
-    assert process_of(5, planned=0, max_steps=0) == 750_000
+    assert process_term(0, planned=11, max_steps=40) == MICRO
+    assert process_term(11, planned=11, max_steps=40) == MICRO * 33 // 44
+    assert process_term(44, planned=11, max_steps=40) == 0 == process_term(99, planned=11, max_steps=40)
+    assert process_term(5, planned=0, max_steps=0) == 750_000
 
 
 def test_progress_is_the_share_of_steps_that_went_well_and_whole_where_it_passed() -> None:
-    assert progress_of(3, taken=4, planned=11, passed=False) == MICRO * 3 // 11
-    assert progress_of(3, taken=20, planned=11, passed=False) == 150_000
-    assert progress_of(0, taken=4, planned=11, passed=True) == MICRO
-    assert progress_of(0, taken=0, planned=0, passed=False) == 0
-    assert progress_of(1, taken=1, planned=40, passed=False) == 25_000
+    assert progress_term(3, taken=4, planned=11, passed=False) == MICRO * 3 // 11
+    assert progress_term(3, taken=20, planned=11, passed=False) == 150_000
+    assert progress_term(0, taken=4, planned=11, passed=True) == MICRO
+    assert progress_term(0, taken=0, planned=0, passed=False) == 0
+    assert progress_term(1, taken=1, planned=40, passed=False) == 25_000
 
 
 def test_the_shaped_return_is_its_formula() -> None:
@@ -37,8 +37,8 @@ def test_an_unknown_cost_is_no_shaped_return_and_never_zero() -> None:
 
 
 def test_whoever_does_nothing_earns_nothing_for_being_sparing() -> None:
-    process = process_of(0, planned=11, max_steps=40)
-    progress = progress_of(0, taken=0, planned=11, passed=False)
+    process = process_term(0, planned=11, max_steps=40)
+    progress = progress_term(0, taken=0, planned=11, passed=False)
     assert (process, shaped_return(0, passed=False, progress=progress, process=process, penalty=0).value) == (MICRO, 0)
 
 
@@ -57,6 +57,6 @@ def test_a_run_that_passed_beats_every_failed_one_of_the_same_cost(
 def test_shares_stay_shares_and_more_effort_is_never_more_sparing(
     succeeded: int, taken: int, planned: int, effort: int, more: int
 ) -> None:
-    assert 0 <= progress_of(succeeded, taken=taken, planned=planned, passed=False) <= MICRO
-    less = process_of(effort, planned=planned, max_steps=taken)
-    assert 0 <= process_of(effort + more, planned=planned, max_steps=taken) <= less <= MICRO
+    assert 0 <= progress_term(succeeded, taken=taken, planned=planned, passed=False) <= MICRO
+    less = process_term(effort, planned=planned, max_steps=taken)
+    assert 0 <= process_term(effort + more, planned=planned, max_steps=taken) <= less <= MICRO

@@ -10,9 +10,9 @@ from agents.rewards import (
     REWARD_VERSION,
     SHAPING_VERSION,
     Conduct,
+    compute_reward,
     conduct_of,
     cost_of,
-    grade_run,
     penalty_of,
 )
 from eventlog.events import RewardGraded, Usage
@@ -32,7 +32,7 @@ def usage(**changes: int | None) -> Usage:
 
 
 def reward(score: int, used: Usage, *, lambda_per_dollar: int = DEFAULT_LAMBDA, book: PriceBook = BOOK) -> RewardGraded:
-    return grade_run(
+    return compute_reward(
         "r", "g", score, ("why",), used, book, passed=score == MICRO, conduct=None, lambda_per_dollar=lambda_per_dollar
     )
 
@@ -101,7 +101,7 @@ def test_the_terms_add_up(used: Usage, score: int) -> None:
 
 def shaped_reward(conduct: Conduct | None, *, passed: bool, **used: int | None) -> RewardGraded:
     score = MICRO if passed else 400_000
-    return grade_run("r", "g", score, (), usage(**used), BOOK, passed=passed, conduct=conduct)
+    return compute_reward("r", "g", score, (), usage(**used), BOOK, passed=passed, conduct=conduct)
 
 
 def test_a_reward_carries_its_shaped_return_with_its_terms() -> None:

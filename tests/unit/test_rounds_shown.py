@@ -10,9 +10,9 @@ from rich.console import Console
 
 from api.cli import output, rounds
 from api.cli.rounds import RoundsReporter, table_of
-from api.controllers.rounds import Round, Standing
+from api.controllers.rounds import FastRound, SiteStatus
 
-ROUND = Round(
+ROUND = FastRound(
     number=2,
     sweep="marketplace-2",
     artifact="base@120",
@@ -24,7 +24,7 @@ ROUND = Round(
     failing=("3 × price_watch: oracle_failed", "1 × phone_reveal: step_failed"),
     cost=1_250_000,
 )
-STANDING = Standing(on_trial=4, promoted=1, verdicts=(("marketplace-1", "promote"), ("marketplace-2", "under way")))
+STANDING = SiteStatus(on_trial=4, promoted=1, verdicts=(("marketplace-1", "promote"), ("marketplace-2", "under way")))
 
 
 def console(out: StringIO, *, is_terminal: bool) -> Console:
@@ -72,7 +72,7 @@ def test_a_round_is_a_row_and_memory_and_verdicts_are_below() -> None:
 
 def test_somebody_at_a_terminal_sees_the_rounds_above_the_bar_of_the_phase_under_way(screen: StringIO) -> None:
     reporter = RoundsReporter()
-    with reporter.shown():
+    with reporter.show_live():
         reporter.watch((ROUND,), STANDING)
         with reporter.phase("sweep marketplace-3 with base@180", 2) as advance:
             advance()
@@ -85,7 +85,7 @@ def test_somebody_at_a_terminal_sees_the_rounds_above_the_bar_of_the_phase_under
 
 def test_only_the_newest_bars_stay_in_view(screen: StringIO) -> None:
     reporter = RoundsReporter()
-    with reporter.shown():
+    with reporter.show_live():
         for number in range(8):
             with reporter.phase(f"phase {number}", 1) as advance:
                 advance()
@@ -97,7 +97,7 @@ def test_where_nobody_watches_a_phase_is_a_line_and_no_table_is_shown(monkeypatc
     for module in (rounds, output):
         monkeypatch.setattr(module, "ERR", console(out, is_terminal=False))
     reporter = RoundsReporter()
-    with reporter.shown():
+    with reporter.show_live():
         reporter.watch((ROUND,), STANDING)
         with reporter.phase("sweep s3", 1) as advance:
             advance()

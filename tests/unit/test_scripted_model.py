@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from agents.models.errors import AnswerUnstructured, NotOffered, ScriptEnded
-from agents.models.model import Image, Message, Model, Offers, Request, Token
+from agents.models.model import ChatMessage, CompletionRequest, Image, Model, Offers, Token
 from agents.models.scripted import Scripted
 from agents.models.structured import complete_as
 from eventlog.events import FrozenModel, Sampling
 
-ASK = (Message("user", ("Say é.",)),)
+ASK = (ChatMessage("user", ("Say é.",)),)
 GREEDY = Sampling(temperature_micro=0, max_tokens=50)
 
 
@@ -16,8 +16,8 @@ class Yes(FrozenModel):
     yes: bool
 
 
-def request(messages: tuple[Message, ...] = ASK, /, **changes: object) -> Request:
-    return Request(messages, GREEDY.model_copy(update=changes))
+def request(messages: tuple[ChatMessage, ...] = ASK, /, **changes: object) -> CompletionRequest:
+    return CompletionRequest(messages, GREEDY.model_copy(update=changes))
 
 
 def test_a_list_is_said_in_order_and_ends() -> None:
@@ -31,7 +31,7 @@ def test_a_list_is_said_in_order_and_ends() -> None:
 def test_a_function_answers_what_it_is_asked_and_the_questions_are_kept() -> None:
     model = Scripted(lambda asked: asked.messages[-1].text.upper(), name="loud")
     assert model.complete(request()).samples[0].text == "SAY É."
-    assert (model.name, model.asked) == ("scripted:loud", (request(),))
+    assert (model.name, model.requests) == ("scripted:loud", (request(),))
 
 
 def test_its_tokens_are_the_bytes_that_it_was_certain_of() -> None:
@@ -57,7 +57,7 @@ def test_it_stops_where_it_is_told_to_and_never_within_a_letter(
 
 def test_what_is_not_offered_is_refused() -> None:
     model = Scripted(["a"], offers=Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False))
-    picture = (Message("user", (Image("image/png", b"x"),)),)
+    picture = (ChatMessage("user", (Image("image/png", b"x"),)),)
     for asked in (request(wants_logprobs=True), request(seed=1), request(picture)):
         with pytest.raises(NotOffered, match="scripted"):
             model.complete(asked)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from eventlog.errors import ForeignKey, ForeignLog, LogRewritten, LogTruncated, SignatureBroken
-from eventlog.signature import Signed, Standing, check_signature, check_standing, fingerprint, sign
+from eventlog.signature import LogHead, Signed, check_log_head, check_signature, key_fingerprint, sign
 from eventlog.store import Position
 
 OURS = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -18,14 +18,14 @@ THEIRS = Ed25519PrivateKey.from_private_bytes(bytes(32))
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-def standing(head: int, *, project: str = "boats", rewritten_from: int | None = None) -> Standing:
+def standing(head: int, *, project: str = "boats", rewritten_from: int | None = None) -> LogHead:
     """A log whose chain values are made up; `rewritten_from` changes them from a position on."""
 
     def chain_at(position: Position) -> bytes:
         is_other = rewritten_from is not None and position >= rewritten_from
         return bytes([is_other]) + int(position).to_bytes(31, "big")
 
-    return Standing(project, Position(head), chain_at)
+    return LogHead(project, Position(head), chain_at)
 
 
 SIGNED = sign(standing(7), NOON, OURS)
@@ -34,15 +34,15 @@ SIGNED = sign(standing(7), NOON, OURS)
 def test_a_signed_head_stands_while_the_log_only_grows() -> None:
     check_signature(SIGNED, OURS.public_key())
     for head in (7, 8, 1_000_000):
-        check_standing(SIGNED, standing(head))
-        check_standing(SIGNED, standing(head, rewritten_from=8))
+        check_log_head(SIGNED, standing(head))
+        check_log_head(SIGNED, standing(head, rewritten_from=8))
     assert (SIGNED.position, SIGNED.project, SIGNED.at) == (7, "boats", "2026-11-21T12:00:00+00:00")
 
 
 @pytest.mark.parametrize("head", [0, 1, 6])
 def test_a_log_that_ends_before_what_was_signed_was_truncated(head: int) -> None:
     with pytest.raises(LogTruncated) as caught:
-        check_standing(SIGNED, standing(head))
+        check_log_head(SIGNED, standing(head))
     assert (caught.value.facts["actual"], caught.value.facts["expected"]) == (head, 7)
 
 
@@ -50,20 +50,20 @@ def test_a_log_that_ends_before_what_was_signed_was_truncated(head: int) -> None
 def test_another_chain_at_the_signed_position_is_a_rewritten_log(rewritten_from: int) -> None:
     for head in (7, 20):
         with pytest.raises(LogRewritten):
-            check_standing(SIGNED, standing(head, rewritten_from=rewritten_from))
+            check_log_head(SIGNED, standing(head, rewritten_from=rewritten_from))
 
 
 @pytest.mark.parametrize("other", [standing(9, project="cars"), standing(9, rewritten_from=1)])
-def test_another_project_or_another_first_event_is_a_foreign_log(other: Standing) -> None:
+def test_another_project_or_another_first_event_is_a_foreign_log(other: LogHead) -> None:
     with pytest.raises(ForeignLog):
-        check_standing(SIGNED, other)
+        check_log_head(SIGNED, other)
 
 
 def test_a_key_that_is_not_trusted_is_named_whatever_it_signed() -> None:
     with pytest.raises(ForeignKey) as caught:
         check_signature(sign(standing(7), NOON, THEIRS), OURS.public_key())
-    assert caught.value.facts["expected"] == fingerprint(OURS.public_key().public_bytes_raw())
-    assert caught.value.facts["actual"] == fingerprint(THEIRS.public_key().public_bytes_raw())
+    assert caught.value.facts["expected"] == key_fingerprint(OURS.public_key().public_bytes_raw())
+    assert caught.value.facts["actual"] == key_fingerprint(THEIRS.public_key().public_bytes_raw())
 
 
 ALTERED = {

@@ -10,12 +10,12 @@ import pytest
 
 from agents.envs.sites.helpdesk.drift import SEALED as DESK_SEALED
 from agents.envs.sites.helpdesk.drift import TRAINING as DESK_TRAINING
-from agents.envs.sites.helpdesk.drift import family_of as desk_family
+from agents.envs.sites.helpdesk.drift import drift_family as desk_family
 from agents.envs.sites.helpdesk.mailbox import Mailbox, Ticket, mailbox
 from agents.envs.sites.helpdesk.tasks import to_answer, to_merge, to_triage
 from agents.envs.sites.marketplace.catalog import Boat, catalogue
 from agents.envs.sites.marketplace.further_tasks import CONTACT_WANTED, SPEC_WANTED, WATCH_WANTED, right_boat
-from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, key_of, papers_of
+from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, entry_key, papers_of
 from agents.plans import Plan, apply_change
 from agents.rollouts.tasks import PLANS
 from benchmarks.base_rates import Room, room_of
@@ -99,7 +99,7 @@ def test_the_gear_ratio_varies_and_is_never_the_one_that_is_advertised(boats: di
     ratios: list[object] = []
     for seed, right in zip(SEEDS, boats["engine_spec"], strict=True):
         papers = papers_of(seed, right.boat).by_key
-        found = papers[RATIO_PAPER].entry(key_of(RATIO))
+        found = papers[RATIO_PAPER].entry(entry_key(RATIO))
         advertised = papers["engine-log"].entry("gear-ratio-as-advertised")
         assert found is not None
         assert advertised is not None

@@ -35,7 +35,7 @@ def test_a_thing_happens_as_often_as_it_is_said(per_mille: int) -> None:
 
 def test_a_trouble_is_met_once() -> None:
     troubles = Troubles(Noise(1, 1), {"always": 1_000, "never": 0})
-    assert [troubles.met("always"), troubles.met("always"), troubles.met("never")] == [True, False, False]
+    assert [troubles.meet("always"), troubles.meet("always"), troubles.meet("never")] == [True, False, False]
 
 
 @pytest.mark.parametrize("kind", [Harbour, Desk])

@@ -6,7 +6,7 @@ import pytest
 
 from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tasks import TASKS
-from agents.envs.miniwob.view import Shown, View
+from agents.envs.miniwob.view import View, VisibleElement
 from agents.executors.miniwob.plan import resolve_step, target
 from agents.executors.slots import Unfilled, either, fill, fill_slots, slots_of
 from eventlog.events import Step
@@ -48,8 +48,8 @@ def test_a_step_keeps_all_but_its_label_and_value() -> None:
     assert fill_slots(step, INSTRUCTION) == Step(type="fill_field", intent="say {quoted}", label="Name 3", value="ann")
 
 
-def shown(kind: str, **facts: object) -> Shown:
-    return Shown.model_validate({"kind": kind, "box": (0, 0, 9, 9), "at": (5, 5), **facts})
+def shown(kind: str, **facts: object) -> VisibleElement:
+    return VisibleElement.model_validate({"kind": kind, "box": (0, 0, 9, 9), "at": (5, 5), **facts})
 
 
 VIEW = View(

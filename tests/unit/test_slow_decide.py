@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from agents.executors.by_weights import ByWeights
-from agents.learning.memory import remember
+from agents.learning.memory import build_memory_artifact
 from api.controllers.slow_next import (
     MOST_ATTEMPTS,
-    Round,
     SlowCourse,
     SlowNext,
+    SlowRound,
     StageOf,
     benchmark_name,
     decide_slow,
@@ -41,7 +41,7 @@ from eventlog.events import (
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from gate.alpha import Alpha
-from gate.benchmark import freeze
+from gate.benchmark import freeze_benchmark
 from gate.judge import judge
 from gate.promote import freeze_into, open_evaluation
 from projections.trainings import training_name
@@ -58,7 +58,7 @@ GRPO = GrpoConfig(steps=3, learning_rate="0.1")
 RULES = Rules.seeds()
 COURSE = SlowCourse(stages=(SFT, GRPO), max_rounds=2, sizes=Course(rules=RULES))
 POLICIES = ByWeights({})
-FROZEN = freeze(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
+FROZEN = freeze_benchmark(benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1)
 
 
 def a_log() -> MemoryStore:
@@ -75,7 +75,7 @@ def plan(store: MemoryStore, name: str, weights: str = BASE) -> SweepPlanned:
         environment=SITE,
         templates=(template(),),
         specs=tuple(spec(f"{name}__r{index}", sweep=name) for index in range(2)),
-        artifact=remember(views(store), weights)[0],
+        artifact=build_memory_artifact(views(store), weights)[0],
         rng_seed=7,
         executor="policy",
     )
@@ -87,7 +87,7 @@ def planned(store: MemoryStore) -> list[SweepPlanned]:
     return [recorded.event for recorded in store.read() if isinstance(recorded.event, SweepPlanned)]
 
 
-def rounds(store: MemoryStore, base: str = BASE_DIGEST, course: SlowCourse = COURSE) -> tuple[Round, ...]:
+def rounds(store: MemoryStore, base: str = BASE_DIGEST, course: SlowCourse = COURSE) -> tuple[SlowRound, ...]:
     return rounds_so_far(views(store), planned(store), course, SITE, base)
 
 
@@ -273,8 +273,8 @@ def test_a_sweep_of_another_executor_is_that_ones_round() -> None:
 
 def test_a_verdict_on_another_benchmark_is_none_of_the_round() -> None:
     store = a_log()
-    other = freeze("others", SITE, without_plans([template()]), [9_001], range(20_000, 20_008), 1)
-    after = freeze(
+    other = freeze_benchmark("others", SITE, without_plans([template()]), [9_001], range(20_000, 20_008), 1)
+    after = freeze_benchmark(
         "m-policies-2",
         SITE,
         without_plans([template()]),
@@ -325,7 +325,9 @@ def test_seeds_run_out() -> None:
 def test_seeds_that_a_benchmark_of_the_site_holds_are_none_to_train_on() -> None:
     store = a_log()
     for each, visible, sealed in (("elsewhere", [0, 1], [2, 3]), (SITE, [0], [2, 3])):
-        freeze_into(store, freeze(f"low-{each}", each, without_plans([template()]), visible, sealed, 1), "ann")
+        freeze_into(
+            store, freeze_benchmark(f"low-{each}", each, without_plans([template()]), visible, sealed, 1), "ann"
+        )
     assert benchmark_seeds(views(store), SITE) == {0, 2, 3, 9_000, *range(10_000, 10_008)}
     few = [replace(COURSE, sizes=replace(COURSE.sizes, training_seeds=seeds)) for seeds in (1, 2)]
     assert [following(store, course=course).what for course in few] == ["stop", "plan_sweep"]

@@ -8,24 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rollouts.dispatching.state_keys import LONGEST_STEM, State, independent, plain_name, resolve, session
+from agents.rollouts.dispatching.state_keys import (
+    LONGEST_STEM,
+    StateKey,
+    independent,
+    plain_name,
+    resolve_keys,
+    session,
+)
 
 KEYS = st.one_of(st.none(), st.sampled_from(["auto", "a", "auto-0001", "a-0002"]), st.text(min_size=1, max_size=5))
 
 
 def test_independent_calls_get_fresh_keys_and_a_sessions_calls_their_own() -> None:
-    assert resolve([(None, False), ("shop", False), ("shop", True), (None, False)]) == (
-        State("auto-0001", is_kept=False),
-        State("shop-0002", is_kept=False),
-        State("shop", is_kept=True),
-        State("auto-0003", is_kept=False),
+    assert resolve_keys([(None, False), ("shop", False), ("shop", True), (None, False)]) == (
+        StateKey("auto-0001", is_kept=False),
+        StateKey("shop-0002", is_kept=False),
+        StateKey("shop", is_kept=True),
+        StateKey("auto-0003", is_kept=False),
     )
 
 
 @given(st.lists(st.tuples(KEYS, st.booleans()), max_size=12))
 def test_no_two_calls_share_a_key_but_those_of_a_session(calls: list[tuple[str | None, bool]]) -> None:
     calls = [(key, is_session and key is not None) for key, is_session in calls]
-    states = resolve(calls)
+    states = resolve_keys(calls)
     fresh = [state.key for state in states if not state.is_kept]
     kept = {state.key for state in states if state.is_kept}
     assert len(set(fresh)) == len(fresh)
@@ -52,4 +59,4 @@ def test_keys_that_read_the_same_when_sanitised_are_told_apart() -> None:
 
 
 def test_an_independent_run_is_known_by_its_id_and_keeps_nothing() -> None:
-    assert independent("s1__t__seed0__s0") == State("auto-s1__t__seed0__s0", is_kept=False)
+    assert independent("s1__t__seed0__s0") == StateKey("auto-s1__t__seed0__s0", is_kept=False)

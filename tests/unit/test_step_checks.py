@@ -10,11 +10,11 @@ import pytest
 from agents.learning.step_checks import (
     ModelVerifier,
     OracleVerifier,
-    Seen,
+    StepObservation,
     StepVerifier,
-    check,
-    messages_of,
+    step_check_messages,
     verifier_for,
+    verify_observation,
 )
 from agents.models.model import Image
 from agents.models.scripted import Scripted
@@ -28,8 +28,10 @@ PHONE: dict[str, object] = {"id": 5, "operation": "phone_revealed", "target_type
 KINDS = ("filter", "navigate", "submit_lead", None)
 
 
-def seen(kind: str | None = "submit_lead", **changes: Any) -> Seen:
-    return Seen(kind, "request details", "a page that thanks", **{"http_status": 200, "page": "Thank you", **changes})
+def seen(kind: str | None = "submit_lead", **changes: Any) -> StepObservation:
+    return StepObservation(
+        kind, "request details", "a page that thanks", **{"http_status": 200, "page": "Thank you", **changes}
+    )
 
 
 def oracle(*mutations: Mapping[str, object], **more: str) -> OracleVerifier:
@@ -40,30 +42,30 @@ def oracle(*mutations: Mapping[str, object], **more: str) -> OracleVerifier:
 @pytest.mark.parametrize(("said", "expected"), [(PASSED, "passed"), (FAILED, "failed")])
 def test_a_model_is_asked_once_a_check_and_its_word_is_taken(kind: str | None, said: str, expected: str) -> None:
     model = Scripted([said])
-    found = check(ModelVerifier(model), seen(kind))
-    assert (found.said, found.by, found.delta, len(model.asked)) == (expected, "model", None, 1)
+    found = verify_observation(ModelVerifier(model), seen(kind))
+    assert (found.said, found.by, found.delta, len(model.requests)) == (expected, "model", None, 1)
 
 
 def test_each_check_asks_its_own_question_about_text_or_picture() -> None:
-    questions = {messages_of(question, seen())[1].text for question in ("filter", "page", "step")}
+    questions = {step_check_messages(question, seen())[1].text for question in ("filter", "page", "step")}
     assert len(questions) == 3
     assert all("request details" in question and "Thank you" in question for question in questions)
-    system, asked = messages_of("step", seen(screenshot=PICTURE))
+    system, asked = step_check_messages("step", seen(screenshot=PICTURE))
     assert system.role == "system"
     assert asked.parts[1:] == (PICTURE,)
     assert "Thank you" not in asked.text
-    assert len(messages_of("step", seen(page="x" * 99_999))[1].text) < 5_000
+    assert len(step_check_messages("step", seen(page="x" * 99_999))[1].text) < 5_000
 
 
 @pytest.mark.parametrize("said", ["yes", "{}", "", '{"passed": "true", "reason": ""}'])
 def test_a_model_that_does_not_answer_is_no_signal(said: str) -> None:
-    assert check(ModelVerifier(Scripted([said])), seen()).said == "unknown"
+    assert verify_observation(ModelVerifier(Scripted([said])), seen()).said == "unknown"
 
 
 def test_without_a_page_no_model_is_asked() -> None:
     model = Scripted([])
-    assert check(ModelVerifier(model), seen(page=None)).said == "unknown"
-    assert model.asked == ()
+    assert verify_observation(ModelVerifier(model), seen(page=None)).said == "unknown"
+    assert model.requests == ()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_without_a_page_no_model_is_asked() -> None:
 def test_the_oracle_says_what_the_site_recorded(
     kind: str | None, mutations: list[dict[str, object]], status: int | None, expected: str
 ) -> None:
-    found = check(oracle(*mutations), seen(kind, http_status=status))
+    found = verify_observation(oracle(*mutations), seen(kind, http_status=status))
     assert (found.said, found.by, found.delta) == (expected, "oracle", mutations)
 
 
@@ -108,7 +110,9 @@ def test_a_site_that_does_not_answer_is_no_signal_and_nothing_is_skipped_later()
         return answers[len(asked) - 1]
 
     verifier = OracleVerifier(look, TABLE)
-    said = [check(verifier, seen(kind)).said for kind in ("submit_lead", "filter", "phone_reveal", "navigate")]
+    said = [
+        verify_observation(verifier, seen(kind)).said for kind in ("submit_lead", "filter", "phone_reveal", "navigate")
+    ]
     assert said == ["passed", "unknown", "passed", "passed"]
     assert asked == [0, 4, 4, 5]
 
@@ -116,8 +120,8 @@ def test_a_site_that_does_not_answer_is_no_signal_and_nothing_is_skipped_later()
 def test_with_a_site_its_record_answers_even_where_it_is_down_and_without_one_the_model() -> None:
     model = Scripted([PASSED])
     by_model: StepVerifier = ModelVerifier(model)
-    assert check(verifier_for(by_model, oracle(error="down")), seen()).said == "unknown"
-    assert check(verifier_for(by_model, oracle(LEAD)), seen()).by == "oracle"
-    assert model.asked == ()
-    assert check(verifier_for(by_model, None), seen()).by == "model"
-    assert len(model.asked) == 1
+    assert verify_observation(verifier_for(by_model, oracle(error="down")), seen()).said == "unknown"
+    assert verify_observation(verifier_for(by_model, oracle(LEAD)), seen()).by == "oracle"
+    assert model.requests == ()
+    assert verify_observation(verifier_for(by_model, None), seen()).by == "model"
+    assert len(model.requests) == 1

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.advice import MOST, applied_of, lines_of, worth_telling
-from agents.learning.occasions import Lesson
+from agents.learning.advice import MOST, advice_lines, applied_of, worth_telling
+from agents.learning.occasions import OccasionPiece
 from eventlog.events import Applied, PieceKind
 from tests.unit.test_retrieval import SITE, lesson
 
@@ -16,7 +16,7 @@ FOREIGN = lesson(name="foreign", text=NEAR.text, environment="helpdesk")
 IDLE = lesson(name="idle", text="Merge tickets.")
 
 
-def named(*held: Lesson) -> list[str]:
+def named(*held: OccasionPiece) -> list[str]:
     return [each.piece for each in worth_telling(TASK, SITE, held)]
 
 
@@ -40,13 +40,13 @@ def test_of_what_shares_alike_the_higher_rank_goes_first_then_more_wins_then_the
 
 
 @given(st.permutations([lesson(name=f"l{number}", text=f"{NEAR.text} {number}") for number in range(MOST + 3)]))
-def test_the_order_of_memory_does_not_matter_and_only_so_many_are_told(held: list[Lesson]) -> None:
+def test_the_order_of_memory_does_not_matter_and_only_so_many_are_told(held: list[OccasionPiece]) -> None:
     assert named(*held) == [f"l{number}" for number in range(MOST)]
 
 
 def test_each_is_a_line_and_is_recorded_in_the_order_of_the_lines() -> None:
     told = worth_telling(TASK, SITE, [FAR, NEAR])
-    assert lines_of(told) == (NEAR.text, "A dealer has papers.")
+    assert advice_lines(told) == (NEAR.text, "A dealer has papers.")
     assert applied_of(told) == (
         Applied(piece="near", kind="hint", step=0),
         Applied(piece="far", kind="hint", step=1),

@@ -32,7 +32,7 @@ def test_a_token_is_accepted_and_names_its_holder(store: MemoryStore) -> None:
 
 def test_the_log_holds_the_hash_and_never_the_token(store: MemoryStore) -> None:
     plain = issue(store, "laptop", "cli")
-    (row,) = store.stored()
+    (row,) = store.read_stored()
     assert plain not in repr(row)
     assert hashlib.sha256(plain.encode()).hexdigest() in row.payload
     assert row.stream == "access"

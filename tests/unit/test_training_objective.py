@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventlog.events.training import Aggregation
-from trainer.objective import Objective, Scored, Whole, grpo_loss
+from trainer.objective import Objective, Scored, StepTotals, grpo_loss
 
 OLD = [[-1.0, -2.0, -0.5], [-0.7, -1.5, -9.0]]
 THETA = [[-0.5, -2.1, -0.5], [-1.3, -1.4, -3.0]]
@@ -15,7 +15,7 @@ REFERENCE = [[-0.9, -2.0, -0.4], [-0.8, -1.6, -5.0]]
 MASK = [[1, 1, 0], [1, 1, 0]]
 ADVANTAGE = [1.5, -0.5]
 OBJECTIVE = Objective(epsilon=0.2, beta=0.04, aggregation="grpo", max_tokens=10)
-WHOLE = Whole(rows=2, tokens=4)
+WHOLE = StepTotals(rows=2, tokens=4)
 
 
 def scored(**changes: Any) -> Scored:

@@ -19,7 +19,7 @@ from trainer.errors import (
     WrongColumn,
 )
 from trainer.grpo import schedule, signal_of
-from trainer.request import GrpoConfig, Lora, Request, SftConfig, WarmupRequest, read_request
+from trainer.request import GrpoConfig, Lora, SftConfig, TrainingRequest, WarmupRequest, read_request
 from trainer.rows import read_rows
 
 ROW: dict[str, Any] = {
@@ -195,7 +195,7 @@ def test_a_request_is_read(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps(WHOLE))
     request = read_request(file)
-    assert isinstance(request, Request)
+    assert isinstance(request, TrainingRequest)
     assert (request.config.algorithm, request.config.learning_rate, request.parent) == ("sft", "0.001", None)
 
 

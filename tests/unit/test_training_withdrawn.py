@@ -14,8 +14,8 @@ from tests.unit.test_policy_samples import MICRO, PolicyLog, siblings
 
 
 def freeze(log: PolicyLog) -> DatasetState:
-    digest = datasets.freeze(log.store, log.build(GrpoQuery(reward="score")), "test")
-    return datasets.find(log.views(), digest)
+    digest = datasets.freeze_dataset(log.store, log.build(GrpoQuery(reward="score")), "test")
+    return datasets.find_dataset(log.views(), digest)
 
 
 def withdraw(log: PolicyLog, *runs: str) -> None:

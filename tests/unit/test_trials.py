@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.trials import Tryable, treat, treat_all
+from agents.rollouts.trials import TrialPiece, treat, treat_all
 from eventlog.events import Spec, Step, Trials
 from tests.unit.test_agent_samples import EVERY_GROUP, template, tryables
 
@@ -74,7 +74,7 @@ def test_a_group_tries_at_most_one_piece_in_its_last_sibling_and_the_rest_is_as_
     seeds: int, siblings: int, candidates: set[str], promoted: set[str], share: int, rng_seed: int
 ) -> None:
     bare, shares = sweep(seeds, siblings), Trials(treated_micro=share, withheld_micro=1_000_000 - share)
-    pieces: list[tuple[Tryable, ...]] = [tryables(*sorted(names), controls=3) for names in (candidates, promoted)]
+    pieces: list[tuple[TrialPiece, ...]] = [tryables(*sorted(names), controls=3) for names in (candidates, promoted)]
     specs = treat(bare, TEMPLATES, pieces[0], pieces[1], shares, rng_seed)
     assert specs == treat(bare, TEMPLATES, pieces[0][::-1], pieces[1][::-1], shares, rng_seed)
     assert [spec.model_copy(update={"candidate": None, "withheld": None}) for spec in specs] == list(bare)

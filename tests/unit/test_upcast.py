@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eventlog.chain import GENESIS, canonical, event_digest, link, verify_chain
-from eventlog.codec import decode, decode_event, encode
+from eventlog.codec import decode, decode_event, encode_events
 from eventlog.errors import CorruptRow, UpcasterMissing, UpcastFailed
 from eventlog.events import EVENT_TYPES, Event
 from eventlog.store import START, Append, Position, Stored
@@ -200,7 +200,7 @@ def test_an_older_reward_keeps_all_it_said_and_says_that_it_was_not_shaped(paylo
     added = {"shaping": None, "shaped": None, "again": False}
     terms = {**payload["terms"], "process": None, "progress": None}
     assert event == {**payload, **added, "terms": terms}
-    there = encode(Append("s", (decode_event("RewardGraded", 1, json.dumps(payload)),), "test"))[0]
+    there = encode_events(Append("s", (decode_event("RewardGraded", 1, json.dumps(payload)),), "test"))[0]
     again = decode_event(there.type, there.schema_version, there.payload.decode())
     assert again.model_dump(mode="json", exclude={"type"}) == event
 

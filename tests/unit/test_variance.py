@@ -118,7 +118,7 @@ def test_a_spread_is_the_population_deviation_rounded_down_whatever_the_order(si
             if each.is_plain
             and not each.missing
             and each.passed is not None
-            and each.run not in state.contaminated
+            and each.run not in state.contaminated_siblings
             and getattr(each, name) is not None
         ]
         exact = statistics.pvariance(map(int, kept)) if kept else 0

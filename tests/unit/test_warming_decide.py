@@ -9,7 +9,7 @@ import pytest
 import typer
 from pydantic import ValidationError
 
-from agents.models.local.host import name_of
+from agents.models.local.host import base_model_name
 from api.cli.run_slow import warming_of
 from api.controllers.warmup_next import (
     WarmingCourse,
@@ -169,7 +169,7 @@ def test_a_base_that_rounds_were_played_with_stays_the_one() -> None:
     measure(store, FIRST, False, False)
     save(store, SECOND)
     measure(store, SECOND, True, False)
-    rounds = [plan(a_store(), "s1", "policy", model=name_of(FIRST))]
+    rounds = [plan(a_store(), "s1", "policy", model=base_model_name(FIRST))]
     assert taken(store, rounds=rounds) == FIRST
     assert taken(store, COURSE.model_copy(update={"demonstrated": 99, "low": "1", "high": "1"}), rounds) == FIRST
     assert taken(store) == SECOND

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.envs.sites.site import Grade, Simulation
-from agents.learning.memory import remember
+from agents.envs.sites.site import OracleGrade, Simulation
+from agents.learning.memory import build_memory_artifact
 from agents.rollouts.errors import UnknownVerifier
 from agents.rollouts.regrade import VERIFIERS, Verifier
 from agents.rollouts.sweep import SeedSweep, extend_group, plan_sweep
@@ -41,7 +41,7 @@ from eventlog.events import (
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
 from projections.counterfactual import under_rewards
-from projections.moves import Turn
+from projections.moves import StatusChange
 from tests.golden.test_golden_samples import golden_log, sample
 from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, a_store, add, decide_rewrite, propose, template, tryables
 from tests.unit.test_folds_samples import told as log_of
@@ -94,8 +94,16 @@ def test_a_reward_of_someone_else_that_follows_no_formula_stays_as_it_was() -> N
 def test_two_wins_would_have_promoted_at_the_second_win() -> None:
     (found,) = ruled(SeedsRule(wins_to_promote=2)).rewrites
     assert found.rewrite == FIX
-    assert found.actual == (Turn(10, "candidate", 0, 0), Turn(386, "promoted", 3, 0), Turn(652, "quarantined", 4, 0))
-    assert found.would == (Turn(10, "candidate", 0, 0), Turn(385, "promoted", 2, 0), Turn(652, "quarantined", 4, 0))
+    assert found.actual == (
+        StatusChange(10, "candidate", 0, 0),
+        StatusChange(386, "promoted", 3, 0),
+        StatusChange(652, "quarantined", 4, 0),
+    )
+    assert found.would == (
+        StatusChange(10, "candidate", 0, 0),
+        StatusChange(385, "promoted", 2, 0),
+        StatusChange(652, "quarantined", 4, 0),
+    )
     assert found.wins == (FIRST.format(6), FIRST.format(7))
 
 
@@ -115,7 +123,7 @@ def a_history(*outcomes: bool, learns: bool = True) -> MemoryStore:
     add(store, "champion", ChampionPointed(artifact=EMPTY, by="genesis", reason="bare", evaluation=None))
     propose(store, "rw-a")
     decide_rewrite(store, "rw-a", *outcomes)
-    artifact = remember(views_of(store)(None), "base")[0]
+    artifact = build_memory_artifact(views_of(store)(None), "base")[0]
     holds_it = artifact.memory.digest != EMPTY.memory.digest
     sweep = plan_sweep(
         SeedSweep("s1", (template(),), (3,), 2),
@@ -176,7 +184,7 @@ def test_a_softer_rule_on_losses_keeps_what_was_demoted() -> None:
 
 def test_a_rule_over_a_quarantine_keeps_the_quarantine() -> None:
     found = {item.rewrite: item.would for item in ruled(SeedsRule(wins_to_promote=1)).rewrites}
-    assert found[FIX][-1] == Turn(652, "quarantined", 4, 0)
+    assert found[FIX][-1] == StatusChange(652, "quarantined", 4, 0)
 
 
 # Another reward ------------------------------------------------------------------------------------------------------
@@ -299,8 +307,8 @@ def test_a_champion_pointed_by_hand_stays_whatever_the_verdict_would_have_been()
     assert rewarded(RewardDefinition(pass_score=0)).champion is None
 
 
-def _none_pass(_instance: Simulation, _task: str) -> Grade:
-    return Grade(passed=False, score_e4=0, reasons=("too strict",), diff={})
+def _none_pass(_instance: Simulation, _task: str) -> OracleGrade:
+    return OracleGrade(passed=False, score_e4=0, reasons=("too strict",), diff={})
 
 
 STRICT: Mapping[str, Verifier] = {**VERIFIERS, "strict-1": _none_pass}

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ..contract import INSTANCE_HEADER, Graded, Health, Instance, Mutation, State, micro_units
-from ..environment import name_of
-from ..errors import InstanceClosed, UnknownTask
+from ..contract import INSTANCE_HEADER, Graded, Health, Instance, InstanceState, Mutation, micro_units
+from ..environment import instance_id
+from ..errors import InstanceClosed, TaskNotGraded
 from .wire import Body, Facts, Wire
 
 
@@ -22,7 +22,7 @@ class EnvClient:
     """One environment's admin surface over one pool of connections; may be shared by threads.
 
     Every method raises EnvironmentDown, EnvironmentRefused or ContractBroken; those that take an instance also
-    InstanceClosed, and `oracle` UnknownTask. None of them ever says anything about an agent.
+    InstanceClosed, and `oracle` TaskNotGraded. None of them ever says anything about an agent.
     `extra_headers` go on every call (preview proxies want them); `page_headers` are what an agent's calls to the pages
     have to carry, and are only kept here for it. `page_url` is where an agent reaches the pages, if that is not where
     the site believes it is.
@@ -73,13 +73,15 @@ class EnvClient:
         facts = self._call("POST", "reset", instance=instance, body=body)
         answer = self._wire.read(Instance, "reset", facts)
         if answer.repeat not in (None, repeat):
-            raise self._wire.broken("reset", f"its noise is of index {answer.repeat}", f"the index asked for, {repeat}")
+            raise self._wire.contract_error(
+                "reset", f"its noise is of index {answer.repeat}", f"the index asked for, {repeat}"
+            )
         if answer.seed != seed:
-            raise self._wire.broken(
+            raise self._wire.contract_error(
                 "reset", f"it was made from seed {answer.seed}", f"the seed that was asked for, {seed}"
             )
-        if instance is not None and answer.instance != name_of(instance):
-            raise self._wire.broken("reset", "another instance was made", "the given instance, made anew")
+        if instance is not None and answer.instance != instance_id(instance):
+            raise self._wire.contract_error("reset", "another instance was made", "the given instance, made anew")
         if self._page_url is None:
             return answer
         return answer.model_copy(update={"url": f"{self._page_url}{urlsplit(answer.url).path}"})
@@ -90,10 +92,10 @@ class EnvClient:
         try:
             facts["score_micro"] = micro_units(facts.pop("score", None))
         except ValueError as problem:
-            raise self._wire.broken("oracle", str(problem), "a score from 0 to 1") from problem
+            raise self._wire.contract_error("oracle", str(problem), "a score from 0 to 1") from problem
         graded = self._wire.read(Graded, "oracle", facts)
         if graded.task_id != task_id:
-            raise self._wire.broken("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+            raise self._wire.contract_error("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
         return graded
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
@@ -101,16 +103,18 @@ class EnvClient:
         facts = self._call("GET", "mutations", instance=instance, query={"since": str(since_id)})
         listed = facts.get("mutations")
         if not isinstance(listed, list):
-            raise self._wire.broken("mutations", "there is no list of mutations", 'the field "mutations" with a list')
+            raise self._wire.contract_error(
+                "mutations", "there is no list of mutations", 'the field "mutations" with a list'
+            )
         found = tuple(self._wire.read(Mutation, "mutations", each) for each in listed)
         ids = [since_id, *(mutation.id for mutation in found)]
         if any(later <= earlier for earlier, later in pairwise(ids)):
-            raise self._wire.broken("mutations", f"the ids are {ids[1:]}", f"ascending ids above {since_id}")
+            raise self._wire.contract_error("mutations", f"the ids are {ids[1:]}", f"ascending ids above {since_id}")
         return found
 
-    def state(self, instance: Instance | str) -> State:
+    def state(self, instance: Instance | str) -> InstanceState:
         """Read what an instance holds, and its fingerprint."""
-        return self._wire.read(State, "state", self._call("GET", "state", instance=instance))
+        return self._wire.read(InstanceState, "state", self._call("GET", "state", instance=instance))
 
     def expose(self, instance: Instance | str, *, latency_ms: str = "0-0", failure_rate: float = 0.0) -> None:
         """Make an instance's pages slow (`20-80` ms) and failing (503, a rate from 0 to 1) until its next reset."""
@@ -130,7 +134,7 @@ class EnvClient:
         query: Mapping[str, str] | None = None,
         body: Body | None = None,
     ) -> Facts:
-        headers = {} if instance is None else {INSTANCE_HEADER: name_of(instance)}
+        headers = {} if instance is None else {INSTANCE_HEADER: instance_id(instance)}
         answer = self._wire.ask(method, f"/__env__/{operation}", operation, query=query, body=body, headers=headers)
         self._wire.check_open(operation, answer)
         if answer.status_code == HTTPStatus.NOT_FOUND:
@@ -142,7 +146,7 @@ class EnvClient:
         facts = self._wire.facts(operation, answer)
         code, known = facts.get("code"), facts.get("known")
         if code == "unknown_instance" and instance is not None:
-            raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+            raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))
         if code == "unknown_task":
             expected = ", ".join(map(str, known)) if isinstance(known, list) else "a task that health names"
-            raise UnknownTask(url=self.admin_url, actual=answer.request.url.params.get("task_id"), expected=expected)
+            raise TaskNotGraded(url=self.admin_url, actual=answer.request.url.params.get("task_id"), expected=expected)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .pages import Link, Page, caption_of, form_of, plain, text_of
+from .pages import Link, Page, caption_of, element_text, enclosing_form, normalize_label
 
 LONGEST_VIEW: Final = 6_000
 """Characters of a view but for the line that says what was left out. Text takes what controls and headings leave."""
@@ -42,14 +42,14 @@ _Part = str | _Line | None
 """Running text; a line of its own; None: the end of a line."""
 
 
-def compact(page: Page, longest: int = LONGEST_VIEW) -> str:
+def compact_view(page: Page, longest: int = LONGEST_VIEW) -> str:
     """The view of a page: its path, status and title, then its lines; says how many were left out."""
     title = page.document.find(".//title")
     head = [f"page {page.path}, status {page.status}"]
-    if title is not None and text_of(title):
-        head.append(f"title: {text_of(title)[:LONGEST_LINE]}")
+    if title is not None and element_text(title):
+        head.append(f"title: {element_text(title)[:LONGEST_LINE]}")
     anchors = list(page.anchors())
-    names = Counter(plain(link.text) for _, link in anchors)
+    names = Counter(normalize_label(link.text) for _, link in anchors)
     shown = {element: _link(link, names) for element, link in anchors}
     lines = list(_lines(_parts(page.document, page, shown)))
     return "\n".join([*head, *_fit_lines(lines, longest - sum(len(line) + 1 for line in head))])
@@ -117,18 +117,18 @@ def _line(element: Any, page: Page, links: Mapping[Any, str]) -> _Line | None:
             control = page.control_of(element)
             found = None if control is None else _field(caption_of(element), control)
         case "button":
-            found = f"[button] {text_of(element)}" if form_of(element) is not None else ""
+            found = f"[button] {element_text(element)}" if enclosing_form(element) is not None else ""
         case "input":
-            is_button = element.get("type") == "submit" and form_of(element) is not None
+            is_button = element.get("type") == "submit" and enclosing_form(element) is not None
             found = f"[button] {element.get('value') or ''}" if is_button else ""
         case "h1" | "h2" | "h3" | "h4":
-            found = f"{_HEADINGS[element.tag]}{text_of(element)}" if element.find(".//a") is None else None
+            found = f"{_HEADINGS[element.tag]}{element_text(element)}" if element.find(".//a") is None else None
     return None if found is None else _Line(found[:LONGEST_LINE] if element.tag != "label" else found, is_kept=True)
 
 
 def _link(link: Link, names: Mapping[str, int]) -> str:
     """A link, with its path where its text alone would not tell it from another."""
-    is_clear = bool(link.text) and names[plain(link.text)] == 1
+    is_clear = bool(link.text) and names[normalize_label(link.text)] == 1
     return f"[link] {link.text}" if is_clear else f"[link] {link.text} -> {link.path}"
 
 
@@ -138,9 +138,9 @@ def _field(caption: str, control: Any) -> str:
     if control.tag == "select":
         options = list(control.iter("option"))
         chosen = next((each for each in options if each.get("selected") is not None), options[0] if options else None)
-        shown = [f'"{text_of(each)[:LONGEST_LINE]}"' for each in options[:MOST_OPTIONS]]
+        shown = [f'"{element_text(each)[:LONGEST_LINE]}"' for each in options[:MOST_OPTIONS]]
         more = f", and {len(options) - MOST_OPTIONS} more" if len(options) > MOST_OPTIONS else ""
-        now = "" if chosen is None else text_of(chosen)[:LONGEST_LINE]
+        now = "" if chosen is None else element_text(chosen)[:LONGEST_LINE]
         return f'[choice] {name}: "{now}" of {", ".join(shown)}{more}'
     if control.tag == "textarea":
         holds = _SPACE.sub(" ", str(control.value or "")).strip()  # a browser drops the first line break of one

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from eventlog.events import Step
 
-from .pages import Page, caption_of, form_of, plain, text_of
+from .pages import Page, caption_of, element_text, enclosing_form, normalize_label
 
 ControlKind = Literal["link", "button", "field", "choice"]
 
@@ -48,10 +48,10 @@ def _in_forms(page: Page) -> Iterator[Control]:
         if element.tag == "label":
             control = page.control_of(element)
             if control is not None:
-                yield _field(caption_of(element), control, forms.get(form_of(control)))
+                yield _field(caption_of(element), control, forms.get(enclosing_form(control)))
         elif element.tag == "button" or element.get("type") == "submit":
-            caption = text_of(element) if element.tag == "button" else str(element.get("value") or "")
-            form = forms.get(form_of(element))
+            caption = element_text(element) if element.tag == "button" else str(element.get("value") or "")
+            form = forms.get(enclosing_form(element))
             if caption and form is not None:
                 yield Control("button", caption, form)
 
@@ -62,19 +62,19 @@ def _field(caption: str, control: Any, form: int | None) -> Control:
         return Control("field", name, form, value=str(control.get("value") or "") if control.tag == "input" else "")
     options = tuple(control.iter("option"))
     chosen = next((each for each in options if each.get("selected") is not None), options[0] if options else None)
-    shown = tuple(text_of(each) for each in options)
-    return Control("choice", name, form, options=shown, value="" if chosen is None else text_of(chosen))
+    shown = tuple(element_text(each) for each in options)
+    return Control("choice", name, form, options=shown, value="" if chosen is None else element_text(chosen))
 
 
 def offers(shown: Sequence[Control], step: Step) -> bool:
     """Whether the control that a step names is there; a step that names none can always be taken."""
-    wanted = plain(step.label or "")
+    wanted = normalize_label(step.label or "")
     match step.type:
         case "click":
-            return any(wanted in plain(each.label) for each in shown if each.kind == "link")
+            return any(wanted in normalize_label(each.label) for each in shown if each.kind == "link")
         case "submit":
-            return any(wanted == plain(each.label) for each in shown if each.kind == "button")
+            return any(wanted == normalize_label(each.label) for each in shown if each.kind == "button")
         case "fill_field" | "select_option":
-            return any(wanted == plain(each.label) for each in shown if each.kind in {"field", "choice"})
+            return any(wanted == normalize_label(each.label) for each in shown if each.kind in {"field", "choice"})
         case _:
             return True

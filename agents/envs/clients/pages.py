@@ -51,7 +51,7 @@ class Page:
         for element in self.document.iter("a"):
             target = join_address(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
-                yield element, Link(text_of(element), "/" + target.removeprefix(self.root))
+                yield element, Link(element_text(element), "/" + target.removeprefix(self.root))
 
     def link(self, label: str) -> Link:
         """The link with this text, else the first whose text contains it. Raises Absent."""
@@ -62,10 +62,10 @@ class Page:
         return self._anchor(label)[0]
 
     def _anchor(self, label: str) -> tuple[Any, Link]:
-        wanted = plain(label)
+        wanted = normalize_label(label)
         shown = [pair for pair in self.anchors() if pair[1].text]
-        exact = [pair for pair in shown if plain(pair[1].text) == wanted]
-        found = exact or [pair for pair in shown if wanted in plain(pair[1].text)]
+        exact = [pair for pair in shown if normalize_label(pair[1].text) == wanted]
+        found = exact or [pair for pair in shown if wanted in normalize_label(pair[1].text)]
         if not found:
             raise Absent("no_such_link", label)
         return found[0]
@@ -73,7 +73,7 @@ class Page:
     def field(self, label: str) -> Any:
         """The form control that a label belongs to. Raises Absent."""
         for element in self.document.iter("label"):
-            if plain(caption_of(element)) == plain(label):
+            if normalize_label(caption_of(element)) == normalize_label(label):
                 control = self.control_of(element)
                 if control is not None:
                     return control
@@ -87,9 +87,9 @@ class Page:
     def button(self, label: str) -> Any:
         """The button with this caption, inside its form. Raises Absent."""
         for element in self.document.iter("button", "input"):
-            caption = text_of(element) if element.tag == "button" else str(element.get("value") or "")
+            caption = element_text(element) if element.tag == "button" else str(element.get("value") or "")
             is_button = element.tag == "button" or element.get("type") == "submit"
-            if is_button and plain(caption) == plain(label) and form_of(element) is not None:
+            if is_button and normalize_label(caption) == normalize_label(label) and enclosing_form(element) is not None:
                 return element
         raise Absent("no_such_field", label)
 
@@ -114,7 +114,7 @@ class Page:
         if control.tag != "select":
             raise Absent("no_such_field", label)
         for place, element in enumerate(control.iter("option")):
-            if plain(text_of(element)) == plain(option):
+            if normalize_label(element_text(element)) == normalize_label(option):
                 return control, place
         raise Absent("no_such_option", option)
 
@@ -157,12 +157,12 @@ def join_address(base: str, reference: str) -> str:
         return ""
 
 
-def form_of(element: Any) -> Any:
+def enclosing_form(element: Any) -> Any:
     """The form around a control; None where it is in none."""
     return next(element.iterancestors("form"), None)
 
 
-def text_of(element: Any) -> str:
+def element_text(element: Any) -> str:
     """What an element says, its space evened out."""
     return _SPACE.sub(" ", str(element.text_content())).strip()
 
@@ -173,7 +173,7 @@ def caption_of(label: html.HtmlElement) -> str:
     return _SPACE.sub(" ", "".join(map(str, own))).strip()
 
 
-def plain(text: str) -> str:
+def normalize_label(text: str) -> str:
     """A label as labels are compared: without case, needless space, and a colon or star at its end."""
     return _SPACE.sub(" ", text).strip().rstrip(":*").strip().casefold()
 
@@ -183,7 +183,7 @@ _BLOCKS: Final = ("title", "h1", "h2", "h3", "p", "li", "a", "label", "button", 
 
 def _lines(document: html.HtmlElement) -> Iterator[str]:
     for element in document.iter(*_BLOCKS):
-        if element.tag != "option" and (words := text_of(element)) and not _has_block(element):
+        if element.tag != "option" and (words := element_text(element)) and not _has_block(element):
             yield f"[{element.tag}] {words}" if element.tag in {"a", "label", "button"} else words
 
 

@@ -15,7 +15,7 @@ import httpx2
 
 from ..errors import ContractBroken, EnvironmentDown
 from ..profiles import EMPTY, Profile, cookies_in, put_cookies
-from .pages import Absent, Page, form_of, join_address, page_at, parse_page
+from .pages import Absent, Page, enclosing_form, join_address, page_at, parse_page
 from .wire import UNAVAILABLE
 
 
@@ -68,7 +68,7 @@ class Session:
     def submit(self, page: Page, label: str) -> Page:
         """Send the form that the button with this caption belongs to. Raises Absent."""
         button = page.button(label)
-        form = form_of(button)
+        form = enclosing_form(button)
         values = [(name, value) for name, value in form.form_values() if name]
         if button.get("name"):
             values.append((button.get("name"), button.get("value") or ""))

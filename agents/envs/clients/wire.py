@@ -120,16 +120,16 @@ class Wire:
         """Raise ContractBroken for every status but 200."""
         if answer.status_code != HTTPStatus.OK:
             actual = f"status {answer.status_code}{_way(answer)}, {shown_text(answer)}"
-            raise self.broken(operation, actual, "status 200")
+            raise self.contract_error(operation, actual, "status 200")
 
     def facts(self, operation: str, answer: httpx2.Response) -> Facts:
         """The object of an answer in JSON. Raises ContractBroken."""
         try:
             facts = json.loads(answer.content)
         except (ValueError, RecursionError) as problem:
-            raise self.broken(operation, shown_text(answer), "JSON") from problem
+            raise self.contract_error(operation, shown_text(answer), "JSON") from problem
         if not isinstance(facts, dict):
-            raise self.broken(operation, shown_text(answer), "an object in JSON")
+            raise self.contract_error(operation, shown_text(answer), "an object in JSON")
         return facts
 
     def read(self, shape: type[A], operation: str, facts: object) -> A:
@@ -139,13 +139,15 @@ class Wire:
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or shape.__name__
-            raise self.broken(operation, f"{where}: {first['msg']}", f"the shape of {shape.__name__}") from problem
+            raise self.contract_error(
+                operation, f"{where}: {first['msg']}", f"the shape of {shape.__name__}"
+            ) from problem
 
     def down(self, operation: str, actual: str) -> EnvironmentDown:
         """The error of a site that does not answer."""
         return EnvironmentDown(url=self.url, operation=operation, actual=actual, timeout_s=self._timeout_s)
 
-    def broken(self, operation: str, actual: str, expected: str) -> ContractBroken:
+    def contract_error(self, operation: str, actual: str, expected: str) -> ContractBroken:
         """The error of a site that answers something else."""
         return ContractBroken(url=self.url, operation=operation, actual=actual, expected=expected)
 

@@ -13,11 +13,11 @@ import httpx2
 from pydantic import ValidationError
 
 from ..clients.wire import Body, Facts, Wire
-from ..contract import LARGEST_SEED, Graded, Health, Instance, Mutation, State
-from ..environment import name_of
-from ..errors import InstanceClosed, NotSeedable, SeedLost, UnknownTask
+from ..contract import LARGEST_SEED, Graded, Health, Instance, InstanceState, Mutation
+from ..environment import instance_id
+from ..errors import InstanceClosed, NotSeedable, SeedLost, TaskNotGraded
 from .dialect import Dialect
-from .reading import counts_of, fingerprint, graded_facts, is_unknown_task, mutations_of
+from .reading import counts_of, graded_facts, is_unknown_task, mutations_of, state_fingerprint
 
 ABSENT: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
@@ -109,7 +109,7 @@ class ForeignClient:
             return self._instance_of_seed(seed, instance)
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """Have an instance judged for one task. Raises UnknownTask, also where the site says so in a reason."""
+        """Have an instance judged for one task. Raises TaskNotGraded, also where the site says so in a reason."""
         self._check_open(instance)
         path = self.dialect.paths.oracle
         answer = self._answer("GET", path, "oracle", query={"task_id": task_id}, instance=instance)
@@ -122,10 +122,10 @@ class ForeignClient:
         try:
             read = graded_facts(facts, task_id)
         except ValueError as problem:
-            raise self._wire.broken("oracle", str(problem), "a score from 0 to 1") from problem
+            raise self._wire.contract_error("oracle", str(problem), "a score from 0 to 1") from problem
         graded = self._wire.read(Graded, "oracle", read)
         if graded.task_id != task_id:
-            raise self._wire.broken("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+            raise self._wire.contract_error("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
         self._check_open(instance)
         return graded
 
@@ -145,13 +145,15 @@ class ForeignClient:
         try:
             return mutations_of(facts, self.dialect.row, since_id)
         except ValidationError as problem:
-            raise self._wire.broken("mutations", problem.errors()[0]["msg"], "changes") from problem
+            raise self._wire.contract_error("mutations", problem.errors()[0]["msg"], "changes") from problem
         except ValueError as problem:
-            raise self._wire.broken("mutations", str(problem), "changes under the names of the dialect") from problem
+            raise self._wire.contract_error(
+                "mutations", str(problem), "changes under the names of the dialect"
+            ) from problem
 
-    def state(self, instance: Instance | str) -> State:
+    def state(self, instance: Instance | str) -> InstanceState:
         """Read what an instance holds; the fingerprint is ours, over what does not change by itself."""
-        state = self._state(name_of(instance), self._check_open(instance))
+        state = self._state(instance_id(instance), self._check_open(instance))
         self._check_open(instance)
         return state
 
@@ -185,7 +187,7 @@ class ForeignClient:
         """The one instance under a made-up id."""
         if instance is None:
             self._made += 1
-        name = f"only-{self._made}" if instance is None else name_of(instance)
+        name = f"only-{self._made}" if instance is None else instance_id(instance)
         return Instance(seed=seed, instance=name, url=f"{self.page_url}/")
 
     def _sow(self, seed: int, instance: Instance | str | None) -> Facts:
@@ -219,14 +221,14 @@ class ForeignClient:
         self._wire.check_ok(operation, answer)
         facts = self._wire.facts(operation, answer)
         if facts.get("ok") is False:
-            raise self._wire.broken(operation, f"it says {str(facts)[:200]}", "that it was done")
+            raise self._wire.contract_error(operation, f"it says {str(facts)[:200]}", "that it was done")
         return facts
 
-    def _state(self, name: str, seed: int) -> State:
+    def _state(self, name: str, seed: int) -> InstanceState:
         facts = self._ask("GET", self.dialect.paths.state, "state", instance=name)
         witnesses = tuple(self._witness(path) for path in self.dialect.witnesses)
-        held = fingerprint(facts, self.dialect.volatile, witnesses)
-        return self._wire.read(State, "state", {"seed": seed, "counts": counts_of(facts), "fingerprint": held})
+        held = state_fingerprint(facts, self.dialect.volatile, witnesses)
+        return self._wire.read(InstanceState, "state", {"seed": seed, "counts": counts_of(facts), "fingerprint": held})
 
     def _witness(self, path: str) -> str:
         answer = self._pages.ask("GET", path, "a witness page")
@@ -236,18 +238,18 @@ class ForeignClient:
     def _forget(self, instance: Instance | str) -> None:
         if self.dialect.paths.close is not None:
             self._post(self.dialect.paths.close, "close", {}, instance)
-        self._open.pop(name_of(instance), None)
+        self._open.pop(instance_id(instance), None)
 
     def _check_open(self, instance: Instance | str) -> int:
         """The seed of an open instance. Raises InstanceClosed."""
-        seed = self._open.get(name_of(instance))
+        seed = self._open.get(instance_id(instance))
         if seed is None:
-            raise InstanceClosed(url=self.admin_url, actual=name_of(instance))
+            raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))
         return seed
 
-    def _unknown(self, task_id: str) -> UnknownTask:
+    def _unknown(self, task_id: str) -> TaskNotGraded:
         known = ", ".join(task.task_id for task in self.dialect.tasks) or "a task of the site"
-        return UnknownTask(url=self.admin_url, actual=task_id, expected=known)
+        return TaskNotGraded(url=self.admin_url, actual=task_id, expected=known)
 
     def _ask(self, method: str, path: str, operation: str, *, instance: Instance | str | None = None) -> Facts:
         answer = self._answer(method, path, operation, instance=instance)
@@ -265,7 +267,7 @@ class ForeignClient:
         instance: Instance | str | None = None,
     ) -> httpx2.Response:
         sent = instance is not None and not self.dialect.one_instance
-        headers = {self.dialect.instance_header: name_of(instance)} if sent and instance is not None else {}
+        headers = {self.dialect.instance_header: instance_id(instance)} if sent and instance is not None else {}
         answer = self._wire.ask(method, path, operation, query=query, body=body, headers=headers)
         self._wire.check_open(operation, answer, refused=self.dialect.refused)
         return answer

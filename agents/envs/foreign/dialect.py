@@ -38,7 +38,7 @@ class Paths(_Part):
     close: Path_ | None = None
 
 
-class Row(_Part):
+class MutationFields(_Part):
     """The names of a change's fields; the first one that a row has is read.
 
     `mine` are operations that the site itself writes down, such as a reset: no agent did them, so they are left out.
@@ -77,7 +77,7 @@ class Dialect(_Part):
     refused: Annotated[tuple[int, ...], Field(min_length=1)] = (401, 403)
     unknown_task_status: tuple[int, ...] = (404,)
     unknown_task_reason: str | None = r"(?i)^(no oracle registered|unknown task)"
-    row: Row = Row()
+    row: MutationFields = MutationFields()
     since_filters: bool = False
     volatile: tuple[Name, ...] = (
         "now",

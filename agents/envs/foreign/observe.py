@@ -13,13 +13,13 @@ import httpx2
 from ..clients.wire import REFUSED, Facts, Wire
 from ..contract import LARGEST_SEED
 from .client import ABSENT
-from .dialect import Dialect, Row, Seeding
-from .reading import changed_fields, fingerprint, is_unknown_task
+from .dialect import Dialect, MutationFields, Seeding
+from .reading import changed_fields, is_unknown_task, state_fingerprint
 
 NO_TASK: Final = "flywheel.no_such_task"
 NO_TOKEN: Final = "flywheel-asks-with-a-wrong-token"  # noqa: S105 (wrong on purpose)
 SEEDS: Final = (1, 2)
-_FIELDS: Final = tuple(name for name in Row.model_fields if name not in ("listed", "mine"))
+_FIELDS: Final = tuple(name for name in MutationFields.model_fields if name not in ("listed", "mine"))
 
 
 def observe(
@@ -77,7 +77,7 @@ def _changes(wire: Wire, dialect: Dialect) -> Dialect:
     facts = _read(wire, "mutations", answer)
     listed = next((name for name in (*dialect.row.listed, *facts) if isinstance(facts.get(name), list)), None)
     if listed is None:
-        raise wire.broken("mutations", f"no list in {sorted(facts)}", "a list of changes")
+        raise wire.contract_error("mutations", f"no list in {sorted(facts)}", "a list of changes")
     rows = [row for row in _list_of(facts, listed) if isinstance(row, dict)]
     choices = dialect.row.model_dump()
     names = {field: [name for name in choices[field] if any(name in row for row in rows)] for field in _FIELDS}
@@ -126,11 +126,11 @@ def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect) -> Dia
             return None
         wire.check_open(seeding, answer, refused=dialect.refused)
         if not answer.is_success:
-            raise wire.broken(seeding, f"status {answer.status_code}", "that it takes a seed")
+            raise wire.contract_error(seeding, f"status {answer.status_code}", "that it takes a seed")
         states.append(_facts(wire, dialect.paths.state, "state"))
     first, again, other = states
     volatile = tuple(sorted({*dialect.volatile, *changed_fields(first, again)}))
-    if fingerprint(first, volatile) == fingerprint(other, volatile):
+    if state_fingerprint(first, volatile) == state_fingerprint(other, volatile):
         return None
     return _with(dialect, seeding=seeding, volatile=volatile)
 

@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue, TypeAdapter
 
 from ..contract import MICRO, Mutation, micro_units
-from .dialect import Dialect, Row
+from .dialect import Dialect, MutationFields
 
 NOWHERE: Final = "-"
 """The target of a change that names none."""
@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON: Final[TypeAdapter[JsonValue]] = TypeAdapter(JsonValue)
 
 
-def mutations_of(facts: Mapping[str, object], row: Row, since_id: int) -> tuple[Mutation, ...]:
+def mutations_of(facts: Mapping[str, object], row: MutationFields, since_id: int) -> tuple[Mutation, ...]:
     """The changes with ids above `since_id`, oldest first; rows without an id are numbered from 1 in their order.
 
     A row that the site wrote itself is left out, and its number stays taken.
@@ -36,7 +36,7 @@ def mutations_of(facts: Mapping[str, object], row: Row, since_id: int) -> tuple[
     return tuple(sorted((each for each in read if each.id > since_id), key=lambda each: each.id))
 
 
-def _mutation(facts: Mapping[str, object], row: Row, place: int) -> Mutation | None:
+def _mutation(facts: Mapping[str, object], row: MutationFields, place: int) -> Mutation | None:
     operation = _first(facts, row.operation)
     if operation in row.mine:
         return None
@@ -135,7 +135,7 @@ def is_unknown_task(facts: Mapping[str, object], dialect: Dialect) -> bool:
     return any(re.search(dialect.unknown_task_reason, str(reason)) for reason in reasons)
 
 
-def fingerprint(state: Mapping[str, object], volatile: Collection[str], witnesses: Sequence[str] = ()) -> str:
+def state_fingerprint(state: Mapping[str, object], volatile: Collection[str], witnesses: Sequence[str] = ()) -> str:
     """`sha256:` and our own digest over a state without its volatile fields, and over what the witness pages say."""
     still = {"state": _still(state, volatile), "witnesses": list(witnesses)}
     text = json.dumps(still, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -13,8 +13,8 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Final, Self
 
-from ..contract import MICRO, Graded, Health, Instance, Mutation, State
-from ..errors import ContractBroken, UnknownTask
+from ..contract import MICRO, Graded, Health, Instance, InstanceState, Mutation
+from ..errors import ContractBroken, TaskNotGraded
 from . import scripts
 from .tabs import Tab, Tabs
 from .tasks import Task, task_named
@@ -28,7 +28,7 @@ class MiniWob:
     """The environment `miniwob.<task>`; may be shared by threads. It has no noise, so that `repeat` changes nothing.
 
     Every method raises EnvironmentDown where Chromium or the page died; those that take an instance also
-    InstanceClosed, and `oracle` UnknownTask. None of them says anything about an agent. Raises UnknownPage.
+    InstanceClosed, and `oracle` TaskNotGraded. None of them says anything about an agent. Raises UnknownPage.
     """
 
     def __init__(self, task: str, tabs: Tabs) -> None:
@@ -60,7 +60,7 @@ class MiniWob:
 
     def health(self) -> Health:
         """The one task, and how many instances are open."""
-        return Health(site=self.name, instances=len(self._minted), tasks=(self.task.told(),))
+        return Health(site=self.name, instances=len(self._minted), tasks=(self.task.task_text(),))
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:  # noqa: ARG002
         """Mint an instance from a seed, or make the given one anew under its id and address."""
@@ -75,7 +75,7 @@ class MiniWob:
         """What the page's grader said first: passed means a raw reward of 1. The clock has no part in it."""
         tab = self._tab(instance)
         if task_id != self.task.task_id:
-            raise UnknownTask(url=self.admin_url, actual=task_id, expected=self.task.task_id)
+            raise TaskNotGraded(url=self.admin_url, actual=task_id, expected=self.task.task_id)
         found = tab.read(scripts.RESULT)
         if isinstance(found["raw"], bool) or not isinstance(found["raw"], int | float):
             raise ContractBroken(url=tab.url, operation="oracle", actual=found["raw"], expected="a raw reward")
@@ -94,7 +94,7 @@ class MiniWob:
         """What mouse and keyboard made happen: clicks, changes, submits. `at` counts them."""
         return tuple(mutation for mutation in _mutations(self._tab(instance)) if mutation.id > since_id)
 
-    def state(self, instance: Instance | str) -> State:
+    def state(self, instance: Instance | str) -> InstanceState:
         """A digest of the page as it stands and of the mutations; where they lie in time is left out."""
         tab = self._tab(instance)
         stands = tab.read(scripts.STANDS)
@@ -102,7 +102,7 @@ class MiniWob:
         told = json.dumps([self.name, stands["page"], done], ensure_ascii=False, sort_keys=True).encode(
             "utf-8", "replace"
         )
-        return State(
+        return InstanceState(
             seed=tab.seed,
             counts={"elements": stands["elements"], "mutations": len(done)},
             fingerprint=f"sha256:{sha256(told).hexdigest()}",

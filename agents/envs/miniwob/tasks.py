@@ -33,7 +33,7 @@ class Task:
         """What the oracle is asked for, and the name of the environment."""
         return f"{SITE}.{self.name}"
 
-    def told(self) -> TaskText:
+    def task_text(self) -> TaskText:
         """The task as health tells it."""
         return TaskText(task_id=self.task_id, instruction=self.asks)
 
@@ -41,7 +41,7 @@ class Task:
         """The task as a sweep takes it. Where no plan can be written before the page was seen, it opens the page."""
         return Template(
             template_id=self.task_id,
-            cluster=self.told().cluster,
+            cluster=self.task_text().cluster,
             oracle_task_id=self.task_id,
             instruction=self.asks,
             plan_steps=PLANS.get(self.name, _OPEN),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..clients.pages import plain
+from ..clients.pages import normalize_label
 from ..contract import Answer
 
 FIELDS: Final = frozenset({"input", "textarea", "select"})
@@ -12,7 +12,7 @@ CLICKED: Final = frozenset({"a", "button", "h3", "label", "span"})
 """What a person clicks at for the words in it, besides what takes text or a choice."""
 
 
-class Shown(Answer):
+class VisibleElement(Answer):
     """One visible thing: its kind (an HTML tag), its box (left, top, width, height), where to click it, its looks."""
 
     kind: str
@@ -50,16 +50,16 @@ class View(Answer):
     """A page as it is seen now: what it asks for, and everything visible in the order of the page."""
 
     instruction: str
-    shown: tuple[Shown, ...]
+    shown: tuple[VisibleElement, ...]
 
     def text(self) -> str:
         """The view as compact text: the instruction, then a line for each visible thing."""
-        names = {id(field): name for name, field in self.named()}
+        names = {id(field): name for name, field in self.named_fields()}
         return "\n".join([self.instruction, *(each.line(names.get(id(each), "")) for each in self.shown)])
 
-    def named(self) -> tuple[tuple[str, Shown], ...]:
+    def named_fields(self) -> tuple[tuple[str, VisibleElement], ...]:
         """The fields and what they are called: by their own label, the words right before them, or `field 2`."""
-        found: list[tuple[str, Shown]] = []
+        found: list[tuple[str, VisibleElement]] = []
         before = ""
         for each in self.shown:
             if each.is_field:
@@ -67,30 +67,32 @@ class View(Answer):
             before = "" if each.is_field or each.kind == "button" else each.text.rstrip(":")
         return tuple(found)
 
-    def fields(self, *types: str) -> tuple[Shown, ...]:
+    def fields(self, *types: str) -> tuple[VisibleElement, ...]:
         """Everything that takes text or a choice, of these types where any are given."""
         return tuple(each for each in self.shown if each.is_field and (not types or each.type in types))
 
-    def field(self, name: str) -> Shown | None:
+    def field(self, name: str) -> VisibleElement | None:
         """The field that is called so."""
-        return next((field for called, field in self.named() if called == name), None)
+        return next((field for called, field in self.named_fields() if called == name), None)
 
-    def field_called(self, label: str) -> Shown | None:
+    def field_called(self, label: str) -> VisibleElement | None:
         """The field that is called so, as labels are compared: without case, needless space and a colon at the end."""
-        return next((field for called, field in self.named() if plain(called) == plain(label)), None)
+        return next(
+            (field for called, field in self.named_fields() if normalize_label(called) == normalize_label(label)), None
+        )
 
-    def called(self, label: str) -> Shown | None:
+    def find_target(self, label: str) -> VisibleElement | None:
         """What a label means: exactly these words, else a field called so, else what one clicks with them in it."""
-        wanted = f" {plain(label)} "
+        wanted = f" {normalize_label(label)} "
         clicked = [each for each in self.shown if each.kind in CLICKED]
         return (
             self.with_text(label)
-            or next((each for each in clicked if plain(each.text) == plain(label)), None)
+            or next((each for each in clicked if normalize_label(each.text) == normalize_label(label)), None)
             or self.field_called(label)
-            or next((each for each in clicked if wanted.strip() and wanted in f" {plain(each.text)} "), None)
+            or next((each for each in clicked if wanted.strip() and wanted in f" {normalize_label(each.text)} "), None)
         )
 
-    def with_text(self, text: str) -> Shown | None:
+    def with_text(self, text: str) -> VisibleElement | None:
         """What has exactly these words: of several the one that takes a click, else the last."""
         found = [each for each in self.shown if each.text == text]
         return max(found, key=lambda each: each.kind in {"button", "a", "span"}, default=None)

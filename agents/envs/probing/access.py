@@ -11,7 +11,7 @@ import httpx2
 
 from ..contract import Instance
 from ..environment import Environment
-from ..errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused, UnknownTask
+from ..errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused, TaskNotGraded
 from .target import Failed, Skipped, Target
 
 STRANGERS: Final = (("no token", ""), ("a wrong token", "this-is-not-the-admin-token"))
@@ -96,7 +96,7 @@ def unknown_task(target: Target) -> str:
         for task_id in (NO_SUCH_TASK, f"{target.tasks[0].task_id}x"):
             try:
                 graded = target.environment.oracle(instance, task_id)
-            except (UnknownTask, ContractBroken):
+            except (TaskNotGraded, ContractBroken):
                 continue
             raise Failed(f"a task that there is not was given the score {graded.score_micro}")
     return "a task that there is not gets no score"

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..contract import Graded, TaskText
 from .target import CONTROL, Failed, Skipped, Target
-from .walking import walk
+from .walking import random_walk
 
 STEPS: Final = 12
 """Pages of one random walk after the first."""
@@ -41,7 +41,7 @@ def random_agent(target: Target) -> str:
         with target.new_instance(seed, repeat=number) as instance:
             with target.visit(instance) as session:
                 rng = random.Random(f"probe/walk/{target.rng_seed}/{seed}/{number}")  # noqa: S311 (repeatable)
-                for page in walk(session, rng, STEPS):
+                for page in random_walk(session, rng, STEPS):
                     if page.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                         where = page.path.partition("?")[0]
                         raise Failed(f"a random walk at seed {seed} met status {page.status} at {where}")

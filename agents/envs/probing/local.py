@@ -27,7 +27,7 @@ SOLVERS: Final[Mapping[str, Solve]] = MappingProxyType({"helpdesk": solve_helpde
 """How the tasks of our sites are done by one who knows the answers."""
 
 
-def target_of(
+def probe_target(
     site: Site,
     client: Environment,
     *,

@@ -21,7 +21,7 @@ LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class EnvironmentProbe:
     """One question to an environment: `ask` says what it found, or raises Failed or Skipped."""
 
     name: str
@@ -30,20 +30,22 @@ class Probe:
 
 
 PROBES: Final = (
-    Probe("null_agent", "doing nothing pays nothing", grading.null_agent),
-    Probe("random_agent", "random walks break no page and pass no task but by luck", grading.random_agent),
-    Probe("oracle_agent", "a known solution passes every task", grading.oracle_agent),
-    Probe("grading_only_looks", "the oracle changes nothing and says the same twice", grading.looking_only),
-    Probe("two_seeds", "a seed makes one instance, another seed another with another answer", seeding.two_seeds),
-    Probe(
+    EnvironmentProbe("null_agent", "doing nothing pays nothing", grading.null_agent),
+    EnvironmentProbe("random_agent", "random walks break no page and pass no task but by luck", grading.random_agent),
+    EnvironmentProbe("oracle_agent", "a known solution passes every task", grading.oracle_agent),
+    EnvironmentProbe("grading_only_looks", "the oracle changes nothing and says the same twice", grading.looking_only),
+    EnvironmentProbe(
+        "two_seeds", "a seed makes one instance, another seed another with another answer", seeding.two_seeds
+    ),
+    EnvironmentProbe(
         "repeat_without_reset", "what was done stays until a reset, and only until then", seeding.repeat_without_reset
     ),
-    Probe("side_by_side", "two instances do not see each other", seeding.side_by_side),
-    Probe("mutations_by_id", "changes are listed once, in order of their ids", seeding.mutations_by_id),
-    Probe("wrong_token", "the admin surface refuses strangers", access.wrong_token),
-    Probe("pages_port", "the agent's address has no admin surface", access.pages_port),
-    Probe("unknown_task", "a task that there is not gets no score", access.unknown_task),
-    Probe("killed_process", "a dead process is down, never a score", access.killed_process),
+    EnvironmentProbe("side_by_side", "two instances do not see each other", seeding.side_by_side),
+    EnvironmentProbe("mutations_by_id", "changes are listed once, in order of their ids", seeding.mutations_by_id),
+    EnvironmentProbe("wrong_token", "the admin surface refuses strangers", access.wrong_token),
+    EnvironmentProbe("pages_port", "the agent's address has no admin surface", access.pages_port),
+    EnvironmentProbe("unknown_task", "a task that there is not gets no score", access.unknown_task),
+    EnvironmentProbe("killed_process", "a dead process is down, never a score", access.killed_process),
 )
 
 
@@ -54,7 +56,7 @@ def tasks_digest(tasks: Sequence[TaskText]) -> str:
 
 
 def report(
-    target: Target, probes: Sequence[Probe] = PROBES, advance: Callable[[], None] = lambda: None
+    target: Target, probes: Sequence[EnvironmentProbe] = PROBES, advance: Callable[[], None] = lambda: None
 ) -> EnvironmentProbed:
     """Ask every probe. Raises EnvironmentDown where the site stopped answering altogether: then there is no report."""
     results = []
@@ -73,7 +75,7 @@ def report(
     )
 
 
-def run_probe(probe: Probe, target: Target) -> ProbeResult:
+def run_probe(probe: EnvironmentProbe, target: Target) -> ProbeResult:
     """Ask one probe. Raises EnvironmentDown where the site stopped answering altogether."""
     try:
         return _result(probe, "passed", probe.ask(target))
@@ -87,7 +89,7 @@ def run_probe(probe: Probe, target: Target) -> ProbeResult:
         return _result(probe, "failed", f"{type(problem).__name__}: {problem}")
 
 
-def _result(probe: Probe, outcome: ProbeOutcome, detail: str) -> ProbeResult:
+def _result(probe: EnvironmentProbe, outcome: ProbeOutcome, detail: str) -> ProbeResult:
     """What is kept: one line, without the ids of instances, which are secrets."""
     return ProbeResult(name=probe.name, outcome=outcome, detail=without_instances(" ".join(detail.split()))[:LONGEST])
 

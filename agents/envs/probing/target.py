@@ -14,7 +14,7 @@ from ..clients.session import Session
 from ..contract import Graded, Instance, TaskText
 from ..environment import Environment
 from ..errors import EnvironmentFailure
-from .walking import walk
+from .walking import random_walk
 
 CONTROL: Final = "control"
 """The cluster of tasks that chance decides."""
@@ -128,7 +128,7 @@ class Target:
         else:
             with self.visit(instance) as session:
                 rng = random.Random(f"probe/use/{self.rng_seed}/{seed}/{turn}")  # noqa: S311 (repeatable)
-                deque(walk(session, rng, LONG_WALK), maxlen=0)
+                deque(random_walk(session, rng, LONG_WALK), maxlen=0)
         if self.environment.mutations(instance) == before:
             if is_done:
                 raise Failed("a task was done and passed, and no mutation is listed")

@@ -30,7 +30,7 @@ WORDS: Final = (
 WRITTEN: Final = frozenset({"text", "email", "search", "number", "tel", "url", "password", "date", ""})
 
 
-def walk(session: Session, rng: random.Random, steps: int) -> Iterator[Page]:
+def random_walk(session: Session, rng: random.Random, steps: int) -> Iterator[Page]:
     """The first page, then so many more: by links, and by forms filled at random."""
     page = session.open("/")
     yield page

@@ -15,7 +15,7 @@ S_co = TypeVar("S_co", bound=Simulation, covariant=True)
 CAPACITY: Final = 512
 
 
-class Start(Protocol[S_co]):
+class StateFactory(Protocol[S_co]):
     """How a site makes the state of an instance."""
 
     def __call__(self, seed: int, repeat: int = 0) -> S_co:
@@ -37,7 +37,7 @@ class Instances(Generic[S]):
     `conditions` are those of every instance that is made; one instance can be given others.
     """
 
-    def __init__(self, start: Start[S], capacity: int = CAPACITY, conditions: Conditions = CLEAR) -> None:
+    def __init__(self, start: StateFactory[S], capacity: int = CAPACITY, conditions: Conditions = CLEAR) -> None:
         self._start = start
         self._capacity = capacity
         self._conditions = conditions

@@ -8,6 +8,6 @@ from typing import Final
 
 from .helpdesk.app import HELPDESK
 from .marketplace.app import MARKETPLACE
-from .site import Kind
+from .site import SiteKind
 
-KNOWN: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in (MARKETPLACE, HELPDESK)})
+KNOWN: Final[Mapping[str, SiteKind]] = MappingProxyType({kind.name: kind for kind in (MARKETPLACE, HELPDESK)})

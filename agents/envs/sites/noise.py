@@ -33,7 +33,7 @@ class Troubles:
     def __init__(self, noise: Noise, odds: Mapping[str, int]) -> None:
         self._ahead = {what for what, per_mille in odds.items() if noise.happens(what, per_mille)}
 
-    def met(self, what: str) -> bool:
+    def meet(self, what: str) -> bool:
         """Whether this trouble is met now."""
         is_ahead = what in self._ahead
         self._ahead.discard(what)

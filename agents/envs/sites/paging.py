@@ -38,7 +38,7 @@ class Results(Generic[T]):
     pages: int
 
 
-def cut(rows: Sequence[T], page: int, size: int) -> Results[T]:
+def cut_page(rows: Sequence[T], page: int, size: int) -> Results[T]:
     """One page of rows, `size` a page; a page beyond the last is the last."""
     pages = max(1, -(-len(rows) // size))
     page = min(page, pages)

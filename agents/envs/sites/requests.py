@@ -31,6 +31,6 @@ async def fields_of(request: Request) -> list[tuple[str, str]]:
     return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
 
 
-async def form_of(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
     """Read a URL-encoded form; of a repeated field the last counts. ValueError if it is none or too large."""
     return dict(await fields_of(request))

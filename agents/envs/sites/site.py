@@ -16,7 +16,7 @@ FULL: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Grade:
+class OracleGrade:
     """What an oracle found: `score_e4` counts ten-thousandths, so that a score never has more than four decimals."""
 
     passed: bool
@@ -54,7 +54,7 @@ class Simulation(Protocol):
         """`sha256:` and the digest of the state: of the seed's content and of the mutations, of nothing else."""
         ...
 
-    def grade(self, task_id: str) -> Grade:
+    def grade(self, task_id: str) -> OracleGrade:
         """Judge one of the site's tasks from the state alone."""
         ...
 
@@ -67,7 +67,7 @@ class Apps:
     admin: Starlette
 
 
-class Build(Protocol):
+class AppBuilder(Protocol):
     """How a site's two apps are made."""
 
     def __call__(self, page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
@@ -76,7 +76,7 @@ class Build(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SiteKind:
     """A site that can be started: its tasks, and how to build it.
 
     `restore` makes an instance of a seed as recorded changes left it, without serving it: to be graded again.
@@ -84,5 +84,5 @@ class Kind:
 
     name: str
     tasks: tuple[TaskText, ...]
-    build: Build
+    build: AppBuilder
     restore: Callable[[int, Sequence[Mutation]], Simulation]

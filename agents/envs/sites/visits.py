@@ -26,7 +26,7 @@ READING: Final = frozenset({"GET", "HEAD"})
 BUSY: Final = "This site is busy. Please try again in a moment.\n"
 
 
-def page_app(instances: Instances[S], answer: Callable[[S, str, Request], Awaitable[Response]]) -> Starlette:
+def instance_app(instances: Instances[S], answer: Callable[[S, str, Request], Awaitable[Response]]) -> Starlette:
     """Build the pages of a site; `answer` gets an instance, its prefix (`/i/<instance>`) and the request."""
 
     async def respond(request: Request) -> Response:

@@ -79,12 +79,12 @@ class Chromium:
         from .surface import BrowserSurface  # noqa: PLC0415 (playwright is an extra)
         from .visit import open_visit  # noqa: PLC0415
 
-        async def begun() -> BrowserSurface:
+        async def start_visit() -> BrowserSurface:
             browser = await self._start()
             visit = await open_visit(browser, root_address(root), profile, timeout_s=self._timeout_s, headers=sent)
             return BrowserSurface(visit, self.call)
 
-        surface = self.call(begun())
+        surface = self.call(start_visit())
         try:
             yield surface
         finally:

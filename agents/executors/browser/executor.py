@@ -7,7 +7,7 @@ from typing import Final
 
 from ...envs.contract import Instance
 from ..executor import Assignment, Execution, Watch, no_verification
-from ..walk import Pictures, walk
+from ..walk import Pictures, walk_plan
 from .chromium import Chromium
 
 NAME: Final = "browser"
@@ -25,5 +25,7 @@ class BrowserExecutor:
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
         with self.chromium.visit(instance.url, assignment.profile, assignment.page_headers) as surface:
-            found = walk(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch, pictures=self.pictures)
+            found = walk_plan(
+                assignment.plan, surface, max_steps=assignment.max_steps, watch=watch, pictures=self.pictures
+            )
             return replace(found, profile=surface.profile())

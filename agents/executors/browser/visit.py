@@ -18,14 +18,14 @@ from playwright.async_api import TimeoutError as TooSlow
 
 from eventlog.events import Step
 
-from ...envs.clients.compact import compact
+from ...envs.clients.compact import compact_view
 from ...envs.clients.pages import Absent
 from ...envs.clients.session import address_of, is_inside, leads_out
 from ...envs.clients.wire import UNAVAILABLE
 from ...envs.errors import EnvironmentDown
 from ..executor import outcome_of
 from ..surface import Acted, missing_target
-from .seen import Seen, read
+from .snapshot import PageSnapshot, read_window
 
 WIDTH: Final = 1280
 HEIGHT: Final = 720
@@ -101,7 +101,7 @@ class Visit:
 
     async def view(self) -> str | None:
         """See Surface."""
-        return compact((await self._read()).page) if await self._is_somewhere() else None
+        return compact_view((await self._read()).page) if await self._is_somewhere() else None
 
     async def screenshot(self) -> bytes | None:
         """See Surface."""
@@ -190,21 +190,21 @@ class Visit:
         x, y = place[0] - corner["x"], place[1] - corner["y"]
         return await self._act_and_wait(step, lambda: element.click(position={"x": x, "y": y}, force=True))
 
-    async def _live(self, seen: Seen, found: Any, step: Step) -> Any:
+    async def _live(self, seen: PageSnapshot, found: Any, step: Step) -> Any:
         element = await seen.element(found)
         if element is None:
             raise Absent(missing_target(step), step.label or "")
         return element
 
-    async def _read(self) -> Seen:
+    async def _read(self) -> PageSnapshot:
         """Read the window; again where a script went elsewhere meanwhile."""
         status = 0 if self._answer is None else self._answer.status
         for _ in range(_TRIES - 1):
             try:
-                return await read(self._window, self.root, status, self._body)
+                return await read_window(self._window, self.root, status, self._body)
             except Error:
                 await self._window.wait_for_load_state("load")
-        return await read(self._window, self.root, status, self._body)
+        return await read_window(self._window, self.root, status, self._body)
 
     async def _body(self) -> bytes:
         return b"" if self._answer is None else await self._answer.body()

@@ -17,7 +17,7 @@ from ...envs.contract import Instance
 from ...envs.miniwob import scripts
 from ...envs.miniwob.tabs import HEIGHT, WIDTH, Tab, Tabs
 from ...envs.miniwob.view import View
-from ..executor import Assignment, Execution, Taken, Verified, Watch, no_verification
+from ..executor import Assignment, ExecutedStep, Execution, Verified, Watch, no_verification
 from ..surface import Acted, missing_target
 from .scripts import SCRIPTS, Lost
 
@@ -68,7 +68,7 @@ class MiniWobSurface:
                 return self._touch(step, step.value or "")
 
     def _click(self, step: Step) -> Acted:
-        found = self.look().called(step.label or "")
+        found = self.look().find_target(step.label or "")
         if found is None:
             return Acted(missing_target(step))
         self._tab.click_at(*found.at)
@@ -115,10 +115,10 @@ def on_miniwob(tabs: Tabs) -> Callable[[Instance, Mapping[str, str]], AbstractCo
     """What opens a visit to an instance of MiniWoB++, for a policy. Nothing is sent, so page headers go nowhere."""
 
     @contextmanager
-    def opening(instance: Instance, _page_headers: Mapping[str, str]) -> Iterator[MiniWobSurface]:
+    def open_surface(instance: Instance, _page_headers: Mapping[str, str]) -> Iterator[MiniWobSurface]:
         yield MiniWobSurface(tabs.tab(instance.instance))
 
-    return opening
+    return open_surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ class MiniWobScript:
         tab = self.tabs.tab(instance.instance)
         surface = MiniWobSurface(tab)
         solving = SCRIPTS[tab.task](surface.look())
-        taken: list[Taken] = []
+        taken: list[ExecutedStep] = []
         verified: list[Verified] = []
         try:
             for index, (step, acted) in enumerate(_take_script_steps(solving, surface)):
                 picture = surface.screenshot() if self.pictures else None
-                taken.append(Taken(index, step, acted.outcome, acted.http_status, surface.text(), picture))
+                taken.append(ExecutedStep(index, step, acted.outcome, acted.http_status, surface.text(), picture))
                 if (found := watch(taken[-1])) is not None:
                     verified.append(found)
                 if acted.outcome != "ok":

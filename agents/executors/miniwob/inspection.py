@@ -12,11 +12,11 @@ from ...envs.clients.controls import Control
 from ...envs.contract import Instance
 from ...envs.environment import Environment
 from ...envs.miniwob.tabs import Tabs
-from ...envs.miniwob.view import CLICKED, Shown, View
-from ...learning.inspection import Seen, Surroundings
+from ...envs.miniwob.view import CLICKED, View, VisibleElement
+from ...learning.inspection import Inspection, Inspector
 from ...plans import Plan
 from ..slots import Unfilled, fill
-from ..walk import walk
+from ..walk import walk_plan
 from .executor import MiniWobSurface
 from .plan import SlotSurface
 
@@ -25,27 +25,27 @@ _SLOTS: Final = ("{quoted}", "{quoted:2}", "{number}", "{number:2}", "{number:3}
 _TICKED: Final = frozenset({"radio", "checkbox"})
 
 
-def around_miniwob(tabs: Tabs) -> Callable[[Environment, Instance, int], Surroundings]:
+def miniwob_inspectors(tabs: Tabs) -> Callable[[Environment, Instance, int], Inspector]:
     """What gives the surroundings of a run in one of these tabs."""
-    return partial(MiniWobSurroundings, tabs)
+    return partial(MiniWobInspector, tabs)
 
 
 @dataclass(frozen=True, slots=True)
-class MiniWobSurroundings:
-    """See Surroundings. A wrong click ends the task for good, but the instance is made anew for the next try."""
+class MiniWobInspector:
+    """See Inspector. A wrong click ends the task for good, but the instance is made anew for the next try."""
 
     tabs: Tabs
     environment: Environment
     instance: Instance
     repeat: int
 
-    def after(self, steps: Plan) -> Seen:
-        """See Surroundings."""
+    def after(self, steps: Plan) -> Inspection:
+        """See Inspector."""
         anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
         page = MiniWobSurface(self.tabs.tab(anew.instance))
-        went = walk(steps, SlotSurface(page), max_steps=len(steps))
-        view, failed = page.look(), went.failed
-        return Seen(
+        went = walk_plan(steps, SlotSurface(page), max_steps=len(steps))
+        view, failed = page.look(), went.failed_step
+        return Inspection(
             walked=len(went.taken) - (failed is not None),
             outcome="ok" if failed is None else failed.outcome,
             page=PAGE,
@@ -65,7 +65,7 @@ def controls_of(view: View) -> tuple[Control, ...]:
 
 
 def _fields(view: View) -> Iterator[Control]:
-    for number, (name, each) in enumerate(view.named(), 1):
+    for number, (name, each) in enumerate(view.named_fields(), 1):
         is_named = name != f"field {number}"
         if not each.is_enabled:
             continue
@@ -82,7 +82,7 @@ def _clickable_controls(view: View) -> Iterator[Control]:
             yield from _to_click(each.text)
 
 
-def _takes_a_click(each: Shown) -> bool:
+def _takes_a_click(each: VisibleElement) -> bool:
     return each.kind in CLICKED and each.is_enabled and bool(each.text)
 
 

@@ -9,11 +9,11 @@ from eventlog.events import Step
 
 from ...envs.contract import Instance
 from ...envs.miniwob.tabs import Tabs
-from ...envs.miniwob.view import Shown, View
+from ...envs.miniwob.view import View, VisibleElement
 from ..executor import Assignment, Execution, Watch, no_verification
 from ..slots import EITHER, Unfilled, fill_slots
 from ..surface import Acted, missing_target
-from ..walk import walk
+from ..walk import walk_plan
 from .executor import MiniWobSurface
 
 NAME: Final = "miniwob-plan"
@@ -56,7 +56,7 @@ def resolve_step(step: Step, view: View) -> Step:
     return asked.model_copy(update={"label": seen})
 
 
-def target(step: Step, view: View) -> Shown | None:
+def target(step: Step, view: View) -> VisibleElement | None:
     """What a step acts on, if that is to be seen."""
     label = step.label or ""
     match step.type:
@@ -66,7 +66,7 @@ def target(step: Step, view: View) -> Shown | None:
             found = view.field_called(label)
             return found if found is not None and found.kind == "select" else None
         case _:
-            return view.called(label)
+            return view.find_target(label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +80,4 @@ class MiniWobPlan:
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
         surface = SlotSurface(MiniWobSurface(self.tabs.tab(instance.instance)))
-        return walk(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch)
+        return walk_plan(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch)

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from eventlog.events import Step
 
-from ...envs.miniwob.view import Shown, View
+from ...envs.miniwob.view import View, VisibleElement
 
 T = TypeVar("T")
 Solving = Generator[Step, View, None]
@@ -44,7 +44,7 @@ def _quotes(view: View) -> list[str]:
     return re.findall(r'"([^"]*)"', view.instruction)
 
 
-def _click(shown: Shown) -> Step:
+def _click(shown: VisibleElement) -> Step:
     return Step(type="click_at", intent="click", value="{},{}".format(*shown.at))
 
 
@@ -88,11 +88,11 @@ def _search(view: View, openers: str) -> Solving:
     yield _press(view, link)
 
 
-def check(view: View) -> Solving:
+def check_boxes(view: View) -> Solving:
     """Check every box that is named, and submit."""
     named = _match_instruction(view, r"Select (.*) and click Submit")[0]
     for name in [] if named == "nothing" else named.split(", "):
-        view = yield _click(_one(each for called, each in view.named() if called == name))
+        view = yield _click(_one(each for called, each in view.named_fields() if called == name))
     yield _press(view, "Submit")
 
 
@@ -131,10 +131,10 @@ def click_widget(view: View) -> Solving:
     yield _click(_one(each for each in view.shown if kind in (each.type, each.kind)))
 
 
-def choose(view: View) -> Solving:
+def choose_item(view: View) -> Solving:
     """Choose the item, and submit."""
     item = _match_instruction(view, r"Select (.*) from the list")[0]
-    name = next((name for name, each in view.named() if each.kind == "select"), None)
+    name = next((name for name, each in view.named_fields() if each.kind == "select"), None)
     view = yield Step(type="select_option", intent="choose", label=name, value=item)
     yield _press(view, "Submit")
 
@@ -231,7 +231,7 @@ def read_table(view: View) -> Solving:
 def read_table_twice(view: View) -> Solving:
     """Type the values of the rows that the labels name."""
     table = _table(view)
-    yield from _enter(view, *(table[name] for name, _ in view.named()))
+    yield from _enter(view, *(table[name] for name, _ in view.named_fields()))
 
 
 def calculate(view: View) -> Solving:
@@ -261,22 +261,22 @@ def read_letters(view: View) -> Solving:
 SCRIPTS: Final[Mapping[str, Script]] = {
     "click-button": click_quoted,
     "click-button-sequence": lambda view: click_words(view, "ONE", "TWO"),
-    "click-checkboxes": check,
-    "click-checkboxes-transfer": check,
+    "click-checkboxes": check_boxes,
+    "click-checkboxes-transfer": check_boxes,
     "click-collapsible": expand,
     "click-collapsible-2": partial(_search, openers="Section #"),
     "click-color": click_color,
     "click-dialog": lambda view: click_words(view, "Close"),
     "click-dialog-2": click_quoted,
     "click-link": click_quoted,
-    "click-option": check,
+    "click-option": check_boxes,
     "click-tab": click_tab,
     "click-tab-2": partial(_search, openers="Tab #"),
     "click-tab-2-easy": partial(_search, openers="Tab #"),
     "click-test": lambda view: click_words(view, "Click Me!"),
     "click-test-2": lambda view: click_words(view, "ONE"),
     "click-widget": click_widget,
-    "choose-list": choose,
+    "choose-list": choose_item,
     "enter-date": enter_date,
     "enter-password": partial(enter_quoted, times=2),
     "enter-text": enter_quoted,

@@ -11,7 +11,7 @@ from eventlog.events import Change, FollowLink, ReplaceUrl, RewriteSource, Step
 from ...plans import anchor_of, rewrite_id
 from .failing import Failing
 from .proposal import Proposal
-from .sights import START, START_PAGE, Sights, rank_controls, share, words_wanted
+from .sights import START, START_PAGE, Sights, rank_controls, wanted_share, words_wanted
 
 MOST_LINKS: Final = 3
 LEAST_SHARE: Final = 250_000
@@ -35,9 +35,9 @@ def _transform_address(url: str) -> Iterator[tuple[int, Change, RewriteSource]]:
 
 def _links_to(step: Step, sights: Sights) -> Iterator[tuple[int, Change, RewriteSource]]:
     wanted = words_wanted(step)
-    links = rank_controls((each for each in sights.shown((START,)) if each.kind == "link"), wanted)
-    for link in [each for each in links if share(each.label, wanted) >= LEAST_SHARE][:MOST_LINKS]:
-        confidence = min(750_000, 500_000 + share(link.label, wanted) // 4)
+    links = rank_controls((each for each in sights.controls_after((START,)) if each.kind == "link"), wanted)
+    for link in [each for each in links if wanted_share(each.label, wanted) >= LEAST_SHARE][:MOST_LINKS]:
+        confidence = min(750_000, 500_000 + wanted_share(link.label, wanted) // 4)
         yield confidence, FollowLink(page=START_PAGE, label=link.label), "page_links"
         if link.path:
             yield confidence - 100_000, ReplaceUrl(url=link.path), "page_links"

@@ -13,7 +13,7 @@ Overlay = Callable[[Piece | None], Overlaid]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PlanTurn:
     """One step as it is taken: which step of the plan it comes from, and the how-manieth of the plan's turns it is in.
 
     Steps that stand for one step, or were put beside it, are of one turn.
@@ -35,7 +35,7 @@ class Failing:
     environment: str
     plan: Plan
     overlay: Overlay
-    turns: tuple[Turn, ...]
+    turns: tuple[PlanTurn, ...]
     at: int | None
 
     def before(self, number: int) -> Plan:
@@ -47,9 +47,9 @@ class Failing:
         each = self.turns[number]
         return each.step == _bare(self.plan[each.origin])
 
-    def tried(self, piece: Piece) -> tuple[tuple[Step, ...], Step | None]:
+    def steps_with(self, piece: Piece) -> tuple[tuple[Step, ...], Step | None]:
         """The steps with one more piece, as far as the failed one, and the step after it; all where none failed."""
-        turns = list(turns_of(self.overlay(piece), len(self.turns) + len(self.plan)))
+        turns = list(plan_turns(self.overlay(piece), len(self.turns) + len(self.plan)))
         if self.at is None:
             return tuple(each.step for each in turns), None
         last = self.turns[self.at].turn
@@ -59,10 +59,10 @@ class Failing:
 
 def failed_run(environment: str, plan: Plan, overlay: Overlay, at: int | None, max_steps: int) -> Failing:
     """The failed run of a plan; `at` is the number of its failed step, as it was taken."""
-    return Failing(environment, plan, overlay, tuple(turns_of(overlay(None), max_steps)), at)
+    return Failing(environment, plan, overlay, tuple(plan_turns(overlay(None), max_steps)), at)
 
 
-def turns_of(overlaid: Overlaid, at_most: int) -> Iterator[Turn]:
+def plan_turns(overlaid: Overlaid, at_most: int) -> Iterator[PlanTurn]:
     """The steps of an overlaid plan as they are taken, `at_most` of them."""
     turn, before = 0, -1
     for number, place in enumerate(places(overlaid.plan)):
@@ -70,7 +70,7 @@ def turns_of(overlaid: Overlaid, at_most: int) -> Iterator[Turn]:
             return
         is_new = place <= before or (before >= 0 and overlaid.origins[place] != overlaid.origins[before])
         turn, before = turn + is_new, place
-        yield Turn(_bare(overlaid.plan[place]), overlaid.origins[place], turn)
+        yield PlanTurn(_bare(overlaid.plan[place]), overlaid.origins[place], turn)
 
 
 def _bare(step: Step) -> Step:

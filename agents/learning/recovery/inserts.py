@@ -8,7 +8,7 @@ from typing import Literal
 from eventlog.events import InsertSteps, Step
 
 from ...envs.clients.controls import Control
-from ...envs.clients.pages import plain
+from ...envs.clients.pages import normalize_label
 from ...plans import anchor_of
 from .budgets import Budgets
 from .failing import Failing
@@ -21,7 +21,7 @@ _LAST = 2
 
 def missing_before(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
     """Steps to put before the failed one: choices that the plan leaves alone, buttons, and links of its page alone."""
-    shown, everywhere = sights.shown(run.before(number)), sights.everywhere()
+    shown, everywhere = sights.controls_after(run.before(number)), sights.everywhere()
     links = [each for each in shown if each.kind == "link" and each.label not in everywhere]
     wanted = words_wanted(run.turns[number].step)
     pressed = [each for each in shown if each.kind == "button"]
@@ -39,12 +39,16 @@ def missing_at_submits(run: Failing, sights: Sights, budgets: Budgets) -> Iterat
     After the last step nothing is put where that one changed nothing on its page: it is what has to work.
     """
     for number in reversed(submits(run)[-_LAST:]):
-        shown, step = sights.shown(run.before(number)), run.turns[number].step
-        buttons = [each for each in shown if each.kind == "button" and plain(each.label) != plain(step.label or "")]
+        shown, step = sights.controls_after(run.before(number)), run.turns[number].step
+        buttons = [
+            each
+            for each in shown
+            if each.kind == "button" and normalize_label(each.label) != normalize_label(step.label or "")
+        ]
         for missing in [*_switch_options(run, number, shown, budgets), *_press_buttons(buttons, words_wanted(step))]:
             yield _insert(run, number, missing, "before")
         if number == len(run.turns) - 1 and has_effect(run.before(number + 1), sights):
-            buttons = [each for each in sights.shown(run.before(number + 1)) if each.kind == "button"]
+            buttons = [each for each in sights.controls_after(run.before(number + 1)) if each.kind == "button"]
             for missing in _press_buttons(buttons, words_wanted(step)):
                 yield _insert(run, number, missing, "after")
 
@@ -63,13 +67,13 @@ def has_effect(steps: tuple[Step, ...], sights: Sights) -> bool:
 
 def _switch_options(run: Failing, number: int, shown: tuple[Control, ...], budgets: Budgets) -> Iterator[Step]:
     """Each other option of the switches in the form of a step that the plan does not set; smallest first."""
-    labels = {plain(each.label) for each in run.plan if each.label is not None}
-    label = plain(run.turns[number].step.label or "")
-    forms = {each.form for each in shown if plain(each.label) == label and each.kind != "link"}
+    labels = {normalize_label(each.label) for each in run.plan if each.label is not None}
+    label = normalize_label(run.turns[number].step.label or "")
+    forms = {each.form for each in shown if normalize_label(each.label) == label and each.kind != "link"}
     switches = [
         each
         for each in shown
-        if each.kind == "choice" and len(each.options) <= budgets.switch and plain(each.label) not in labels
+        if each.kind == "choice" and len(each.options) <= budgets.switch and normalize_label(each.label) not in labels
         if each.form in forms or not forms
     ]
     for switch in sorted(switches, key=lambda each: (len(each.options), each.label)):

@@ -85,10 +85,10 @@ class Proposal:
     @property
     def content(self) -> Blob:
         """What it says in words, with its change: what a hint holds."""
-        return Blob(MEDIA_TYPE, content_bytes(in_words(self.anchor.intent, self.change), self.change))
+        return Blob(MEDIA_TYPE, content_bytes(change_sentence(self.anchor.intent, self.change), self.change))
 
 
-def in_words(intent: str, change: Change) -> str:
+def change_sentence(intent: str, change: Change) -> str:
     """What a change says."""
     match change:
         case PreferTarget():

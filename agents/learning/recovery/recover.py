@@ -14,12 +14,12 @@ from eventlog.events import RecoveryDecided, RecoveryReason
 
 from ...envs.clients.controls import offers
 from ...models.model import Exchange, Model
-from ..inspection import Surroundings
+from ..inspection import Inspector
 from .addresses import other_addresses
-from .asked import ask, require_all_steps
 from .budgets import BUDGETS, Budgets
 from .failing import Failing
 from .inserts import has_effect, missing_at_submits, missing_before, submits
+from .model_proposal import ask, require_all_steps
 from .proposal import Mode, Proposal
 from .sights import Sights
 from .targets import other_options, other_targets, ways_there
@@ -40,7 +40,7 @@ class Recovered:
 
 
 def recover(
-    name: str, run: Failing, surroundings: Surroundings, budgets: Budgets = BUDGETS, model: Model | None = None
+    name: str, run: Failing, inspector: Inspector, budgets: Budgets = BUDGETS, model: Model | None = None
 ) -> Recovered:
     """Changes of a failed run's plan that were seen to work in its instance.
 
@@ -49,7 +49,7 @@ def recover(
     trials decide. A `model` is asked where nothing else worked and a look is left to try what it says. Where the site
     fails meanwhile, what was found before stands.
     """
-    sights = Sights(surroundings, budgets.looks)
+    sights = Sights(inspector, budgets.looks)
     found: list[Proposal] = []
     decided: list[RecoveryDecided] = []
     for mode in MODES:
@@ -113,7 +113,7 @@ def _candidates(mode: Mode, run: Failing, sights: Sights, budgets: Budgets) -> I
 
 def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
     """Whether a change does in the run's instance what it is for, as far as can be seen there."""
-    steps, following = run.tried(candidate.piece)
+    steps, following = run.steps_with(candidate.piece)
     seen = sights.after(steps)
     if seen is None or seen.walked < len(steps):
         return False

@@ -8,13 +8,13 @@ from typing import Final
 from eventlog.events import EditStep, Occasion, PreferTarget, Step
 
 from ...envs.clients.controls import Control, ControlKind, offers
-from ...envs.clients.pages import plain
+from ...envs.clients.pages import normalize_label
 from ...plans import anchor_of
 from ..piece_content import page_pattern
 from .budgets import Budgets
 from .failing import Failing
 from .proposal import Proposal
-from .sights import Sights, rank_controls, share, words, words_wanted
+from .sights import Sights, label_words, rank_controls, wanted_share, words_wanted
 
 LEAST_SHARE: Final = 250_000
 FEW: Final = 2
@@ -36,8 +36,8 @@ def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
     if step.type not in _KINDS or not run.is_own(number):
         return
     wanted = words_wanted(step)
-    others = rank_controls(_others(step, sights.shown(run.before(number))), wanted)
-    alike = [each for each in others if share(each.label, wanted) >= LEAST_SHARE]
+    others = rank_controls(_others(step, sights.controls_after(run.before(number))), wanted)
+    alike = [each for each in others if wanted_share(each.label, wanted) >= LEAST_SHARE]
     nameless = [each for each in others if not each.is_named]
     for control in alike or (nameless if len(nameless) <= FEW else []):
         yield _hint(run, number, sights, PreferTarget(label=control.label), 500_000 if alike else 400_000)
@@ -55,10 +55,10 @@ def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> I
     for depth in range(budgets.depth):
         further: list[tuple[str, ...]] = []
         for way in ways:
-            shown = sights.shown(_steps_along(run, before, way))
+            shown = sights.controls_after(_steps_along(run, before, way))
             links = [each for each in shown if each.kind == "link" and each.label not in known]
             further += [(*way, link.label) for link in rank_controls(links, wanted)[: budgets.links]]
-        there = [way for way in further if offers(sights.shown(_steps_along(run, before, way)), failed)]
+        there = [way for way in further if offers(sights.controls_after(_steps_along(run, before, way)), failed)]
         for way in there:
             change = PreferTarget(label=way[0], then=way[1:])
             yield _hint(run, before, sights, change, 600_000 - 50_000 * depth)
@@ -72,11 +72,11 @@ def other_options(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
     step = turn.step
     if step.type != "select_option" or not run.is_own(number):
         return
-    wanted = words(step.value or "")
-    for control in sights.shown(run.before(number)):
-        if control.kind == "choice" and plain(control.label) == plain(step.label or ""):
+    wanted = label_words(step.value or "")
+    for control in sights.controls_after(run.before(number)):
+        if control.kind == "choice" and normalize_label(control.label) == normalize_label(step.label or ""):
             options = rank_controls((Control("choice", option) for option in control.options), wanted)
-            for option in (each.label for each in options if share(each.label, wanted) >= LEAST_SHARE):
+            for option in (each.label for each in options if wanted_share(each.label, wanted) >= LEAST_SHARE):
                 edited = step.model_copy(update={"value": option})
                 yield Proposal(
                     anchor_of(run.plan[turn.origin]),
@@ -95,7 +95,7 @@ def _steps_along(run: Failing, number: int, way: tuple[str, ...]) -> tuple[Step,
 
 def _others(step: Step, shown: tuple[Control, ...]) -> Iterator[Control]:
     for each in shown:
-        if each.kind in _KINDS[step.type] and plain(each.label) != plain(step.label or ""):
+        if each.kind in _KINDS[step.type] and normalize_label(each.label) != normalize_label(step.label or ""):
             yield each
 
 

@@ -20,8 +20,8 @@ from ..errors import DrawingFailed, LogitsBroken, ModelClosed, ModelFailure
 from ..model import Finish
 from .adapters import Adapter
 from .cells import Beginnings, Cells
-from .drawing import draw, uniform
 from .network import Network
+from .sampling import draw_token, uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledTokens:
     """The tokens of an answer, the one that ends it included, and their logprobs."""
 
     ids: tuple[int, ...]
@@ -54,7 +54,7 @@ class Drawn:
 @dataclass(slots=True)
 class _Row:
     ask: Ask
-    future: Future[Drawn]
+    future: Future[SampledTokens]
     ids: list[int]
     logprobs: list[float] = field(default_factory=list)
     finish: Finish | None = None
@@ -63,7 +63,7 @@ class _Row:
         """Draw the next token, and see whether it is the last."""
         ask, sampling = self.ask, self.ask.sampling
         number = uniform(sampling.seed or 0, ask.sample, len(self.ids))
-        token, logprob = draw(logits, sampling.temperature_micro, sampling.top_p_micro, number)
+        token, logprob = draw_token(logits, sampling.temperature_micro, sampling.top_p_micro, number)
         self.ids.append(token)
         self.logprobs.append(logprob)
         if token in ask.ends or (ask.is_over is not None and ask.is_over(self.ids[len(ask.prompt) :])):
@@ -71,9 +71,9 @@ class _Row:
         elif len(self.logprobs) == sampling.max_tokens:
             self.finish = "length"
 
-    def drawn(self) -> Drawn:
+    def sampled_tokens(self) -> SampledTokens:
         """What came of it."""
-        return Drawn(tuple(self.ids[len(self.ask.prompt) :]), tuple(self.logprobs), self.finish or "other")
+        return SampledTokens(tuple(self.ids[len(self.ask.prompt) :]), tuple(self.logprobs), self.finish or "other")
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Batches:
         self._is_closed = False
         self._lock = Lock()
 
-    def draw(self, ask: Ask) -> Future[Drawn]:
+    def draw(self, ask: Ask) -> Future[SampledTokens]:
         """Draw an answer; the future holds it, or the ModelFailure why there is none. Raises ModelClosed."""
         row = _Row(ask, Future(), list(ask.prompt))
         self._send(row)
@@ -213,7 +213,7 @@ class Batches:
             for row, own in zip(rows, logits, strict=True):
                 row.take(own)
                 if row.finish is not None:
-                    row.future.set_result(row.drawn())
+                    row.future.set_result(row.sampled_tokens())
         except LogitsBroken as problem:
             del self._lanes[weights]
             _tell(lane.rows, problem)
@@ -226,7 +226,7 @@ class Batches:
             row = lane.rows[place]
             if row.finish is None:
                 continue
-            self._kept.keep(weights, lane.cells.taken(place, row.ids[:-1]))
+            self._kept.keep(weights, lane.cells.copy_row(place, row.ids[:-1]))
             last = lane.rows.pop()
             if last is not row:
                 lane.rows[place] = last

@@ -32,7 +32,7 @@ class Beginning:
         """Bytes."""
         return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
 
-    def shared(self, ids: NDArray[np.int32]) -> int:
+    def shared_length(self, ids: NDArray[np.int32]) -> int:
         """How many first tokens are those of `ids`."""
         import numpy as np
 
@@ -97,7 +97,7 @@ class Cells:
             for cells, kept in zip(self._layers[layer], (keys, values), strict=True):
                 cells[row, :, :length] = kept[:, :length]
 
-    def taken(self, row: int, ids: Sequence[int]) -> Beginning:
+    def copy_row(self, row: int, ids: Sequence[int]) -> Beginning:
         """A copy of the first places of a row, which were filled by these ids."""
         import numpy as np
 
@@ -149,7 +149,7 @@ class Beginnings:
         import numpy as np
 
         wanted = np.array(ids[:-1], dtype=np.int32)
-        shared = {number: kept.shared(wanted) for number, (own, kept) in self._kept.items() if own == weights}
+        shared = {number: kept.shared_length(wanted) for number, (own, kept) in self._kept.items() if own == weights}
         best = max(shared, key=lambda number: (shared[number], -number), default=None)
         if best is None or not shared[best]:
             return None

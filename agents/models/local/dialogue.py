@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventlog.weights_folder import TOKENIZER, Base
 
 from ..errors import BaseUnfit
-from ..model import Message
+from ..model import ChatMessage
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -51,7 +51,7 @@ class Dialogue:
         *_, after, _ = self._pieces(("system", "user", "assistant", "user"))
         self.ends: frozenset[int] = base.ends | self._first_special(after) | ({int(end)} if end is not None else set())
 
-    def prompt(self, messages: Sequence[Message], drawn_as: str) -> tuple[int, ...]:
+    def prompt(self, messages: Sequence[ChatMessage], drawn_as: str) -> tuple[int, ...]:
         """The ids of a conversation up to where its next answer begins. `drawn_as`: what the answers were drawn by."""
         pieces = self._pieces(tuple(message.role for message in messages))
         ids = [*self._mark_ids(pieces[0])]
@@ -61,9 +61,9 @@ class Dialogue:
             ids += [*said, *self._mark_ids(self._without_end(after, said))]
         return tuple(ids)
 
-    def remember(self, messages: Sequence[Message], drawn_as: str, text: str, ids: tuple[int, ...]) -> None:
+    def remember(self, messages: Sequence[ChatMessage], drawn_as: str, text: str, ids: tuple[int, ...]) -> None:
         """Keep the tokens of an answer to these messages."""
-        *_, key = _keys([*messages, Message("assistant", (text,))], drawn_as)
+        *_, key = _keys([*messages, ChatMessage("assistant", (text,))], drawn_as)
         with self._lock:
             self._remembered[key] = ids
             self._remembered.move_to_end(key)
@@ -109,7 +109,7 @@ class Dialogue:
         return after
 
 
-def _keys(messages: Sequence[Message], drawn_as: str) -> Iterator[str]:
+def _keys(messages: Sequence[ChatMessage], drawn_as: str) -> Iterator[str]:
     """A digest for each message: of it and of all before it."""
     content = hashlib.sha256(drawn_as.encode())
     for message in messages:

@@ -10,9 +10,9 @@ from typing import Final
 from eventlog.weights_folder import Base, read_base
 
 from ..errors import BaseUnfit, RequestRejected
-from ..model import Completion, Offers, Request, Sample, Served, Token, refuse_unoffered
+from ..model import Completion, CompletionRequest, Offers, Sample, Served, Token, refuse_unoffered
 from .adapters import read_adapter
-from .batches import Ask, Batches, Drawn
+from .batches import Ask, Batches, SampledTokens
 from .dialogue import Dialogue
 from .network import BASE, Device, Network, refuse_missing
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 12
 _TOO_LARGE: Final = 413
 
 
-def name_of(digest: str) -> str:
+def base_model_name(digest: str) -> str:
     """How a base model in a process is named in the log."""
     return f"{PREFIX}{digest[:_SHOWN]}"
 
@@ -43,7 +43,7 @@ class Host:
         self.served = Served(self.folder.tokenizer, self.folder.chat_template, processed=True)
         refuse_missing(self.folder.path)
         self.dialogue = Dialogue(self.folder)
-        self.name = name_of(self.folder.digest)
+        self.name = base_model_name(self.folder.digest)
         self.batches = Batches(self.name, lambda: Network(self.folder, device, threads))
         self._known: dict[str, LocalModel] = {BASE: LocalModel(self, BASE)}
         self._lock = Lock()
@@ -52,7 +52,7 @@ class Host:
         """The base model alone."""
         return self._known[BASE]
 
-    def known(self, weights: str) -> LocalModel | None:
+    def loaded_model(self, weights: str) -> LocalModel | None:
         """The model of these weights, `base` or a checkpoint's digest, where they are in memory."""
         return self._known.get(weights)
 
@@ -85,7 +85,7 @@ class LocalModel:
         self._host = host
         self._weights = weights
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete. Raises RequestRejected for what leaves no room for an answer."""
         refuse_unoffered(self.name, self.offers, request)
         sampling, dialogue = request.sampling, self._host.dialogue
@@ -115,7 +115,7 @@ class LocalModel:
     def _stop_rule(self, stops: tuple[str, ...]) -> _Stopping | None:
         return _Stopping(self._host.dialogue, stops) if stops else None
 
-    def _sample(self, drawn: Drawn, request: Request) -> Sample:
+    def _sample(self, drawn: SampledTokens, request: CompletionRequest) -> Sample:
         dialogue, stops = self._host.dialogue, request.sampling.stop
         text = dialogue.text(drawn.ids)
         text = text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]

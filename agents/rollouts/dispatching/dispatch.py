@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any, Generic, Literal, TypeVar
 
 from ..errors import SessionWithoutKey
-from .state_keys import State, resolve
+from .state_keys import StateKey, resolve_keys
 
 MAX_PARALLEL = 4
 W = TypeVar("W")
@@ -50,7 +50,7 @@ class Outcome(Generic[W, R]):
 
     place: int
     call: Call[W]
-    state: State
+    state: StateKey
     ending: Ending
     result: R | None = None
     error: BaseException | None = None
@@ -66,7 +66,7 @@ class Dispatch(Generic[W, R]):
     def __init__(
         self,
         calls: Sequence[Call[W]],
-        work: Callable[[W, State], R],
+        work: Callable[[W, StateKey], R],
         *,
         max_parallel: int = MAX_PARALLEL,
         timeout_s: float | None = None,
@@ -74,7 +74,7 @@ class Dispatch(Generic[W, R]):
         if max_parallel < 1:
             raise ValueError(f"max_parallel is {max_parallel}; expected at least 1")
         self._calls = tuple(calls)
-        self._states = resolve([(call.state_key, call.session) for call in calls])
+        self._states = resolve_keys([(call.state_key, call.session) for call in calls])
         self._work = work
         self._max_parallel = max_parallel
         self._allowed_s = math.inf if timeout_s is None else timeout_s
@@ -116,7 +116,7 @@ class Dispatch(Generic[W, R]):
 
     def _give_out(self, lanes: _Lanes, running: dict[Future[R], _Running]) -> None:
         while not self._stop.done() and len(running) < self._max_parallel and (place := lanes.next()) is not None:
-            future = begin(self._work, self._calls[place].work, self._states[place])
+            future = start_call(self._work, self._calls[place].work, self._states[place])
             running[future] = _Running(place, time.monotonic() + self._allowed_s)
 
     def _await_ended(self, running: dict[Future[R], _Running]) -> list[tuple[Future[R], Ending]]:
@@ -180,7 +180,7 @@ class _Lanes:
         return sorted(waiting.union(self._ready))
 
 
-def begin(work: Callable[[W, State], R], given: W, state: State) -> Future[R]:
+def start_call(work: Callable[[W, StateKey], R], given: W, state: StateKey) -> Future[R]:
     """Start work in a thread of its own, which no exit of the process waits for."""
     return beside(lambda: work(given, state), f"call {state.key}")
 

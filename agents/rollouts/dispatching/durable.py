@@ -19,13 +19,13 @@ import psycopg
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
 from procrastinate.jobs import Job as Queued
 
-from eventlog.database import schema_of
+from eventlog.database import project_schema
 
 from ..errors import WorkerLost
-from .dispatch import MAX_PARALLEL, begin
+from .dispatch import MAX_PARALLEL, start_call
 from .held_jobs import HeldJobs
-from .queue import LOST, TASK, TRIES, RolloutQueue, Ticket
-from .state_keys import State
+from .queue import LOST, TASK, TRIES, JobTicket, RolloutQueue
+from .state_keys import StateKey
 
 SHORTEST_RESCUE_S = 4.0
 """Below this, and with the heartbeat of Terms, a worker that is only slow would be taken for lost."""
@@ -54,7 +54,7 @@ class Notice:
     """What has happened to a job, or to `count` of them, or to a sweep that `facts` name."""
 
     kind: Kind
-    ticket: Ticket | None = None
+    ticket: JobTicket | None = None
     count: int = 1
     facts: Facts = field(default_factory=dict)
 
@@ -69,8 +69,8 @@ class Runner:
     """
 
     queue: RolloutQueue
-    play: Callable[[Ticket, State], Facts]
-    give_up: Callable[[Ticket], None]
+    play: Callable[[JobTicket, StateKey], Facts]
+    give_up: Callable[[JobTicket], None]
     refill: Callable[[], int]
     tell: Callable[[Notice], None]
     terms: Terms = field(default_factory=Terms)
@@ -112,7 +112,7 @@ class Runner:
     def _app(self, stop: asyncio.Event) -> App:
         engine = self.queue.engine
         url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        schema = schema_of(engine)
+        schema = project_schema(engine)
 
         async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
             await connection.execute(f'SET search_path = "{schema}", pg_temp')
@@ -124,7 +124,7 @@ class Runner:
 
         @app.task(name=TASK, pass_context=True, retry=AtOnce())
         async def rollout(context: JobContext, /, **ids: Any) -> None:
-            await self._roll(context.job, Ticket(**ids), stop)
+            await self._roll(context.job, JobTicket(**ids), stop)
 
         return app
 
@@ -140,7 +140,7 @@ class Runner:
             stalled_worker_timeout=self.terms.rescue_after_s,
         )
 
-    async def _roll(self, job: Queued, ticket: Ticket, stop: asyncio.Event) -> None:
+    async def _roll(self, job: Queued, ticket: JobTicket, stop: asyncio.Event) -> None:
         """Do one job. Raises what it raised, so that the queue tries it again or keeps it as parked."""
         if job.worker_id is not None:
             self.worker_ids.add(job.worker_id)
@@ -163,12 +163,12 @@ class Runner:
                 await asyncio.wait_for(stop.wait(), _PAUSE_S)
         return False
 
-    async def _play(self, job: Queued, ticket: Ticket) -> Facts | None:
+    async def _play(self, job: Queued, ticket: JobTicket) -> Facts | None:
         """What came of a job; None where it took too long and was given up.
 
         A process that was frozen finds its time over when it wakes: what was given to others meanwhile is theirs.
         """
-        future = asyncio.wrap_future(begin(self.play, ticket, ticket.state))
+        future = asyncio.wrap_future(start_call(self.play, ticket, ticket.state))
         done, _ = await asyncio.wait({future}, timeout=self.terms.timeout_s)
         if done:
             return future.result()
@@ -178,7 +178,7 @@ class Runner:
         await asyncio.to_thread(self.give_up, ticket)
         return None
 
-    async def _park(self, job: Queued, ticket: Ticket, error: Exception) -> None:
+    async def _park(self, job: Queued, ticket: JobTicket, error: Exception) -> None:
         said = {"error": f"{type(error).__name__}: {error}"}
         if job.attempts + 1 < TRIES:
             self.tell(Notice("failed", ticket, facts=said))

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sqlalchemy import Engine, text
 
-from .state_keys import State, plain_name
+from .state_keys import StateKey, plain_name
 
 _HAND_OUT = text("""INSERT INTO profiles AS p (name, ticket) VALUES (:name, 1)
     ON CONFLICT (name) DO UPDATE SET ticket = p.ticket + 1 RETURNING ticket, body""")
@@ -76,35 +76,35 @@ class TableKeeper:
 
 
 @dataclass(slots=True)
-class Held:
+class ProfileSlot:
     """The profile that a call works with, as its executor wrote it; what stands here at the end is kept."""
 
     profile: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProfileScope:
     """Where a session is played. Each place has profiles of its own: what is kept in one is no other's to read."""
 
     environment: str
     sweep: str
     executor: str
 
-    def profile_of(self, state: State) -> str:
+    def profile_of(self, state: StateKey) -> str:
         """The name under which a session's profile is kept here."""
         here = "\n".join((self.environment, self.sweep, self.executor))
         return f"{state.profile}.{plain_name(here)}"
 
 
 @contextmanager
-def hold_profile(keeper: Keeper, state: State, place: Place) -> Iterator[Held]:
+def hold_profile(keeper: Keeper, state: StateKey, place: ProfileScope) -> Iterator[ProfileSlot]:
     """A call's profile: its session's, handed in again where the call ends without an error, or none."""
     if not state.is_kept:
-        yield Held(None)
+        yield ProfileSlot(None)
         return
     name = place.profile_of(state)
     ticket, profile = keeper.hand_out(name)
-    holding = Held(profile)
+    holding = ProfileSlot(profile)
     yield holding
     if holding.profile is not None:
         keeper.hand_in(name, ticket, holding.profile)

@@ -20,12 +20,12 @@ from sqlalchemy import Engine, text
 
 from eventlog.appending import by_call
 from eventlog.codec import encode_append
-from eventlog.database import first_line, schema_of
+from eventlog.database import first_line, project_schema
 from eventlog.errors import LogUnavailable
 from eventlog.events import SweepPlanned
 from eventlog.store import Append, Committed, Outcome
 
-from .state_keys import State, independent, plain_name, session
+from .state_keys import StateKey, independent, plain_name, session
 
 TASK = "rollout"
 TRIES = 3
@@ -61,7 +61,7 @@ _FORGET = text("UPDATE procrastinate_jobs SET attempts = 0 WHERE id = :id")
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class JobTicket:
     """The ids of one job. `state_key` names its session, None for an independent spec."""
 
     sweep: str
@@ -69,7 +69,7 @@ class Ticket:
     state_key: str | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> StateKey:
         """The resolved state key."""
         return independent(self.spec) if self.state_key is None else session(self.state_key)
 
@@ -83,13 +83,13 @@ class Ticket:
 class Parked:
     """A job that is not tried again by itself, and the error of its last try."""
 
-    ticket: Ticket
+    ticket: JobTicket
     error: str
 
 
-def tickets(sweep: SweepPlanned) -> tuple[Ticket, ...]:
+def tickets(sweep: SweepPlanned) -> tuple[JobTicket, ...]:
     """A job for each spec of a sweep, in order."""
-    return tuple(Ticket(sweep.sweep, spec.spec_id, spec.state_key) for spec in sweep.specs)
+    return tuple(JobTicket(sweep.sweep, spec.spec_id, spec.state_key) for spec in sweep.specs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ class RolloutQueue:
     @property
     def name(self) -> str:
         """The queue's name: unlike in every project of the database, which share its channels."""
-        return plain_name(f"{self.environment}@{schema_of(self.engine)}", _LONGEST_STEM)
+        return plain_name(f"{self.environment}@{project_schema(self.engine)}", _LONGEST_STEM)
 
-    def plan(self, append: Append, planned: Sequence[Ticket], further: Sequence[Append] = ()) -> Outcome:
+    def plan(self, append: Append, planned: Sequence[JobTicket], further: Sequence[Append] = ()) -> Outcome:
         """Append what plans a sweep, and put its jobs in the same transaction: both are there, or neither.
 
         What was refused, or was appended before, puts none. `further` is appended along; the outcome is the first's.
@@ -116,7 +116,7 @@ class RolloutQueue:
                 self._put(connection, planned)
         return outcome
 
-    def put(self, wanted: Sequence[Ticket]) -> int:
+    def put(self, wanted: Sequence[JobTicket]) -> int:
         """Put the jobs that are not there, in order; how many those were. A parked or cancelled one is there."""
         if not wanted:
             return 0
@@ -137,7 +137,7 @@ class RolloutQueue:
         with self.engine.begin() as connection:
             return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep}).all())
 
-    def rescue(self, after_s: float) -> tuple[tuple[Ticket, ...], tuple[Ticket, ...]]:
+    def rescue(self, after_s: float) -> tuple[tuple[JobTicket, ...], tuple[JobTicket, ...]]:
         """Free the jobs of workers that were not heard of for so long: given out again, and parked after TRIES.
 
         A job keeps its place, so the order of its session holds.
@@ -147,11 +147,11 @@ class RolloutQueue:
             for row in connection.execute(_LOST, {"queue": self.name, "after_s": after_s}).all():
                 if row.attempts + 1 < TRIES:
                     connection.execute(_AGAIN, {"id": row.id})
-                    freed.append(Ticket(**row.args))
+                    freed.append(JobTicket(**row.args))
                 else:
                     connection.execute(_FAIL, {"id": row.id})
                     connection.execute(_PARK, {"id": row.id, "error": LOST})
-                    parked.append(Ticket(**row.args))
+                    parked.append(JobTicket(**row.args))
         return tuple(freed), tuple(parked)
 
     def beat(self, workers: Sequence[int]) -> None:
@@ -174,11 +174,11 @@ class RolloutQueue:
         with self.engine.begin() as connection:
             connection.execute(_PARK, {"id": job, "error": error.replace("\0", "")})
 
-    def parked(self) -> tuple[Parked, ...]:
+    def parked_jobs(self) -> tuple[Parked, ...]:
         """The jobs that are not tried again by themselves, oldest first."""
         with self.engine.connect() as connection:
             rows = connection.execute(_PARKED, {"queue": self.name}).all()
-        return tuple(Parked(Ticket(**row.args), row.error) for row in rows)
+        return tuple(Parked(JobTicket(**row.args), row.error) for row in rows)
 
     def retry_parked(self) -> int:
         """Give parked jobs out again, each with all its tries; how many those were."""
@@ -199,7 +199,7 @@ class RolloutQueue:
             except (psycopg.Error, ConnectorException) as error:
                 raise LogUnavailable(actual=first_line(error.__cause__ or error)) from error
 
-    def _put(self, connection: psycopg.Connection[Any], wanted: Sequence[Ticket]) -> None:
+    def _put(self, connection: psycopg.Connection[Any], wanted: Sequence[JobTicket]) -> None:
         if wanted:
             jobs = [
                 Queued(

@@ -18,7 +18,7 @@ _AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateKey:
     """A resolved state key. `is_kept` says whether what the call leaves behind is there for the key's next call."""
 
     key: str
@@ -40,17 +40,17 @@ def plain_name(text: str, longest: int = LONGEST_STEM) -> str:
     return f"{_ODD.sub('_', text)[:longest]}-{sha256(text.encode()).hexdigest()[:12]}"
 
 
-def session(key: str) -> State:
+def session(key: str) -> StateKey:
     """The state of a session's call."""
-    return State(key, is_kept=True)
+    return StateKey(key, is_kept=True)
 
 
-def independent(run: str) -> State:
+def independent(run: str) -> StateKey:
     """The state of a call that shares nothing, known by the run it plays."""
-    return State(f"{_AUTO}-{run}", is_kept=False)
+    return StateKey(f"{_AUTO}-{run}", is_kept=False)
 
 
-def resolve(keys: Sequence[tuple[str | None, bool]]) -> tuple[State, ...]:
+def resolve_keys(keys: Sequence[tuple[str | None, bool]]) -> tuple[StateKey, ...]:
     """The states of calls, each given as its key and whether it is of a session, in order of submission.
 
     Independent ones are numbered (`auto-0001`, or `KEY-0001` where they name a key); no session's key is taken.
@@ -63,5 +63,5 @@ def resolve(keys: Sequence[tuple[str | None, bool]]) -> tuple[State, ...]:
     )
 
 
-def _fresh(stem: str, numbers: count[int], taken: Collection[str]) -> State:
-    return next(State(key, is_kept=False) for n in numbers if (key := f"{stem}-{n:04d}") not in taken)
+def _fresh(stem: str, numbers: count[int], taken: Collection[str]) -> StateKey:
+    return next(StateKey(key, is_kept=False) for n in numbers if (key := f"{stem}-{n:04d}") not in taken)

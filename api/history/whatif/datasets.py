@@ -15,7 +15,7 @@ from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
 
-from ...datasets.row_batches import Batch, Place, batches
+from ...datasets.row_batches import Place, RowBatch, batches
 from .report import DatasetWouldBe
 
 
@@ -35,8 +35,8 @@ def _compare(
     if _is_same(truth, other):
         return
     try:
-        before = _rows(batches(store, blobs, truth, state.queried()))
-        after = _rows(batches(store, blobs, other, state.queried()))
+        before = _rows(batches(store, blobs, truth, state.parse_query()))
+        after = _rows(batches(store, blobs, other, state.parse_query()))
     except (BlobErased, BlobMissing, BrokenRun) as error:
         yield DatasetWouldBe(state.dataset, state.upto, None, state.rows, None, (), (), 0, why=str(error))
         return
@@ -49,7 +49,7 @@ def _is_same(truth: Views, other: Views) -> bool:
     return truth.find(REWARDS) == other.find(REWARDS) and truth.find(GROUPS) == other.find(GROUPS)
 
 
-def _rows(found: Iterable[Batch]) -> dict[Place, bytes]:
+def _rows(found: Iterable[RowBatch]) -> dict[Place, bytes]:
     """The digest of each row, in order."""
     return {place: row for batch in found for place, row in zip(batch.places, batch.digests, strict=True)}
 

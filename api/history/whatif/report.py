@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from projections.moves import Turn
+from projections.moves import StatusChange
 
 _ASKED = frozenset({"upto", "rule", "reward"})
 
@@ -48,8 +48,8 @@ class RewriteWouldBe:
 
     rewrite: str
     change: Mapping[str, str]
-    actual: tuple[Turn, ...]
-    would: tuple[Turn, ...]
+    actual: tuple[StatusChange, ...]
+    would: tuple[StatusChange, ...]
     wins: tuple[str, ...]
 
 

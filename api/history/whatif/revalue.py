@@ -49,7 +49,7 @@ class _Maker:
             raise CannotGrade(run=reward.run, actual="it says nothing of what it used, so it cannot be priced")
         return cost_of(finished.usage, PriceBook(version=reward.prices, **prices.model_dump()))
 
-    def said(self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None) -> Regraded:
+    def regrade(self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None) -> Regraded:
         """The grade of the definition's verifier; as it was where that gave it. Raises CannotGrade."""
         if self.grade is None or self.definition.version == reward.version:
             return Regraded(reward.score, reward.passed, reward.reasons)
@@ -63,12 +63,12 @@ class _Maker:
             raise CannotGrade(run=reward.run, actual="its end state is missing") from error
         return regrade_run(started, restore_instance(started, started.spec.env_seed, end_state), self.grade)
 
-    def made(
+    def remake_reward(
         self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None, book: Prices | None
     ) -> RewardGraded:
         """The reward under the definition; the same where the definition says what it was made by."""
         wanted = self.definition
-        said, cost = self.said(reward, started, finished), self.cost(reward, finished, book)
+        said, cost = self.regrade(reward, started, finished), self.cost(reward, finished, book)
         rate = reward.terms.lambda_per_dollar if wanted.lambda_per_dollar is None else wanted.lambda_per_dollar
         passed = said.passed if wanted.pass_score is None else said.score >= wanted.pass_score
         is_weighed = (wanted.score_weight, wanted.penalty_weight) != (WHOLE, WHOLE)
@@ -90,9 +90,9 @@ class _Maker:
                 "value": value,
             }
         )
-        return self.shaped(reward, other, started, finished)
+        return self.reshape_reward(reward, other, started, finished)
 
-    def shaped(
+    def reshape_reward(
         self, reward: RewardGraded, other: RewardGraded, started: RunStarted | None, finished: RunFinished | None
     ) -> RewardGraded:
         """The other reward with a shaped return of its own, where the recorded one has one."""
@@ -134,7 +134,7 @@ def revalue(
             case RewardGraded() as event:
                 book = books.get(event.prices)
                 try:
-                    other = maker.made(event, started.get(event.run), finished.get(event.run), book)
+                    other = maker.remake_reward(event, started.get(event.run), finished.get(event.run), book)
                 except CannotGrade as error:
                     ungraded.append(Ungraded(event.run, str(error.facts["actual"])))
                     other = event

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from eventlog.events import RewriteWon
 from eventlog.store import Position
 from projections.counterfactual import Mapped
-from projections.difference import turns_of
+from projections.difference import status_changes
 from projections.engine.views import Views
-from projections.moves import Turn
+from projections.moves import StatusChange
 from projections.rewrites import REWRITES
 
 from .report import RewriteWouldBe
@@ -22,17 +22,17 @@ def rewrites(truth: Views, other: Views, mapped: Mapped) -> tuple[RewriteWouldBe
 
 def _rewrites(truth: Views, other: Views, mapped: Mapped) -> Iterator[RewriteWouldBe]:
     for key, state in other.find(REWRITES).items():
-        actual = turns_of(truth.history(REWRITES, key))
-        would = turns_of(other.history(REWRITES, key))
+        actual = status_changes(truth.history(REWRITES, key))
+        would = status_changes(other.history(REWRITES, key))
         if _marks(actual) != _marks(would):
             yield RewriteWouldBe(key, state.change, actual, would, _streak(mapped, key, would))
 
 
-def _marks(turns: tuple[Turn, ...]) -> list[tuple[int, str]]:
+def _marks(turns: tuple[StatusChange, ...]) -> list[tuple[int, str]]:
     return [(turn.since, turn.status) for turn in turns]
 
 
-def _streak(mapped: Mapped, rewrite: str, turns: tuple[Turn, ...]) -> tuple[str, ...]:
+def _streak(mapped: Mapped, rewrite: str, turns: tuple[StatusChange, ...]) -> tuple[str, ...]:
     """The runs of the wins in a row that the last promotion came with."""
     promoted = [turn.since for turn in turns if turn.status == "promoted"]
     if not promoted:

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.learning.embeddings import Embedded, by_words
-from agents.learning.memory import content_reader, held_of, remember
-from agents.learning.occasions import Held, Read
-from agents.learning.retrieval import overlaid
+from agents.learning.memory import build_memory_artifact, content_reader, load_piece
+from agents.learning.occasions import AnyPiece, Read
+from agents.learning.retrieval import overlay_memory
 from agents.learning.similarity import Embeddings
 from agents.plans import Overlaid
 from agents.rollouts.arms import planned_templates
-from agents.rollouts.trials import Tryable, treat, treat_all
+from agents.rollouts.trials import TrialPiece, treat, treat_all
 from eventlog.blobs import BlobStore
 from eventlog.events import Artifact, BenchmarkFrozen, Spec, SweepPlanned, Template
 from eventlog.store import EventStore, Position
@@ -56,11 +56,11 @@ class _Side:
         tried = None if candidate is None or candidate not in self.pieces else self.piece(candidate)
         held = [self.piece(key) for key in self.promoted() if key != withheld]
         pieces = [each for each in held if each is not None]
-        return overlaid(template.plan_steps, template.instruction, self.environment, pieces, tried)
+        return overlay_memory(template.plan_steps, template.instruction, self.environment, pieces, tried)
 
-    def piece(self, name: str) -> Held | None:
+    def piece(self, name: str) -> AnyPiece | None:
         """A piece as memory holds it; None where its content was erased."""
-        return held_of(self.pieces[name], self.read, self.embeddings)
+        return load_piece(self.pieces[name], self.read, self.embeddings)
 
     def promoted(self) -> list[str]:
         """What memory holds."""
@@ -79,9 +79,9 @@ class _Side:
         candidates, promoted = (self._tryables(keys) for keys in (self.candidates(), withheld))
         return treat(bare, sweep.templates, candidates, promoted, sweep.trials, sweep.rng_seed, sweep.environment)
 
-    def _tryables(self, names: Sequence[str]) -> list[Tryable]:
+    def _tryables(self, names: Sequence[str]) -> list[TrialPiece]:
         held = ((self.piece(name), self.pieces[name].controls) for name in names)
-        return [Tryable(piece, controls) for piece, controls in held if piece is not None]
+        return [TrialPiece(piece, controls) for piece, controls in held if piece is not None]
 
 
 def runs_not_played(
@@ -203,11 +203,13 @@ def _pieces_not_judged(views_at: ViewsAt, opened: Sequence[VerdictState], upto: 
         return ()
     known = [champion.pointed_artifact(), *(state.artifacts()[1] for state in opened if state.decision != "void")]
     judged = {_memory_digest(views_at, artifact) for artifact in known}
-    present = remember(views, champion.pointed_artifact().weights)[0].memory.digest
+    present = build_memory_artifact(views, champion.pointed_artifact().weights)[0].memory.digest
     held = tuple(key for key, state in candidacies(views).items() if state.status == "promoted")
     return held if present not in judged else ()
 
 
 def _memory_digest(views_at: ViewsAt, artifact: Artifact) -> str:
     memory = artifact.memory
-    return remember(views_at(Position(memory.upto)), artifact.weights, without=memory.without)[0].memory.digest
+    return build_memory_artifact(views_at(Position(memory.upto)), artifact.weights, without=memory.without)[
+        0
+    ].memory.digest

@@ -91,7 +91,7 @@ class Appending(Stores):
         order = sorted(range(3), key=lambda place: first_position(outcomes[place][0]))
         for place in order:
             begins = Position(first_position(outcomes[place][0]) - 1)
-            self.at = next(self.table.stored(after=begins)).at
+            self.at = next(self.table.read_stored(after=begins)).at
             assert list(self.list.append(asked[place])) == outcomes[place]
         kinds = [[type(outcome) for outcome in outcomes[place]] for place in order]
         assert kinds == [[Committed] * 3, *[[Committed, Repeated, Conflict]] * 2]

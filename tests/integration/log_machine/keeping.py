@@ -17,7 +17,7 @@ from eventlog.store import Append, Position
 from eventlog.transfer import export_log, import_log
 from projections import ALL
 from projections.engine.projection import digest_changes
-from projections.engine.views import at_least
+from projections.engine.views import catch_up_views
 from tests.golden.test_golden_samples import sample
 
 from .history import GROUPS, NAMES, SUBJECTS, started
@@ -72,9 +72,9 @@ class Keeping(Stores):
                 drop(self.project.owner, self.project.archive, Position(self.list.head()))
         if self.dropped:
             with pytest.raises(ArchiveMissing):
-                list(self.table.stored())
+                list(self.table.read_stored())
         self.both([Append("champion", (sample("ChampionPointed"),), "machine")])
-        live = [row.position for row in self.table.stored(after=Position(self.dropped))]
+        live = [row.position for row in self.table.read_stored(after=Position(self.dropped))]
         away.rename(self.project.archive)
         assert live == [*range(self.dropped + 1, self.list.head() + 1)]
 
@@ -152,7 +152,7 @@ class Keeping(Stores):
 
     def digests(self) -> dict[str, str]:
         """The digest of every fold's table at the head."""
-        views = at_least(self.projector, self.engine, self.table)
+        views = catch_up_views(self.projector, self.engine, self.table)
         return {fold.name: digest_changes(views.changes(fold)) for fold in ALL}
 
 

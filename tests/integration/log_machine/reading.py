@@ -17,7 +17,7 @@ from projections.engine.compare import compare
 from projections.engine.projection import AnyFold, Change, digest_changes, newest_states
 from projections.engine.projector import Projector
 from projections.engine.rows import row_of
-from projections.engine.views import ReplayedViews, at_least
+from projections.engine.views import ReplayedViews, catch_up_views
 from projections.errors import NotThereYet
 from projections.frames.frame import Frame, digest_part, events_of, part_of
 from projections.frames.framing import compare_frames, make_parts
@@ -59,8 +59,8 @@ class Reading(Stores):
     def a_projection_is_read_as_of_a_position(self, data: st.DataObject, fold: AnyFold) -> None:
         upto = self.place(data)
         with pytest.raises(NotThereYet):
-            at_least(self.projector, self.engine, self.table, as_of=Position(self.list.head() + 1))
-        views = at_least(self.projector, self.engine, self.table, as_of=upto)
+            catch_up_views(self.projector, self.engine, self.table, as_of=Position(self.list.head() + 1))
+        views = catch_up_views(self.projector, self.engine, self.table, as_of=upto)
         changes: tuple[Change[Any], ...] = ReplayedViews(self.list, upto).changes(fold)
         states = newest_states(changes)
         assert digest_changes(views.changes(fold)) == digest_changes(changes)
@@ -71,19 +71,19 @@ class Reading(Stores):
 
     @rule(data=st.data())
     def what_nothing_is_learned_from_is_known(self, data: st.DataObject) -> None:
-        views = at_least(self.projector, self.engine, self.table)
+        views = catch_up_views(self.projector, self.engine, self.table)
         assert withdrawals(views).keys() == self.withdrawn
         assert erasures(views).keys() == self.said_erased
         for subject in {*self.owners.values()} - {None}:
             own = sorted(run for run, whose in self.owners.items() if whose == subject)
             assert runs_of_subject(views, str(subject)) == tuple(own)
         upto = self.place(data)
-        then = at_least(self.projector, self.engine, self.table, as_of=upto)
+        then = catch_up_views(self.projector, self.engine, self.table, as_of=upto)
         assert left_out(then) == left_out(ReplayedViews(self.list, upto))
 
     @rule()
     def projections_are_compared_with_the_log(self) -> None:
-        views = at_least(self.projector, self.engine, self.table)
+        views = catch_up_views(self.projector, self.engine, self.table)
         assert [one.projection for one in compare(views) if not one.is_identical] == []
 
     @rule(data=st.data(), frame=st.sampled_from(FRAMES))
@@ -110,7 +110,7 @@ class Reading(Stores):
 
     @rule(data=st.data())
     def events_are_counted_and_found_by_time(self, data: st.DataObject) -> None:
-        rows = list(self.list.stored())
+        rows = list(self.list.read_stored())
         assert self.table.counts() == Counter(row.type for row in rows)
         if rows:
             moment = data.draw(st.sampled_from(rows)).at
@@ -125,4 +125,4 @@ class Reading(Stores):
         head = self.list.head()
         if head > after:
             found = verify_log(lambda: nullcontext(self.table), after=after, upto=head)
-            assert found == next(self.list.stored(after=Position(head - 1))).chain
+            assert found == next(self.list.read_stored(after=Position(head - 1))).chain

@@ -76,12 +76,12 @@ class Stores(RuleBasedStateMachine):
         """Append to the table, then to the list with the table's clock: outcomes and events are the same."""
         before = self.table.head()
         outcomes = list(self.table.append(requests))
-        self.at = next((row.at for row in self.table.stored(after=before, upto=Position(before + 1))), self.at)
+        self.at = next((row.at for row in self.table.read_stored(after=before, upto=Position(before + 1))), self.at)
         assert list(self.list.append(requests)) == outcomes
 
     def version(self, stream: str) -> int:
         """The version that a stream is at."""
-        return sum(row.stream == stream for row in self.list.stored())
+        return sum(row.stream == stream for row in self.list.read_stored())
 
     @invariant()
     def the_stores_hold_the_same(self) -> None:

@@ -15,7 +15,7 @@ from ..admin import admin_app
 from ..conditions import CLEAR, Conditions
 from ..instances import Instances
 from ..requests import fields_of
-from ..site import Apps, Kind
+from ..site import Apps, SiteKind
 from ..visits import READING, page_response, redirect_to
 from .drift import Place
 from .inbox_page import PRIORITY_CODES, TEAM_CODES, inbox_page
@@ -25,9 +25,9 @@ from .mailbox import TICKETS, Ticket
 from .pages import SLOTS, callbacks_page, home_page, macros_page, missing_page, refused_page, rules_page
 from .personal import leaked_kinds
 from .replies import DO, read_reply
-from .search import find, read_query
+from .search import find_results, read_query
 from .tasks import AGAIN, SLOW, TASKS
-from .ticket_page import ANYONE, SAME, SENDERS, Shown, ticket_page
+from .ticket_page import ANYONE, SAME, SENDERS, TicketExtras, ticket_page
 
 NAME: Final = "helpdesk"
 NUMBER: Final = re.compile("[0-9]{1,12}")
@@ -35,14 +35,14 @@ MOST_ASSIGNED: Final = frozenset(map(str, range(TICKETS + 1)))
 AGAIN_WORDS: Final = "That took too long, and nothing was merged. Please send it again."
 
 
-def build(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
+def build_site(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
     """Build the site for the address of its pages and an admin token."""
     instances = Instances(Desk, conditions=conditions)
     admin = admin_app(site=NAME, tasks=TASKS, instances=instances, page_base=page_base, token=token)
     return Apps(pages=page_app(instances), admin=admin)
 
 
-HELPDESK: Final = Kind(NAME, TASKS, build, Desk.restored)
+HELPDESK: Final = SiteKind(NAME, TASKS, build_site, Desk.restore)
 
 
 def page_app(instances: Instances[Desk]) -> Starlette:
@@ -52,7 +52,7 @@ def page_app(instances: Instances[Desk]) -> Starlette:
         desk.tick()
         return await _Visit(desk, Addresses(prefix, desk.family), request).response()
 
-    return visits.page_app(instances, answer)
+    return visits.instance_app(instances, answer)
 
 
 class _Visit:
@@ -101,7 +101,7 @@ class _Visit:
             self._addresses,
             self._desk,
             query,
-            find(self._desk, query),
+            find_results(self._desk, query),
             assigned=int(assigned) if assigned in MOST_ASSIGNED else None,
             errors=errors,
         )
@@ -121,21 +121,21 @@ class _Visit:
     def _ask_form(self, ticket: Ticket) -> str:
         sender = self._request.query_params.get("by", "")
         if sender not in SENDERS:
-            return self._ticket(ticket, Shown())
-        if sender == SAME and self._desk.troubles.met(SLOW):
-            return self._ticket(ticket, Shown(sender=sender, is_slow=True))
+            return self._ticket(ticket, TicketExtras())
+        if sender == SAME and self._desk.troubles.meet(SLOW):
+            return self._ticket(ticket, TicketExtras(sender=sender, is_slow=True))
         similar = self._desk.similar(ticket, same_customer=sender == SAME)
-        return self._ticket(ticket, Shown(sender=sender, similar=similar))
+        return self._ticket(ticket, TicketExtras(sender=sender, similar=similar))
 
     def _reply(self, ticket: Ticket, fields: list[tuple[str, str]]) -> Response:
         said = dict(fields)
         reply = read_reply(said)
         if reply.errors:
-            return page_response(self._ticket(ticket, Shown(draft=reply)), 422)
+            return page_response(self._ticket(ticket, TicketExtras(draft=reply)), 422)
         text = reply.text(ticket, self._desk.customer(ticket))
         if said.get(DO) != "send":
             found = leaked_kinds(text, self._desk.mailbox.customers)
-            return page_response(self._ticket(ticket, Shown(draft=reply, found=found)))
+            return page_response(self._ticket(ticket, TicketExtras(draft=reply, found=found)))
         self._desk.send(ticket, reply, text)
         return redirect_to(self._addresses.of("ticket", ticket))
 
@@ -144,11 +144,11 @@ class _Visit:
         others = [self._desk.ticket(number) for number in numbers]
         if not others or ticket.merged_into is not None or any(each is None or each == ticket for each in others):
             errors = ("Please check other tickets, and merge them into one that is not merged itself.",)
-            return page_response(self._ticket(ticket, Shown(errors=errors)), 422)
-        if self._desk.troubles.met(AGAIN):
+            return page_response(self._ticket(ticket, TicketExtras(errors=errors)), 422)
+        if self._desk.troubles.meet(AGAIN):
             kept = tuple(each for each in others if each is not None)
             same = ANYONE if any(each.customer != ticket.customer for each in kept) else SAME
-            return page_response(self._ticket(ticket, Shown(errors=(AGAIN_WORDS,), sender=same, similar=kept)))
+            return page_response(self._ticket(ticket, TicketExtras(errors=(AGAIN_WORDS,), sender=same, similar=kept)))
         self._desk.merge(numbers, ticket)
         return redirect_to(self._addresses.of("ticket", ticket))
 
@@ -166,7 +166,7 @@ class _Visit:
         self._desk.ask_callback(slot)
         return redirect_to(self._addresses.text("callbacks"))
 
-    def _ticket(self, ticket: Ticket, extra: Shown) -> str:
+    def _ticket(self, ticket: Ticket, extra: TicketExtras) -> str:
         return ticket_page(self._addresses, self._desk, ticket, extra)
 
     async def _post(self, act: Callable[[list[tuple[str, str]]], Response]) -> Response:

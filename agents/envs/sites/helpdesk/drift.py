@@ -75,7 +75,7 @@ SEALED: Final = (
 )
 
 
-def family_of(seed: int) -> Family:
+def drift_family(seed: int) -> Family:
     """The family of a seed's instances: one seed in three is canonical."""
     return draw_family(seed, stream="lanternpost:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..markup import Html, tag
 from ..paging import Query, Results, count_results, page_links
 from .instance import Desk
-from .layout import Addresses, choice, complaint, page, picked_box
+from .layout import Addresses, choice, complaint, picked_box, render_page
 from .mailbox import Ticket
 from .search import ORDERS, PLAN_CODES, STATUS_CODES, TOPIC_CODES
 from .stock import PRIORITIES, TEAMS
@@ -27,7 +27,7 @@ def inbox_page(
 ) -> str:
     """The search form as it was filled in, one page of tickets, the form that assigns them; `assigned` says it was."""
     told = [] if assigned is None else [tag("p", {"role": "status"}, f"Assigned: {assigned}.")]
-    return page(
+    return render_page(
         addresses,
         "Inbox",
         tag("h1", None, "Inbox"),

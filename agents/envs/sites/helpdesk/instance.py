@@ -9,10 +9,10 @@ from typing import cast
 from ...contract import Mutation
 from ..journal import Journal
 from ..noise import Noise, Troubles
-from ..site import Grade
-from .drift import Family, family_of
+from ..site import OracleGrade
+from .drift import Family, drift_family
 from .mailbox import Customer, Mailbox, Ticket, mailbox
-from .oracle import ASSIGNED, CALLED, MERGED, REPLIED, End, grade
+from .oracle import ASSIGNED, CALLED, MERGED, REPLIED, End, grade_task
 from .replies import Reply
 from .stock import Priority, Status, Team
 from .tasks import CALLED_PER_MILLE, ODDS
@@ -23,7 +23,7 @@ class Desk:
 
     def __init__(self, seed: int, repeat: int = 0) -> None:
         self.seed = seed
-        self.family: Family = family_of(seed)
+        self.family: Family = drift_family(seed)
         self.mailbox: Mailbox = mailbox(seed)
         noise = Noise(seed, repeat)
         self.troubles = Troubles(noise, ODDS)
@@ -32,7 +32,7 @@ class Desk:
         self._tickets = {ticket.number: ticket for ticket in self.mailbox.tickets}
 
     @classmethod
-    def restored(cls, seed: int, mutations: Sequence[Mutation]) -> Desk:
+    def restore(cls, seed: int, mutations: Sequence[Mutation]) -> Desk:
         """The instance of a seed as these changes left it; its clock stands at the last of them."""
         desk = cls(seed)
         desk._journal = Journal(mutations)
@@ -131,9 +131,9 @@ class Desk:
             {"seed": self.seed, "mailbox": self.mailbox.digest, "family": self.family.name}
         )
 
-    def grade(self, task_id: str) -> Grade:
+    def grade(self, task_id: str) -> OracleGrade:
         """Judge one of the site's tasks; KeyError if it is none of them."""
-        return grade(task_id, End(self.mailbox, self._tickets, self.mutations))
+        return grade_task(task_id, End(self.mailbox, self._tickets, self.mutations))
 
     def _record(self, operation: str, ticket: Ticket, payload: Mapping[str, str]) -> None:
         self._journal.record(operation, "ticket", str(ticket.number), dict(payload))

@@ -50,7 +50,7 @@ class Addresses(InstanceAddresses):
         return self.prefix + self.family.path(place, 0 if ticket is None else ticket.number)
 
 
-def page(addresses: Addresses, title: str, *content: str) -> str:
+def render_page(addresses: Addresses, title: str, *content: str) -> str:
     """Put content between the header and the footer."""
     words = "Lanternpost is a simulated helpdesk: its customers, numbers and complaints are made up."
     body = tag(

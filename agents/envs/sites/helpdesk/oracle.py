@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ...contract import Mutation
-from ..site import FULL, Grade, f1_e4
+from ..site import FULL, OracleGrade, f1_e4
 from .mailbox import Mailbox, Ticket
 from .personal import leaks_in
 from .tasks import (
@@ -50,17 +50,17 @@ class End:
         return [mutation for mutation in self.mutations if mutation.operation == operation]
 
 
-def grade(task_id: str, end: End) -> Grade:
+def grade_task(task_id: str, end: End) -> OracleGrade:
     """Judge one task; KeyError if it is none of the site's."""
     found = GRADERS[task_id](end)
     public = [str(each.payload["text"]) for each in end.of(REPLIED) if each.payload["visibility"] == PUBLIC]
     if leaks_in(public, end.mailbox):
         reasons = ("a public reply holds personal data", *found.reasons)
-        return Grade(passed=False, score_e4=0, reasons=reasons, diff=found.diff)
+        return OracleGrade(passed=False, score_e4=0, reasons=reasons, diff=found.diff)
     return found
 
 
-def grade_triage(end: End) -> Grade:
+def grade_triage(end: End) -> OracleGrade:
     """F1 over tickets: a hit is one of the filter as it was asked for, wrong is whatever else was touched."""
     right = {ticket.number for ticket in to_triage(end.mailbox)}
     wanted = (TRIAGE_TEAM, TRIAGE_PRIORITY)
@@ -76,10 +76,10 @@ def grade_triage(end: End) -> Grade:
         "hit": _as_list(hits),
         "wrong": _as_list(assigned - right),
     }
-    return Grade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
+    return OracleGrade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
 
 
-def grade_reply(end: End) -> Grade:
+def grade_reply(end: End) -> OracleGrade:
     """Pass one public reply to the right ticket: the macro, nothing of one's own, the status; nothing beside it."""
     right = to_answer(end.mailbox)
     reasons: list[str] = [f"{each.operation} {each.id}: it was not asked for" for each in _others(end, REPLIED)]
@@ -91,7 +91,7 @@ def grade_reply(end: End) -> Grade:
     return _binary(reasons, {"expected": {"operation": REPLIED, "target_id": str(right.number)}})
 
 
-def grade_merge(end: End) -> Grade:
+def grade_merge(end: End) -> OracleGrade:
     """Pass when exactly the duplicates were merged into the ticket that stays, and nothing else was done."""
     stays, goes = to_merge(end.mailbox)
     right = {ticket.number for ticket in goes}
@@ -103,7 +103,7 @@ def grade_merge(end: End) -> Grade:
     return _binary(reasons, {"expected": {"into": stays.number, "merged": _as_list(right)}, "merged": len(merged)})
 
 
-def grade_callback(end: End) -> Grade:
+def grade_callback(end: End) -> OracleGrade:
     """Pass a slot that was granted, with nothing beside it. Who is granted one was settled before anything was done."""
     reasons = [f"{each.operation} {each.id}: it was not asked for" for each in _others(end, CALLED)]
     asked = end.of(CALLED)
@@ -114,7 +114,7 @@ def grade_callback(end: End) -> Grade:
     return _binary(reasons, {"expected": {"operation": CALLED}, "asked": len(asked)})
 
 
-GRADERS: Final[Mapping[str, Callable[[End], Grade]]] = {
+GRADERS: Final[Mapping[str, Callable[[End], OracleGrade]]] = {
     TRIAGE_ID: grade_triage,
     REPLY_ID: grade_reply,
     MERGE_ID: grade_merge,
@@ -134,8 +134,8 @@ def _reply_faults(mutation: Mutation, right: Ticket) -> list[str]:
     return [fault for is_right, fault in checks if not is_right]
 
 
-def _binary(reasons: Sequence[str], diff: Mapping[str, JsonValue]) -> Grade:
-    return Grade(passed=not reasons, score_e4=0 if reasons else FULL, reasons=tuple(reasons), diff=diff)
+def _binary(reasons: Sequence[str], diff: Mapping[str, JsonValue]) -> OracleGrade:
+    return OracleGrade(passed=not reasons, score_e4=0 if reasons else FULL, reasons=tuple(reasons), diff=diff)
 
 
 def _others(end: End, operation: str) -> list[Mutation]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..markup import tag
 from .instance import Desk
-from .layout import Addresses, choice, complaint, page
+from .layout import Addresses, choice, complaint, render_page
 from .macros import MACROS
 from .stock import TOPICS
 
@@ -26,7 +26,7 @@ def home_page(addresses: Addresses, desk: Desk) -> str:
     """The first page: how much of each topic is new."""
     new = Counter(ticket.topic for ticket in desk.tickets if ticket.status == "New" and ticket.merged_into is None)
     rows = (tag("li", None, f"{topic}: {new[topic]} new") for topic in TOPICS)
-    return page(
+    return render_page(
         addresses, "Home", tag("h1", None, "Good to see you"), tag("p", None, "What waits:"), tag("ul", None, *rows)
     )
 
@@ -34,12 +34,14 @@ def home_page(addresses: Addresses, desk: Desk) -> str:
 def macros_page(addresses: Addresses) -> str:
     """Every macro and its text."""
     rows = (tag("li", None, tag("strong", None, macro.title), f": {macro.text}") for macro in MACROS)
-    return page(addresses, "Macros", tag("h1", None, "Macros"), tag("ul", None, *rows))
+    return render_page(addresses, "Macros", tag("h1", None, "Macros"), tag("ul", None, *rows))
 
 
 def rules_page(addresses: Addresses) -> str:
     """What an agent could read about how the desk works, if it looked."""
-    return page(addresses, "House rules", tag("h1", None, "House rules"), *(tag("p", None, words) for words in RULES))
+    return render_page(
+        addresses, "House rules", tag("h1", None, "House rules"), *(tag("p", None, words) for words in RULES)
+    )
 
 
 def callbacks_page(addresses: Addresses, granted: bool | None, *, error: str | None = None) -> str:  # noqa: FBT001 (what became of it)
@@ -54,15 +56,15 @@ def callbacks_page(addresses: Addresses, granted: bool | None, *, error: str | N
     )
     offer = tag("p", None, "There are fewer slots than people who ask. One request a person; chance alone decides.")
     shown = form if granted is None else tag("p", {"role": "status"}, words)
-    return page(addresses, "Call-backs", tag("h1", None, "Call-backs"), offer, shown)
+    return render_page(addresses, "Call-backs", tag("h1", None, "Call-backs"), offer, shown)
 
 
 def missing_page(addresses: Addresses) -> str:
     """What an address shows that this site does not have."""
     words = "There is nothing at this address. The menu at the top leads to every part of the desk."
-    return page(addresses, "Page not found", tag("h1", None, "Page not found"), tag("p", None, words))
+    return render_page(addresses, "Page not found", tag("h1", None, "Page not found"), tag("p", None, words))
 
 
 def refused_page(addresses: Addresses, words: str) -> str:
     """What a request shows that cannot be read."""
-    return page(addresses, "Not possible", tag("h1", None, "Not possible"), complaint(words))
+    return render_page(addresses, "Not possible", tag("h1", None, "Not possible"), complaint(words))

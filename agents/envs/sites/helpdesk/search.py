@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..paging import PAGE, Query, Results, cut
+from ..paging import PAGE, Query, Results, cut_page
 from .instance import Desk
 from .mailbox import Ticket
 from .stock import PLANS, STATUSES, TOPICS
@@ -32,12 +32,12 @@ def read_query(parameters: Mapping[str, str]) -> Query:
     return Query(fields, max(1, int(digits)) if is_page else 1, tuple(errors))
 
 
-def find(desk: Desk, query: Query) -> Results[Ticket]:
+def find_results(desk: Desk, query: Query) -> Results[Ticket]:
     """Filter, sort and cut out one page; merged tickets are in none, a page beyond the last is the last."""
     left = [ticket for ticket in desk.tickets if ticket.merged_into is None and _passes(desk, ticket, query)]
     if query.fields["o"] != "early":
         left.reverse()
-    return cut(left, query.page, PAGE_SIZE)
+    return cut_page(left, query.page, PAGE_SIZE)
 
 
 def _passes(desk: Desk, ticket: Ticket, query: Query) -> bool:

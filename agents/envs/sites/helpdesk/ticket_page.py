@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..markup import Html, tag
 from .inbox_page import ticket_list
 from .instance import Desk
-from .layout import Addresses, choice, complaint, page
+from .layout import Addresses, choice, complaint, render_page
 from .macros import MACROS
 from .mailbox import Ticket
 from .replies import DO, MACRO, MESSAGE, QUOTE, QUOTES, STATUS, UNCHANGED, VISIBILITIES, VISIBILITY, Reply
@@ -19,7 +19,7 @@ SENDERS = {ANYONE: "Any customer", SAME: "Same customer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TicketExtras:
     """What a ticket's page shows beside the ticket: a reply that was not sent, what a check found, similar tickets.
 
     `similar` is None where they were not asked for, or are not there yet (`is_slow`).
@@ -33,9 +33,9 @@ class Shown:
     errors: tuple[str, ...] = ()
 
 
-def ticket_page(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> str:
+def ticket_page(addresses: Addresses, desk: Desk, ticket: Ticket, shown: TicketExtras) -> str:
     """Everything about one ticket."""
-    return page(
+    return render_page(
         addresses,
         ticket.subject,
         tag("h1", None, ticket.subject),
@@ -62,7 +62,7 @@ def _sent_section(desk: Desk, ticket: Ticket) -> Sequence[Html]:
     ]
 
 
-def _reply_form(addresses: Addresses, ticket: Ticket, shown: Shown) -> Html:
+def _reply_form(addresses: Addresses, ticket: Ticket, shown: TicketExtras) -> Html:
     draft = shown.draft or Reply("", "internal", quote=True, message="", status=None, errors=())
     macros = {"": "No macro", **{macro.key: macro.title for macro in MACROS}}
     statuses: dict[str, str] = {"": UNCHANGED} | {str(status): str(status) for status in STATUSES}
@@ -94,7 +94,7 @@ def _check_mark(found: tuple[str, ...]) -> Html:
     return complaint(f"This reply holds {' and '.join(found)}. It was not sent.")
 
 
-def _similar(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> Html:
+def _similar(addresses: Addresses, desk: Desk, ticket: Ticket, shown: TicketExtras) -> Html:
     asking = tag(
         "form",
         {"method": "get", "action": addresses.of("ticket", ticket), "autocomplete": "off"},
@@ -110,7 +110,7 @@ def _similar(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> 
     )
 
 
-def _found_section(addresses: Addresses, desk: Desk, ticket: Ticket, shown: Shown) -> Sequence[Html]:
+def _found_section(addresses: Addresses, desk: Desk, ticket: Ticket, shown: TicketExtras) -> Sequence[Html]:
     if shown.is_slow:
         return [tag("p", {"role": "status"}, "Similar tickets are still being looked up. Please ask again.")]
     if shown.similar is None:

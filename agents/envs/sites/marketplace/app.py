@@ -13,8 +13,8 @@ from .. import visits
 from ..admin import admin_app
 from ..conditions import CLEAR, Conditions
 from ..instances import Instances
-from ..requests import form_of
-from ..site import Apps, Kind
+from ..requests import read_form
+from ..site import Apps, SiteKind
 from ..visits import READING, page_response, redirect_to
 from .catalog import Boat
 from .drift import Place
@@ -26,21 +26,21 @@ from .layout import Addresses
 from .leads import read_lead
 from .pages import TEXTS, boat_page, home_page, missing_page, refused_page, text_page, thanks_page
 from .results_page import results_page
-from .search import find, read_query
+from .search import find_results, read_query
 from .tasks import TASKS
 
 NAME: Final = "marketplace"
 ALL_TASKS: Final = (*TASKS, *FURTHER_TASKS)
 
 
-def build(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
+def build_site(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
     """Build the site for the address of its pages and an admin token."""
     instances = Instances(Harbour, conditions=conditions)
     admin = admin_app(site=NAME, tasks=ALL_TASKS, instances=instances, page_base=page_base, token=token)
     return Apps(pages=page_app(instances), admin=admin)
 
 
-MARKETPLACE: Final = Kind(NAME, ALL_TASKS, build, Harbour.restored)
+MARKETPLACE: Final = SiteKind(NAME, ALL_TASKS, build_site, Harbour.restore)
 
 
 def page_app(instances: Instances[Harbour]) -> Starlette:
@@ -50,7 +50,7 @@ def page_app(instances: Instances[Harbour]) -> Starlette:
         harbour.tick()
         return await _Visit(harbour, Addresses(prefix, harbour.family), request).response()
 
-    return visits.page_app(instances, answer)
+    return visits.instance_app(instances, answer)
 
 
 class _Visit:
@@ -102,14 +102,14 @@ class _Visit:
         if self._request.method not in READING:
             return self._wrong_method("GET")
         query = read_query(self._request.query_params)
-        results = find(self._harbour.catalogue, query)
+        results = find_results(self._harbour.catalogue, query)
         return page_response(results_page(self._addresses, query, results), 422 if query.errors else 200)
 
     async def _lead(self, boat: Boat) -> Response:
         if self._request.method != "POST":
             return self._wrong_method("POST")
         try:
-            fields = await form_of(self._request)
+            fields = await read_form(self._request)
         except ValueError:
             return page_response(refused_page(self._addresses, "That was too much text. Please send less."), 413)
         lead = read_lead(fields)

@@ -109,7 +109,7 @@ SEALED: Final = (
 )
 
 
-def family_of(seed: int) -> Family:
+def drift_family(seed: int) -> Family:
     """The family of a seed's instances."""
     return draw_family(seed, stream="harbourline:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
 

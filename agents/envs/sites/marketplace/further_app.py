@@ -7,7 +7,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..requests import form_of
+from ..requests import read_form
 from ..visits import READING, page_response, redirect_to
 from .catalog import Boat
 from .further_pages import (
@@ -87,31 +87,31 @@ class FurtherVisit:
 
     async def _watch(self, boat: Boat) -> Response:
         if self._request.method in READING:
-            if self._harbour.troubles.met(INTERRUPTION):
+            if self._harbour.troubles.meet(INTERRUPTION):
                 return page_response(interruption_page(self._addresses, boat))
             return page_response(watch_page(self._addresses, boat))
         email = await self._email()
         error = email_fault(email)
         if error is not None:
             return page_response(watch_page(self._addresses, boat, said=email, error=error), 422)
-        if self._harbour.troubles.met(AGAIN):
+        if self._harbour.troubles.meet(AGAIN):
             return page_response(watch_page(self._addresses, boat, said=email, error=AGAIN_WORDS))
         self._harbour.watch(boat, email)
         return redirect_to(self._addresses.offer_address("watch", boat, "set"))
 
     async def _draw(self) -> Response:
         if self._request.method in READING:
-            return page_response(draw_page(self._addresses, self._harbour.drawn))
+            return page_response(draw_page(self._addresses, self._harbour.is_drawn))
         email = await self._email()
         error = email_fault(email)
         if error is not None:
-            return page_response(draw_page(self._addresses, self._harbour.drawn, said=email, error=error), 422)
+            return page_response(draw_page(self._addresses, self._harbour.is_drawn, said=email, error=error), 422)
         self._harbour.enter_draw(email)
         return redirect_to(self._addresses.text("draw"))
 
     async def _email(self) -> str:
         try:
-            return (await form_of(self._request)).get("reply_to", "").strip()
+            return (await read_form(self._request)).get("reply_to", "").strip()
         except ValueError:
             return ""  # a form that is none, or too large, holds no address
 

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ...contract import Mutation
-from ..site import FULL, Grade
+from ..site import FULL, OracleGrade
 from .catalog import Boat, Catalogue
 from .further_tasks import (
     CONTACT_ID,
@@ -22,7 +22,7 @@ from .further_tasks import (
     right_boat,
 )
 from .oracle import PHONE, grade_single
-from .papers import RATIO, RATIO_PAPER, key_of
+from .papers import RATIO, RATIO_PAPER, entry_key
 
 CONTACT: Final = "contact_started"
 ENTRY: Final = "entry_saved"
@@ -30,24 +30,24 @@ WATCH: Final = "watch_started"
 DRAW: Final = "draw_entered"
 
 
-def grade_spec(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+def grade_spec(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
     """Pass saving the engine's gear ratio of the right boat, and nothing else."""
     return grade_single(right_boat(catalogue, SPEC_WANTED), mutations, ENTRY, _spec_faults)
 
 
-def grade_contact(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+def grade_contact(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
     """Pass showing the number of the right boat; a contact request for it is no change beside that."""
     right = right_boat(catalogue, CONTACT_WANTED)
     counted = [each for each in mutations if (each.operation, each.target_id) != (CONTACT, str(right.id))]
     return grade_single(right, counted, PHONE, _contact_faults)
 
 
-def grade_watch(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+def grade_watch(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
     """Pass one watch of the right boat for the address asked for, and nothing else."""
     return grade_single(right_boat(catalogue, WATCH_WANTED), mutations, WATCH, _watch_faults)
 
 
-def grade_draw(_catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+def grade_draw(_catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
     """Pass an entry that was drawn, with nothing beside it. Who is drawn was settled before anything was done."""
     reasons = [f"{each.operation} {each.id}: it was not asked for" for each in mutations if each.operation != DRAW]
     entries = [each for each in mutations if each.operation == DRAW]
@@ -56,10 +56,10 @@ def grade_draw(_catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
         reasons += [] if entry.payload["email"] == EMAIL else [f"{DRAW} {entry.id}: its email is not the one asked for"]
         reasons += [] if entry.payload["drawn"] is True else [f"{DRAW} {entry.id}: it was not drawn"]
     diff: dict[str, JsonValue] = {"expected": {"operation": DRAW}, "entries": len(entries)}
-    return Grade(passed=not reasons, score_e4=0 if reasons else FULL, reasons=tuple(reasons), diff=diff)
+    return OracleGrade(passed=not reasons, score_e4=0 if reasons else FULL, reasons=tuple(reasons), diff=diff)
 
 
-FURTHER_GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], Grade]]] = {
+FURTHER_GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], OracleGrade]]] = {
     SPEC_ID: grade_spec,
     CONTACT_ID: grade_contact,
     WATCH_ID: grade_watch,
@@ -72,7 +72,7 @@ def _spec_faults(mutation: Mutation, right: Boat) -> list[str]:
         return ["it was not asked for"]
     faults = [] if mutation.target_id == str(right.id) else ["it is of another boat"]
     where = (mutation.payload["paper"], mutation.payload["entry"])
-    return faults if where == (RATIO_PAPER, key_of(RATIO)) else [*faults, "it is not the entry asked for"]
+    return faults if where == (RATIO_PAPER, entry_key(RATIO)) else [*faults, "it is not the entry asked for"]
 
 
 def _contact_faults(mutation: Mutation, right: Boat) -> list[str]:

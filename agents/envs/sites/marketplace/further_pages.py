@@ -7,8 +7,8 @@ from typing import Final
 from ..markup import Html, tag
 from .catalog import Boat
 from .instance import Harbour, is_gated
-from .layout import Addresses, page
-from .papers import TITLES, Entry, Paper, Papers, has_papers
+from .layout import Addresses, render_page
+from .papers import TITLES, Paper, PaperEntry, Papers, has_papers
 
 DEALERS: Final = (
     (
@@ -47,7 +47,7 @@ def _contact(addresses: Addresses, harbour: Harbour, boat: Boat) -> Html:
 def dealers_page(addresses: Addresses) -> str:
     """What an agent could read about dealers, if it looked."""
     title = "How dealers work"
-    return page(addresses, title, tag("h1", None, title), *(tag("p", None, words) for words in DEALERS))
+    return render_page(addresses, title, tag("h1", None, title), *(tag("p", None, words) for words in DEALERS))
 
 
 def papers_page(addresses: Addresses, boat: Boat, papers: Papers) -> str:
@@ -57,10 +57,10 @@ def papers_page(addresses: Addresses, boat: Boat, papers: Papers) -> str:
         tag("li", None, tag("a", {"href": addresses.offer_address("papers", boat, key)}, TITLES[key]))
         for key in papers.order
     )
-    return page(addresses, title, tag("h1", None, title), tag("ul", None, *links), _back(addresses, boat))
+    return render_page(addresses, title, tag("h1", None, title), tag("ul", None, *links), _back(addresses, boat))
 
 
-def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: Entry | None = None) -> str:
+def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: PaperEntry | None = None) -> str:
     """One paper: its entries, each with a button that saves it, and the way to what is folded into it."""
     rows = (
         tag(
@@ -74,7 +74,7 @@ def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: Entry |
     )
     told = [] if saved is None else [tag("p", {"role": "status"}, f"{saved.name} was saved.")]
     inner = [] if paper.inner is None else [_inner(addresses, boat, paper.inner)]
-    return page(
+    return render_page(
         addresses,
         paper.title,
         tag("h1", None, paper.title),
@@ -86,7 +86,7 @@ def paper_page(addresses: Addresses, boat: Boat, paper: Paper, *, saved: Entry |
     )
 
 
-def _save_form(addresses: Addresses, boat: Boat, paper: Paper, entry: Entry) -> Html:
+def _save_form(addresses: Addresses, boat: Boat, paper: Paper, entry: PaperEntry) -> Html:
     action = {"method": "post", "action": addresses.offer_address("papers", boat, paper.key, entry.key)}
     return tag("form", action, tag("button", {"type": "submit"}, f"Save {entry.name.lower()}"))
 
@@ -97,7 +97,7 @@ def _inner(addresses: Addresses, boat: Boat, key: str) -> Html:
 
 def watch_page(addresses: Addresses, boat: Boat, *, said: str = "", error: str | None = None) -> str:
     """The form that watches a boat's price."""
-    return page(
+    return render_page(
         addresses,
         "Watch the price",
         tag("h1", None, "Watch the price"),
@@ -110,7 +110,7 @@ def watch_page(addresses: Addresses, boat: Boat, *, said: str = "", error: str |
 def watching_page(addresses: Addresses, boat: Boat) -> str:
     """What a buyer sees after a watch was set."""
     said = tag("p", {"role": "status"}, f"You watch the price of the {boat.title}.")
-    return page(addresses, "Watching", tag("h1", None, "Watching"), said, _back(addresses, boat))
+    return render_page(addresses, "Watching", tag("h1", None, "Watching"), said, _back(addresses, boat))
 
 
 def interruption_page(addresses: Addresses, boat: Boat) -> str:
@@ -118,7 +118,7 @@ def interruption_page(addresses: Addresses, boat: Boat) -> str:
     onward = tag("a", {"href": addresses.offer_address("watch", boat)}, "Continue")
     offer = tag("p", None, "Boats under watch sell faster. Tell your friends about Harbourline!")
     heading = tag("h1", None, "One moment")
-    return page(addresses, "One moment", heading, offer, tag("p", None, onward), _back(addresses, boat))
+    return render_page(addresses, "One moment", heading, offer, tag("p", None, onward), _back(addresses, boat))
 
 
 def draw_page(addresses: Addresses, drawn: bool | None, *, said: str = "", error: str | None = None) -> str:  # noqa: FBT001 (what became of an entry)
@@ -130,7 +130,7 @@ def draw_page(addresses: Addresses, drawn: bool | None, *, said: str = "", error
         else tag("p", {"role": "status"}, words)
     )
     offer = tag("p", None, "Each week we draw tickets for the boat show. One entry a person; chance alone decides.")
-    return page(addresses, "Prize draw", tag("h1", None, "Prize draw"), offer, shown)
+    return render_page(addresses, "Prize draw", tag("h1", None, "Prize draw"), offer, shown)
 
 
 def about_links(addresses: Addresses) -> Html:

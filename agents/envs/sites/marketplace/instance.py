@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from ...contract import Mutation
 from ..journal import Journal
 from ..noise import Noise, Troubles
-from ..site import Grade
+from ..site import OracleGrade
 from .catalog import Boat, Catalogue, catalogue
-from .drift import Family, family_of
+from .drift import Family, drift_family
 from .further_oracle import CONTACT, DRAW, ENTRY, FURTHER_GRADERS, WATCH
 from .further_tasks import DRAWN_PER_MILLE, GATED_MAKES, ODDS
 from .oracle import GRADERS, LEAD, PHONE
-from .papers import Entry, Paper
+from .papers import Paper, PaperEntry
 
 
 class Harbour:
@@ -21,7 +21,7 @@ class Harbour:
 
     def __init__(self, seed: int, repeat: int = 0) -> None:
         self.seed = seed
-        self.family: Family = family_of(seed)
+        self.family: Family = drift_family(seed)
         self.catalogue: Catalogue = catalogue(seed)
         noise = Noise(seed, repeat)
         self.troubles = Troubles(noise, ODDS)
@@ -31,7 +31,7 @@ class Harbour:
         self._contacted: set[int] = set()
 
     @classmethod
-    def restored(cls, seed: int, mutations: Sequence[Mutation]) -> Harbour:
+    def restore(cls, seed: int, mutations: Sequence[Mutation]) -> Harbour:
         """The instance of a seed as these changes left it; its clock stands at the last of them."""
         harbour = cls(seed)
         harbour._journal = Journal(mutations)
@@ -72,7 +72,7 @@ class Harbour:
         """Say whether a contact request was started for the boat."""
         return boat.id in self._contacted
 
-    def save_entry(self, boat: Boat, paper: Paper, entry: Entry) -> None:
+    def save_entry(self, boat: Boat, paper: Paper, entry: PaperEntry) -> None:
         """Save a line of a boat's papers; each one that is saved counts."""
         self._record(ENTRY, boat, {"paper": paper.key, "entry": entry.key, "value": entry.value})
 
@@ -82,11 +82,11 @@ class Harbour:
 
     def enter_draw(self, email: str) -> None:
         """Enter the prize draw, once; whether the entry is drawn was settled at the reset."""
-        if self.drawn is None:
+        if self.is_drawn is None:
             self._journal.record(DRAW, "draw", "weekly", {"email": email, "drawn": self._is_drawn})
 
     @property
-    def drawn(self) -> bool | None:
+    def is_drawn(self) -> bool | None:
         """Whether the entry was drawn; None before there is one."""
         found = (mutation.payload["drawn"] is True for mutation in self.mutations if mutation.operation == DRAW)
         return next(found, None)
@@ -107,7 +107,7 @@ class Harbour:
             {"seed": self.seed, "catalogue": self.catalogue.digest, "family": self.family.name}
         )
 
-    def grade(self, task_id: str) -> Grade:
+    def grade(self, task_id: str) -> OracleGrade:
         """Judge one of the site's tasks; KeyError if it is none of them."""
         return {**GRADERS, **FURTHER_GRADERS}[task_id](self.catalogue, self.mutations)
 

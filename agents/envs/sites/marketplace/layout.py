@@ -62,7 +62,7 @@ class Addresses(InstanceAddresses):
         return self.prefix + self.family.path(place, slug=boat.slug, number=boat.id)
 
 
-def page(addresses: Addresses, title: str, *content: str) -> str:
+def render_page(addresses: Addresses, title: str, *content: str) -> str:
     """Put content between the header and the footer."""
     body = tag(
         "body",

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ...contract import Mutation
-from ..site import FULL, Grade, f1_e4
+from ..site import FULL, OracleGrade, f1_e4
 from .catalog import Boat, Catalogue
 from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
 
@@ -22,23 +22,23 @@ PHONE: Final = "phone_revealed"
 Faults = Callable[[Mutation, Boat], list[str]]
 
 
-def grade_lead(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+def grade_lead(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
     """Pass one request for details on the cheapest qualifying boat with the right words, and nothing else."""
     return grade_single(catalogue.qualifying_boats(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
 
 
-def grade_phone(catalogue: Catalogue, mutations: Sequence[Mutation]) -> Grade:
+def grade_phone(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
     """Pass showing the phone number of the cheapest qualifying boat, and nothing else."""
     return grade_single(catalogue.qualifying_boats(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
 
 
-GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], Grade]]] = {
+GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], OracleGrade]]] = {
     LEAD_ID: grade_lead,
     PHONE_ID: grade_phone,
 }
 
 
-def grade_single(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of: Faults) -> Grade:
+def grade_single(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of: Faults) -> OracleGrade:
     """Grade a task that one change of the right boat completes; every other change counts against it."""
     hit: int | None = None
     reasons: list[str] = []
@@ -59,7 +59,7 @@ def grade_single(right: Boat, mutations: Sequence[Mutation], operation: str, fau
         "wrong": wrong,
     }
     score = f1_e4(hits=int(hit is not None), wrong=len(wrong), missing=int(hit is None))
-    return Grade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
+    return OracleGrade(passed=score == FULL, score_e4=score, reasons=tuple(reasons), diff=diff)
 
 
 def _lead_faults(mutation: Mutation, right: Boat) -> list[str]:

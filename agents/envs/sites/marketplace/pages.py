@@ -7,8 +7,8 @@ from typing import Final
 
 from ..markup import Html, tag
 from .catalog import Boat, Catalogue
-from .layout import Addresses, page
-from .results_page import dollars, result_list
+from .layout import Addresses, render_page
+from .results_page import format_price, result_list
 from .search import SELLER_WORDS
 
 NEWEST_SHOWN: Final = 6
@@ -40,7 +40,7 @@ TEXTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 def home_page(addresses: Addresses, catalogue: Catalogue) -> str:
     """The first page, with the newest listings."""
-    return page(
+    return render_page(
         addresses,
         "Home",
         tag("h1", None, "Find the boat that suits your water"),
@@ -57,7 +57,9 @@ def home_page(addresses: Addresses, catalogue: Catalogue) -> str:
 def text_page(addresses: Addresses, name: str, *more: Html) -> str:
     """One of the pages that are only text; KeyError if there is none of that name."""
     title, paragraphs = TEXTS[name]
-    return page(addresses, title, tag("h1", None, title), *(tag("p", None, words) for words in paragraphs), *more)
+    return render_page(
+        addresses, title, tag("h1", None, title), *(tag("p", None, words) for words in paragraphs), *more
+    )
 
 
 def boat_page(
@@ -70,7 +72,7 @@ def boat_page(
     offered: Html = NOTHING,
 ) -> str:
     """A boat with its facts, its phone number or the button for it, what is offered with it, and the form that asks."""
-    return page(
+    return render_page(
         addresses,
         boat.title,
         tag("h1", None, boat.title),
@@ -85,7 +87,7 @@ def boat_page(
 
 def thanks_page(addresses: Addresses, boat: Boat) -> str:
     """What a buyer sees after a request for details."""
-    return page(
+    return render_page(
         addresses,
         "Thank you",
         tag("h1", None, "Thank you"),
@@ -96,7 +98,7 @@ def thanks_page(addresses: Addresses, boat: Boat) -> str:
 
 def missing_page(addresses: Addresses) -> str:
     """What an address shows that this site does not have."""
-    return page(
+    return render_page(
         addresses,
         "Page not found",
         tag("h1", None, "Page not found"),
@@ -106,7 +108,7 @@ def missing_page(addresses: Addresses) -> str:
 
 def refused_page(addresses: Addresses, words: str) -> str:
     """What a request shows that cannot be read."""
-    return page(addresses, "Not possible", tag("h1", None, "Not possible"), tag("p", {"role": "alert"}, words))
+    return render_page(addresses, "Not possible", tag("h1", None, "Not possible"), tag("p", {"role": "alert"}, words))
 
 
 def _boat_facts(boat: Boat) -> tuple[tuple[str, str], ...]:
@@ -115,7 +117,7 @@ def _boat_facts(boat: Boat) -> tuple[tuple[str, str], ...]:
         ("Model", boat.model),
         ("Year", str(boat.year)),
         ("Length", f"{boat.length_ft} ft"),
-        ("Price", dollars(boat.price)),
+        ("Price", format_price(boat.price)),
         ("State", boat.state),
         ("Seller", SELLER_WORDS[boat.seller]),
         ("Listing number", str(boat.id)),

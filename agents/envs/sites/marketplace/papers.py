@@ -25,7 +25,7 @@ TITLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PaperEntry:
     """One line of a paper; its key stands in addresses."""
 
     key: str
@@ -38,7 +38,7 @@ class Paper:
     """One paper of a boat: its entries, and the key of a page that is folded into it."""
 
     key: str
-    entries: tuple[Entry, ...]
+    entries: tuple[PaperEntry, ...]
     inner: str | None = None
 
     @property
@@ -46,7 +46,7 @@ class Paper:
         """What stands on it."""
         return TITLES[self.key]
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> PaperEntry | None:
         """The entry with this key."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
@@ -94,10 +94,10 @@ def papers_of(seed: int, boat: Boat) -> Papers:
     return Papers(tuple(order), {paper.key: paper for paper in made})
 
 
-def key_of(name: str) -> str:
+def entry_key(name: str) -> str:
     """How an entry is called in addresses."""
     return name.lower().replace(" ", "-")
 
 
 def _paper(key: str, *entries: tuple[str, str], inner: str | None = None) -> Paper:
-    return Paper(key, tuple(Entry(key_of(name), name, value) for name, value in entries), inner)
+    return Paper(key, tuple(PaperEntry(entry_key(name), name, value) for name, value in entries), inner)

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from ..markup import Html, tag
 from ..paging import Results, count_results, page_links
 from .catalog import Boat
-from .layout import Addresses, page
+from .layout import Addresses, render_page
 from .search import MAKE_CODES, ORDERS, SELLER_CODES, SELLER_WORDS, STATE_CODES, BoatQuery
 
 
 def results_page(addresses: Addresses, query: BoatQuery, results: Results[Boat]) -> str:
     """The search form as it was filled in, the number of boats, one page of them, and the way to the others."""
-    return page(
+    return render_page(
         addresses,
         "Boats for sale",
         tag("h1", None, "Boats for sale"),
@@ -30,13 +30,13 @@ def result_list(addresses: Addresses, boats: Sequence[Boat], *, label: str) -> H
     return tag("ol", {"class": "results", "aria-label": label}, *rows)
 
 
-def dollars(price: int) -> str:
+def format_price(price: int) -> str:
     """A price as pages show it."""
     return f"${price:,}"
 
 
 def _result(addresses: Addresses, boat: Boat) -> Html:
-    facts = (dollars(boat.price), f"{boat.length_ft} ft", boat.state, SELLER_WORDS[boat.seller])
+    facts = (format_price(boat.price), f"{boat.length_ft} ft", boat.state, SELLER_WORDS[boat.seller])
     return tag("a", {"href": addresses.of("detail", boat)}, tag("strong", None, boat.title), " · " + " · ".join(facts))
 
 

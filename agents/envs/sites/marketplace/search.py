@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from ..paging import PAGE, Query, Results, cut
+from ..paging import PAGE, Query, Results, cut_page
 from .catalog import Boat, Catalogue
 from .stock import MAKES, STATES
 from .tasks import Seller
@@ -57,12 +57,12 @@ def read_query(parameters: Mapping[str, str]) -> BoatQuery:
     )
 
 
-def find(catalogue: Catalogue, query: BoatQuery) -> Results[Boat]:
+def find_results(catalogue: Catalogue, query: BoatQuery) -> Results[Boat]:
     """Filter, sort and cut out one page; a page beyond the last is the last."""
     boats = [boat for boat in catalogue.boats if _passes(boat, query)]
     if query.order != "new":
         boats.sort(key=lambda boat: boat.price, reverse=query.order == "desc")
-    return cut(boats, query.page, PAGE_SIZE)
+    return cut_page(boats, query.page, PAGE_SIZE)
 
 
 def _passes(boat: Boat, query: BoatQuery) -> bool:

@@ -22,7 +22,7 @@ from .further_tasks import (
     WATCH_WANTED,
     right_boat,
 )
-from .results_page import dollars
+from .results_page import format_price
 from .search import SELLER_WORDS
 from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
 
@@ -99,4 +99,4 @@ def _find_boat(session: Session, boat: Boat) -> Page:
     page.fill("Maximum price", str(boat.price))
     page.choose("Sort by", "Price: high to low")
     results = session.submit(page, "Search")
-    return session.open(results.link(f"{boat.title} · {dollars(boat.price)}").path)
+    return session.open(results.link(f"{boat.title} · {format_price(boat.price)}").path)

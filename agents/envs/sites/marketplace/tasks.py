@@ -34,7 +34,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LeadRequest:
     """What the lead of the lead task must say."""
 
     name: str
@@ -60,7 +60,7 @@ PHONE_WANTED: Final = Wanted(
     max_price=None,
     decoys=(("Sea Ray", "Florida", "dealer"), ("Sea Ray", "Georgia", "owner"), ("Tracker", "Florida", "owner")),
 )
-LEAD_REQUEST: Final = Request("Alex Morgan", "alex.morgan@example.com", "Is it still available?")
+LEAD_REQUEST: Final = LeadRequest("Alex Morgan", "alex.morgan@example.com", "Is it still available?")
 
 TASKS: Final = (
     TaskText(

@@ -12,8 +12,8 @@ from projections.datasets.variance import GroupClass
 from ..controllers.variance_seek import Sought
 from ..house import House
 from ..sweeps.executors import worker_of
-from ..sweeps.progress import SweepProgress, progress_of
-from .output import emit_json, facts, print_rows, say
+from ..sweeps.progress import SweepProgress, sweep_progress
+from .output import emit_json, print_facts, print_rows, say
 
 
 def row(found: SweepProgress) -> dict[str, object]:
@@ -29,7 +29,7 @@ def plain_seeking(sought: Sought) -> dict[str, object]:
 def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
     """A sweep and its groups for people."""
     usable = sum(each.grpo_usable for each in groups.values())
-    facts(
+    print_facts(
         [
             ("sweep", f"{found.sweep} on {found.environment} with {found.artifact}"),
             ("runs", found.sentence()),
@@ -57,7 +57,7 @@ def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
 
 def tell(house: House, planned: Sequence[SweepPlanned], *, as_json: bool) -> None:
     """How a sweep that was only planned stands now."""
-    (found,) = progress_of(house.views(), planned)
+    (found,) = sweep_progress(house.views(), planned)
     if as_json:
         emit_json(row(found))
         return

@@ -42,7 +42,7 @@ class Counts:
     commits: int = 0
 
     @property
-    def waiting(self) -> int:
+    def open_requests(self) -> int:
         """Requests that have no outcome yet."""
         return self.received - self.committed - self.repeated - self.rejected
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents.models.errors import LogitsBroken
-from agents.models.local.drawing import draw, uniform
+from agents.models.local.sampling import draw_token, uniform
 
 LOGITS = np.log(np.array([0.5, 0.05, 0.25, 0.2], dtype=np.float32))
 MICRO = 1_000_000
@@ -17,7 +17,9 @@ MICRO = 1_000_000
 
 def shares(temperature_micro: int, top_p_micro: int = MICRO, draws: int = 20_000) -> dict[int, float]:
     """How often each token comes, where it comes."""
-    drawn = Counter(draw(LOGITS, temperature_micro, top_p_micro, uniform(7, 0, place))[0] for place in range(draws))
+    drawn = Counter(
+        draw_token(LOGITS, temperature_micro, top_p_micro, uniform(7, 0, place))[0] for place in range(draws)
+    )
     return {token: count / draws for token, count in drawn.items()}
 
 
@@ -25,8 +27,10 @@ def test_tokens_come_as_often_as_their_logprob_says() -> None:
     for temperature, top_p in ((MICRO, MICRO), (MICRO // 2, MICRO), (2 * MICRO, MICRO), (MICRO, 700_000)):
         found = shares(temperature, top_p)
         for token, share in found.items():
-            number = next(n / 1000 for n in range(1, 1000) if draw(LOGITS, temperature, top_p, n / 1000)[0] == token)
-            _, logprob = draw(LOGITS, temperature, top_p, number)
+            number = next(
+                n / 1000 for n in range(1, 1000) if draw_token(LOGITS, temperature, top_p, n / 1000)[0] == token
+            )
+            _, logprob = draw_token(LOGITS, temperature, top_p, number)
             assert share == pytest.approx(math.exp(logprob), abs=0.015)  # four deviations
         assert sum(found.values()) == pytest.approx(1.0)
 
@@ -34,7 +38,7 @@ def test_tokens_come_as_often_as_their_logprob_says() -> None:
 def test_temperature_sharpens_and_a_cut_takes_the_unlikeliest_away() -> None:
     sharp = 0.25 / (0.25 + 0.0025 + 0.0625 + 0.04)
     for temperature, top_p, share in ((MICRO, MICRO, 0.5), (MICRO // 2, MICRO, sharp), (MICRO, 700_000, 0.5 / 0.75)):
-        token, logprob = draw(LOGITS, temperature, top_p, 0.1)
+        token, logprob = draw_token(LOGITS, temperature, top_p, 0.1)
         assert (token, round(logprob, 5)) == (0, round(math.log(share), 5))
     assert set(shares(MICRO, 700_000)) == {0, 2}
     assert set(shares(MICRO, 760_000)) == {0, 2, 3}
@@ -43,19 +47,19 @@ def test_temperature_sharpens_and_a_cut_takes_the_unlikeliest_away() -> None:
 
 
 def test_without_temperature_the_likeliest_is_certain_and_of_equals_the_first() -> None:
-    assert draw(LOGITS, 0, MICRO, 0.99) == (0, 0.0)
-    assert draw(np.array([1, 3, 3], dtype=np.float32), 0, MICRO, 0.99) == (1, 0.0)
+    assert draw_token(LOGITS, 0, MICRO, 0.99) == (0, 0.0)
+    assert draw_token(np.array([1, 3, 3], dtype=np.float32), 0, MICRO, 0.99) == (1, 0.0)
 
 
 def test_of_equals_a_cut_keeps_the_first() -> None:
     flat = np.zeros(4, dtype=np.float32)
-    assert {draw(flat, MICRO, 500_000, n / 100)[0] for n in range(1, 100)} == {0, 1}
+    assert {draw_token(flat, MICRO, 500_000, n / 100)[0] for n in range(1, 100)} == {0, 1}
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_logits_that_are_no_numbers_are_refused(bad: float) -> None:
     with pytest.raises(LogitsBroken):
-        draw(np.array([0.0, bad], dtype=np.float32), MICRO, MICRO, 0.5)
+        draw_token(np.array([0.0, bad], dtype=np.float32), MICRO, MICRO, 0.5)
 
 
 def test_each_place_seed_and_sample_has_a_number_of_its_own_that_stays() -> None:

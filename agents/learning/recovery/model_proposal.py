@@ -10,8 +10,8 @@ from pydantic import Field
 from eventlog.events import EditStep, FrozenModel, InsertSteps, Sampling, Step
 
 from ...models.errors import ModelFailure
-from ...models.model import Exchange, Message, Model, Request
-from ...models.structured import read_as, schema_of
+from ...models.model import ChatMessage, CompletionRequest, Exchange, Model
+from ...models.structured import answer_schema, read_as
 from ...plans import UNTYPED, anchor_of
 from .failing import Failing
 from .proposal import Proposal
@@ -41,8 +41,8 @@ class Idea(FrozenModel):
 def ask(model: Model, run: Failing, sights: Sights) -> tuple[Proposal | None, Exchange | None]:
     """One question, and what it comes to; None where the model does not answer, or not as it was asked to."""
     number = len(run.turns) - 1 if run.at is None else run.at
-    messages = (Message("system", (SYSTEM,)), Message("user", (_describe_failure(run, number, sights),)))
-    request = Request(messages, SAMPLING, schema_of(Idea) if model.offers.schema else None)
+    messages = (ChatMessage("system", (SYSTEM,)), ChatMessage("user", (_describe_failure(run, number, sights),)))
+    request = CompletionRequest(messages, SAMPLING, answer_schema(Idea) if model.offers.schema else None)
     try:
         completion = model.complete(request)
     except ModelFailure:
@@ -66,7 +66,7 @@ def require_all_steps(proposal: Proposal) -> Proposal:
 
 def _describe_failure(run: Failing, number: int, sights: Sights) -> str:
     plan = [f"{place}: {each.step.type} {each.step.intent}" for place, each in enumerate(run.turns)]
-    controls = [f"{each.kind}: {each.label}" for each in sights.shown(run.before(number))]
+    controls = [f"{each.kind}: {each.label}" for each in sights.controls_after(run.before(number))]
     went = "went well, but the task was not done" if run.at is None else "failed"
     return "\n".join([*plan, f"step {number} {went}", "what is there before it:", *controls])
 

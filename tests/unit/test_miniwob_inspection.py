@@ -7,20 +7,20 @@ from dataclasses import dataclass
 import pytest
 
 from agents.envs.clients.controls import Control
-from agents.envs.miniwob.view import Shown, View
+from agents.envs.miniwob.view import View, VisibleElement
 from agents.executors.miniwob.inspection import controls_of
-from agents.learning.inspection import Seen
+from agents.learning.inspection import Inspection
 from agents.learning.recovery.failing import failed_run
 from agents.learning.recovery.recover import recover
 from agents.plans import Overlaid, Piece, Plan, apply_overlay
 from eventlog.events import PreferTarget, Step
 
 
-def shown(kind: str, **facts: object) -> Shown:
-    return Shown.model_validate({"kind": kind, "box": (0, 0, 9, 9), "at": (5, 5), **facts})
+def shown(kind: str, **facts: object) -> VisibleElement:
+    return VisibleElement.model_validate({"kind": kind, "box": (0, 0, 9, 9), "at": (5, 5), **facts})
 
 
-def view(instruction: str, *things: Shown) -> View:
+def view(instruction: str, *things: VisibleElement) -> View:
     return View(instruction=instruction, shown=things)
 
 
@@ -66,11 +66,11 @@ class Still:
 
     controls: tuple[Control, ...]
 
-    def after(self, steps: Plan) -> Seen:
-        """See Surroundings."""
+    def after(self, steps: Plan) -> Inspection:
+        """See Inspector."""
         labels = {each.label for each in self.controls}
         walked = next((place for place, step in enumerate(steps) if step.label not in labels), len(steps))
-        return Seen(walked, "ok" if walked == len(steps) else "no_such_field", "/", "", self.controls)
+        return Inspection(walked, "ok" if walked == len(steps) else "no_such_field", "/", "", self.controls)
 
 
 def proposed(*controls: tuple[str, bool]) -> list[str]:

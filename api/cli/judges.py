@@ -10,7 +10,7 @@ import typer
 from gate.figures import decimal
 from projections.judges import JUDGES, Calibration, calibrations
 
-from ..history.grade import Graded, grade_runs, judge_from
+from ..history.grade import JudgeResult, grade_runs, judge_from
 from ..history.regrade import ended_runs_of
 from ..positions import read_position
 from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
@@ -47,12 +47,12 @@ def grade(
         raise typer.Exit(1)
 
 
-def _row_of_grade(row: Graded) -> dict[str, Any]:
+def _row_of_grade(row: JudgeResult) -> dict[str, Any]:
     score = None if row.score is None else decimal(row.score)
     return {"run": row.run, "outcome": row.outcome, "passed": row.passed, "score": score, "reason": row.reason}
 
 
-def _show_grades(found: tuple[Graded, ...], rates: list[dict[str, Any]]) -> None:
+def _show_grades(found: tuple[JudgeResult, ...], rates: list[dict[str, Any]]) -> None:
     columns = ("run", "outcome", "passed", "score", "reason")
     first = sorted(found, key=lambda row: row.outcome != "failed")[:50]
     print_rows([_row_of_grade(row) for row in first], columns, as_json=False, empty="")
@@ -72,7 +72,7 @@ def _rates(row: Calibration) -> dict[str, Any]:
     shares = {"accuracy": row.accuracy, "false_pass_rate": row.false_pass_rate, "false_fail_rate": row.false_fail_rate}
     return {
         **dataclasses.asdict(row),
-        "compared": row.compared,
+        "compared": row.compared_runs,
         **{name: None if share is None else decimal(share) for name, share in shares.items()},
     }
 

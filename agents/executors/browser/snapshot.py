@@ -51,7 +51,7 @@ _READ: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PageSnapshot:
     """A page as it was read, and the live elements that it was read from."""
 
     page: Page
@@ -63,9 +63,9 @@ class Seen:
         return (await self.live.evaluate_handle("(read, place) => read.live[place]", place)).as_element()
 
 
-async def read(window: Window, root: str, status: int, body: Callable[[], Awaitable[bytes]]) -> Seen:
+async def read_window(window: Window, root: str, status: int, body: Callable[[], Awaitable[bytes]]) -> PageSnapshot:
     """Read a window. What is no HTML is read from its bytes, for a browser shows it in a document of its own making."""
     live = await window.evaluate_handle(_READ)
     found = await live.evaluate("({html, type, address}) => ({html, type, address})")
     document = parse_page(found["html"].encode(), "utf-8") if found["type"] == _HTML else parse_page(await body(), None)
-    return Seen(page_at(root, found["address"], status, document), live)
+    return PageSnapshot(page_at(root, found["address"], status, document), live)

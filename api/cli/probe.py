@@ -18,7 +18,7 @@ from ..environments.admission import Probed, probe_and_record, target_at
 from ..environments.connect import Placed, Where, placed_at
 from ..house import House
 from ..settings import read_settings
-from .output import ERR, AsJson, TerminalReporter, emit_json, facts, open_project, say, table
+from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say, table
 from .sites import DialectFile
 
 AdminUrl = Annotated[
@@ -46,7 +46,7 @@ def probe(
         target = target_at(placed, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
     emit_json(_plain(found)) if as_json else _show(found)
-    if found.state.failed:
+    if found.state.failed_probes:
         raise typer.Exit(1)
 
 
@@ -73,7 +73,7 @@ def reset(
     if as_json:
         emit_json(told)
     else:
-        facts(list(told.items()))
+        print_facts(list(told.items()))
         ERR.print("Open the address in a browser; a site that does not run yet is served by `flywheel env serve`.")
 
 
@@ -115,8 +115,8 @@ def _show(found: Probed) -> None:
     rows = [(probe.name, probe.outcome, meanings[probe.name], probe.detail) for probe in found.state.probes]
     state = found.state
     table(("probe", "outcome", "asks that", "found"), rows, title=f"{state.environment}, position {state.probed_since}")
-    if state.failed:
-        say(f"{state.environment} is not admitted: {', '.join(state.failed)} failed.")
+    if state.failed_probes:
+        say(f"{state.environment} is not admitted: {', '.join(state.failed_probes)} failed.")
     elif found.admitted is None:
         say(f"Nothing failed; {state.environment} was not admitted, as asked.")
     else:

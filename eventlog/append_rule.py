@@ -31,7 +31,7 @@ class Known:
     versions: Mapping[str, int]
 
 
-def judge(requests: Sequence[EncodedAppend], known: Known) -> list[Outcome]:
+def judge_appends(requests: Sequence[EncodedAppend], known: Known) -> list[Outcome]:
     """One outcome for each request; those committed follow the head without a gap."""
     keys, versions, head = dict(known.keys), dict(known.versions), known.head
     outcomes: list[Outcome] = []

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 def fetch_blobs(blobs: Inventory, addresses: Iterable[str]) -> Iterator[tuple[str, Blob]]:
     """Each address once with its blob, in order of address. Raises BlobMissing, BlobDamaged, BlobErased."""
-    for envelope in blobs.kept(addresses):
+    for envelope in blobs.read_envelopes(addresses):
         yield envelope.address, open_envelope(envelope, blobs.keys)

@@ -28,7 +28,7 @@ def uniform(seed: int, sample: int, place: int) -> float:
     return (bits + 0.5) / (1 << _BITS)
 
 
-def draw(logits: NDArray[Any], temperature_micro: int, top_p_micro: int, number: float) -> tuple[int, float]:
+def draw_token(logits: NDArray[Any], temperature_micro: int, top_p_micro: int, number: float) -> tuple[int, float]:
     """A token and the logarithm of the probability that it was drawn with, after temperature and cut.
 
     At temperature 0 it is the likeliest token, of equals the one with the lowest id, and it was certain: 0.0.

@@ -21,7 +21,7 @@ from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
 from ..sweeps.executors import Way, executor_of, options_of, refuse_other
 from ..sweeps.jobs import refuse_session_not_kept
-from ..sweeps.plan import first_facts, next_name, plan, sweeps_of
+from ..sweeps.plan import first_facts, next_sweep_name, plan, sweeps_of
 from ..sweeps.step_checks import refuse_unchecked
 from ..training.weights import folders_of
 from .output import TerminalReporter, open_project
@@ -31,7 +31,7 @@ OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class SweepSetup:
     """An admitted site that nobody else controls, and who plays on it.
 
     `before` is what was planned on it so far; `planned` the part of it under the name that was asked for.
@@ -46,15 +46,15 @@ class Ready:
 
     def next_name(self) -> str:
         """What a sweep is called that was given no name."""
-        return next_name(self.house.store, self.site)
+        return next_sweep_name(self.house.store, self.site)
 
-    def held(self) -> frozenset[int]:
+    def reserved_seeds(self) -> frozenset[int]:
         """The seeds that a benchmark of the site holds."""
         return benchmark_seeds(self.house.views(), self.site)
 
 
 @contextmanager
-def made_ready(
+def set_up_sweep(
     site: str,
     where: Where,
     dialect: Path | None,
@@ -65,7 +65,7 @@ def made_ready(
     wants_logprobs: bool,
     verify_steps: bool,
     session: str | None = None,
-) -> Iterator[Ready]:
+) -> Iterator[SweepSetup]:
     """The site of a sweep called `name`, its executor and its first facts, for as long as the block lasts.
 
     Raises SessionNotKept, NoLogprobs, NoJudge, OtherExecutor, and what placed_at, executor_of, only_controller and
@@ -84,7 +84,7 @@ def made_ready(
         first_facts(house)
         see_admission(house, placed.environment, site, first_admission(house, placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
-        yield Ready(house, site, placed.environment, executor, before, _known_as(before, name, executor))
+        yield SweepSetup(house, site, placed.environment, executor, before, _known_as(before, name, executor))
 
 
 def _known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:
@@ -96,8 +96,8 @@ def _known_as(before: Iterable[SweepPlanned], name: str | None, executor: Execut
     return stands
 
 
-def planned_now(
-    ready: Ready, generator: Generator, rng_seed: int, *, learn: bool, queued: bool
+def plan_now(
+    ready: SweepSetup, generator: Generator, rng_seed: int, *, learn: bool, queued: bool
 ) -> tuple[SweepPlanned, ...]:
     """The sweep of a generator, planned; with trials where it learns, and in the queue where it is `queued`."""
     house = ready.house
