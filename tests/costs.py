@@ -3,7 +3,7 @@
 A test may cost 10 processor seconds. One that costs clearly more (`BUSY`) fails, unless it is marked `costly("why")` or
 is a long form that only `make endure` runs. `--costs FILE` writes a line of JSON for each test, and the terminal shows
 what each folder of tests came to. `python -m tests.costs FILE` shows it by room, as a table in Markdown: a test file
-belongs to the room that it imports most names from.
+belongs to the highest room that it imports from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ BUSY = 1.6
 HEAVY = frozenset({"torch", "transformers", "peft", "trl"})
 IMPORT_S = 15.0
 """What a test may cost besides that is the first of its process to import one of these: about 10 s (measured)."""
-ROOMS = ("eventlog", "projections", "agents", "trainer", "gate", "api", "migrations")
+ROOT = Path(__file__).parents[1]
+FLOORS = {"eventlog": 0, "migrations": 0, "projections": 1, "agents": 2, "trainer": 2, "gate": 2, "api": 3}
 _KEY = "cost"
 _BEGAN = pytest.StashKey[tuple[float, float]]()
 
@@ -96,14 +97,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def room_of(file: Path) -> str:
-    """The room that a test file imports most names from; of `api` and `agents` the room inside. Ties go by name."""
+    """The highest room that a test file imports from, by itself or through helpers of tests; ties go by name.
+
+    Within the highest floor, the room that most names are imported from; of `api` and `agents` the room inside.
+    """
     names: Counter[str] = Counter()
+    for module, number in _imports(file):
+        root, *below = module.split(".")
+        if root in FLOORS:
+            inside = Path(root, *below[:1]) if root in {"api", "agents"} else Path(root)
+            names[str(inside if (ROOT / inside).is_dir() else inside.parent)] += number
+    if not names:
+        return "tests"
+    if names.keys() != {"api"}:  # almost every test opens a house
+        names.pop("api", None)
+    highest = max(FLOORS[name.partition("/")[0]] for name in names)
+    top = {name: number for name, number in names.items() if FLOORS[name.partition("/")[0]] == highest}
+    return min(top, key=lambda name: (-top[name], name))
+
+
+def _imports(file: Path, *, with_helpers: bool = True) -> Iterator[tuple[str, int]]:
+    """Each module that a file imports from, with how many names; helpers of tests are followed once."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            root, *below = node.module.split(".")
-            if root in ROOMS:
-                names["/".join([root, *below[:1]]) if root in {"api", "agents"} else root] += len(node.names)
-    return min(names, key=lambda name: (-names[name], name), default="tests")
+            yield node.module, len(node.names)
+            helper = ROOT / Path(*node.module.split(".")).with_suffix(".py")
+            if with_helpers and node.module.startswith("tests.") and node.module != "tests.conftest":
+                yield from _imports(helper, with_helpers=False) if helper.exists() else ()
 
 
 def table_by_room(lines: Iterable[str]) -> str:
