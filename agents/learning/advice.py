@@ -1,4 +1,4 @@
-"""What helped before, for who walks no plan: the lessons of memory that a policy is told with a task. Pure."""
+"""Advice: the hints and exemplars of memory that a policy, which follows no plan, is told with a task. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .occasions import AnyPiece, OccasionPiece
 from .ranking import rank_texts
 
 MOST: Final = 5
-"""So many lessons a task at most: each is a line that the model reads with every answer."""
+"""Most pieces told per task; each is one line that the model reads with every answer."""
 
 _TOLD: Final[frozenset[PieceKind]] = frozenset({"hint", "exemplar"})
 
 
 def worth_telling(instruction: str, environment: str, held: Iterable[AnyPiece]) -> tuple[OccasionPiece, ...]:
-    """The hints and exemplars of an environment that share words with an instruction, best first, MOST at most.
+    """Hints and exemplars of an environment that share words with an instruction, best first, at most MOST.
 
-    Best is what shares most with it, by BM25 in integers; then what ranks higher, then more wins, then the id. The
-    order of `held` does not matter.
+    They are sorted by BM25 score in integers, then by higher rank, more wins, and id. The order of `held` does not
+    matter.
     """
     found = {
         each.piece: each
@@ -36,10 +36,10 @@ def worth_telling(instruction: str, environment: str, held: Iterable[AnyPiece]) 
 
 
 def advice_lines(told: Iterable[OccasionPiece]) -> tuple[str, ...]:
-    """What each lesson says, on one line."""
+    """Text of each piece, on one line."""
     return tuple(" ".join(lesson.text.split()) for lesson in told)
 
 
 def applied_of(told: Iterable[OccasionPiece]) -> tuple[Applied, ...]:
-    """The lessons as a run records them; the step is the number of the line, for there is no plan."""
+    """Pieces as a run records them; `step` is the line number, because there is no plan."""
     return tuple(Applied(piece=each.piece, kind=each.kind, step=number) for number, each in enumerate(told))

@@ -1,7 +1,7 @@
-"""The allocator: which substrate a group of a cluster learns by. Pure over what the fold says each was worth.
+"""The allocator: choose the substrate that a group of a cluster learns by. Pure over the fold's substrate values.
 
-What was never credited goes first, then epsilon-greedy. The draw is a frozen stream of what stands in the choice's
-event, so every choice can be made again. Ties go by the name.
+Substrates never credited go first, then epsilon-greedy. Random draws depend only on fields of the choice's event, so
+every choice can be reproduced. Ties are broken by name.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ KINDS: Final[Mapping[Substrate, PieceKind]] = {
 }
 SUBSTRATE_OF: Final[Mapping[PieceKind, Substrate]] = {kind: name for name, kind in KINDS.items()}
 PATIENCE: Final = 3
-"""After so many choices that never applied a substrate is not unknown any more: it is worth nothing there.
+"""Choices without an applied piece after which a substrate counts as worth 0 in a cluster instead of unknown.
 
-An outage, whose reward or cost is not known, says nothing of a substrate and does not count.
+Choices whose run has no known reward or cost (an outage) do not count.
 """
 _WHOLE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a substrate is worth in a cluster: mean gain and mean cost (micro); None where it is unknown.
+    """Value of a substrate in a cluster: mean gain and mean cost in millionths; None while unknown.
 
-    `pending` counts choices that are not credited yet: of equals in the dark the one with fewer goes first. What
-    `is_idle` was tried and never applied: it teaches nothing, so even a loss that was credited goes before it.
+    `pending` counts choices not credited yet; among unknown substrates the one with fewer goes first. `is_idle` marks
+    a substrate that was tried and never applied; every credited substrate goes before it, even one with a loss.
     """
 
     substrate: Substrate
@@ -48,7 +48,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A substrate and why."""
+    """The chosen substrate, the reason, and its value then."""
 
     substrate: Substrate
     reason: ChoiceReason
@@ -56,7 +56,7 @@ class Choice:
 
 
 def value_of(substrate: Substrate, standing: SubstrateStats | None) -> Value:
-    """What the fold says of a substrate."""
+    """Value of a substrate computed from the fold's statistics."""
     if standing is None:
         return Value(substrate, None, None)
     pending = max(0, standing.chosen - standing.pulls - standing.idle - standing.unknown)
@@ -66,9 +66,9 @@ def value_of(substrate: Substrate, standing: SubstrateStats | None) -> Value:
 
 
 def affordable_substrates(values: Iterable[Value], budget_left: int | None) -> frozenset[Substrate]:
-    """The substrates that the budget (micro-dollars; None: no bound) still allows.
+    """Substrates that the remaining budget allows (micro-dollars; None for no limit).
 
-    What is unknown is held to cost as much as the dearest that is known.
+    An unknown cost counts as the highest known cost.
     """
     known = list(values)
     dearest = max((value.cost or 0 for value in known), default=0)
@@ -81,10 +81,10 @@ def affordable_substrates(values: Iterable[Value], budget_left: int | None) -> f
 def choose_substrate(
     values: Collection[Value], can_be: Collection[Substrate], *, epsilon: int, stream: str
 ) -> Choice | None:
-    """One of the substrates that `can_be`; None where there is none.
+    """Choose one of the substrates in `can_be`; None if there is none.
 
-    The unknown goes first, fewest pending before others. Else with chance `epsilon` (micro) any of them, drawn from
-    `stream`; else the one that is worth the most, of those that ever applied where there are any.
+    Unknown substrates go first, the one with the fewest pending choices before others. Otherwise, with probability
+    `epsilon` (millionths), any of them, drawn from `stream`; else the one with the highest value, idle ones last.
     """
     open_ones = sorted((value for value in values if value.substrate in can_be), key=lambda value: value.substrate)
     if not open_ones:
@@ -100,7 +100,7 @@ def choose_substrate(
 
 
 def greedy(values: Iterable[Value]) -> Substrate | None:
-    """The substrate that is worth the most, as an evaluation has it; None where none is worth anything."""
+    """Substrate with the highest value, as an evaluation chooses it; None if no value is above 0."""
     worth = sorted((value for value in values if (value.gain or 0) > 0), key=lambda value: value.substrate)
     return max(worth, key=lambda value: value.gain or 0).substrate if worth else None
 
@@ -111,7 +111,7 @@ def _draw(stream: str, what: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpenGroup:
-    """A group that may learn by one of the substrates `open_to` it."""
+    """A group and the substrates that it may learn by."""
 
     group: str
     cluster: str
@@ -120,7 +120,7 @@ class OpenGroup:
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What all choices of a sweep have in common; `budget_left` in micro-dollars, None for no bound."""
+    """Parameters shared by all choices of a sweep; `budget_left` in micro-dollars, None for no limit."""
 
     environment: str
     sweep: str
@@ -132,7 +132,7 @@ class Allotment:
 def allot_substrates(
     states: Mapping[str, SubstrateState], places: Iterable[OpenGroup], allotment: Allotment
 ) -> tuple[SubstrateChosen, ...]:
-    """One choice for each group that has one, in order; each counts as pending for those after it."""
+    """Choose a substrate for each group that can have one, in order; a choice counts as pending for later groups."""
     left, found = allotment.budget_left, []
     pending: dict[tuple[str, str], int] = {}
     for place in places:
@@ -180,7 +180,7 @@ def credit_choice(
     *,
     applied: bool,
 ) -> SubstrateCredited:
-    """What a choice came to, from the reward of the run that carried it and those of its frozen siblings."""
+    """Credit of a choice: the reward of the run that carried its candidate less the mean reward of the controls."""
     names = tuple(sorted(spec.spec_id for spec in controls))
     reward, beside = rewards.get(carrier.spec_id), [rewards.get(name) for name in names]
     values = [each.value for each in beside if each is not None and each.value is not None]

@@ -1,7 +1,7 @@
-"""Capture: what good runs show about steps that fail, as candidates of memory. Pure; trials decide what they are worth.
+"""Capture: derive candidate pieces of memory for failing steps from runs that passed. Pure; trials decide later.
 
-An exemplar is what a good run did at a like step, or the one step that it took before it; a recipe is the steps, two or
-more, that good runs took before it; a snippet is a link that leads from a page to what a failing navigation is about.
+An exemplar is what a good run did at a similar step, or the single step before it. A recipe is the two or more steps
+that good runs took before the step. A snippet is a link on a page that leads to what a failing navigation is about.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .piece_content import MEDIA_TYPE, content_bytes
 from .ranking import word_share
 
 LEAST_RUNS: Final = 3
-"""How many good runs have to have taken the steps of a snippet or a recipe."""
+"""Good runs required to show a snippet or a recipe."""
 
 MOST_OF_A_STEP: Final = 2
-"""How many pieces of a kind are captured for one failing step."""
+"""Most pieces of one kind captured per failing step."""
 
 _LABELLED: Final = frozenset({"click", "submit", "fill_field", "select_option"})
 
@@ -43,7 +43,7 @@ CapturedEvent = ExemplarCaptured | SnippetLearned | RecipeImported
 
 @dataclass(frozen=True, slots=True)
 class GoodRun:
-    """A run that passed with the artifact as it was: the plan that it executed, and its reward in millionths."""
+    """A run that passed with an unchanged artifact: its executed plan, and its reward in millionths."""
 
     run: str
     template: str
@@ -62,13 +62,13 @@ class FailingStep:
 
     @property
     def step(self) -> Step:
-        """The step itself."""
+        """The failing step."""
         return self.plan[self.place]
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A piece that good runs show: how it is matched, what it changes, how many runs show it, the best of them."""
+    """A piece captured from good runs: its occasion, its change, the runs that show it (best first), best reward."""
 
     kind: PieceKind
     occasion: Occasion
@@ -80,16 +80,16 @@ class Captured:
 
     @property
     def name(self) -> str:
-        """Its id, which is the same whichever runs show it."""
+        """Piece id, which does not depend on the runs that show the piece."""
         return lesson_id(self.kind, self.occasion, self.change)
 
     @property
     def content(self) -> Blob:
-        """What its event names."""
+        """Blob of text and change that the event refers to."""
         return Blob(MEDIA_TYPE, content_bytes(self.text, self.change))
 
     def event(self, rule: PromotionRule) -> CapturedEvent:
-        """The piece as a fact, with the rule that will decide it."""
+        """Event that proposes the piece under this promotion rule."""
         known = {
             "occasion": self.occasion,
             "content": self.content.digest,
@@ -110,7 +110,7 @@ class Captured:
 
 
 def capture(failing: Iterable[FailingStep], good: Iterable[GoodRun]) -> tuple[Captured, ...]:
-    """What good runs show about failing steps, in order of id; neither order matters."""
+    """Pieces captured from good runs for failing steps, sorted by id. The order of the inputs does not matter."""
     runs = sorted(good, key=lambda run: (-run.reward, run.run))
     found: dict[str, Captured] = {}
     for failed in failing:
@@ -123,14 +123,14 @@ def capture(failing: Iterable[FailingStep], good: Iterable[GoodRun]) -> tuple[Ca
 
 
 def failing_place(plan: Plan, intent: str | None) -> int | None:
-    """The place of the step that failed; where each went well, but for the oracle: of the last that sent something."""
+    """Index of the failed step; if every step succeeded but the oracle failed the run, index of the last submit."""
     if intent is not None:
         return next((place for place, step in enumerate(plan) if step.intent == intent), None)
     return next((place for place in reversed(range(len(plan))) if plan[place].type == "submit"), None)
 
 
 def _gather(failed: FailingStep, runs: Sequence[GoodRun]) -> list[Captured]:
-    """Each piece once, with all runs that show it; `runs` are best first."""
+    """Pieces shown for a failing step, each once with all its runs; `runs` are sorted best first."""
     found: dict[str, Captured] = {}
     for run in runs:
         for each in _pieces_shown(failed, run):
@@ -161,7 +161,7 @@ def _pieces_shown(failed: FailingStep, run: GoodRun) -> Iterator[Captured]:
 
 
 def _snippet(failed: FailingStep, run: GoodRun, place: int) -> Iterator[Captured]:
-    """A page that a good run opened and the link that it followed there, where that is about the failing navigation."""
+    """Yield the page a good run opened and the link it followed, if the link's label matches the failing navigation."""
     if place + 1 >= len(run.plan):
         return
     opened, followed = run.plan[place], run.plan[place + 1]
@@ -190,7 +190,7 @@ def _same(failed: Step, step: Step) -> bool:
 
 
 def _lead_in(failed: FailingStep, plan: Plan, place: int) -> Plan:
-    """The steps right before one that the failing plan has nothing of: what it may lack."""
+    """Steps directly before `place` that the failing plan does not contain."""
     known = {does(step) for step in failed.plan}
     begin = place
     while begin and (does(plan[begin - 1]) not in known) and plan[begin - 1].type != "navigate":

@@ -1,6 +1,6 @@
-"""Static embedding models on disk: a tokenizer and one matrix, known by the digest of both files.
+"""Static embedding models on disk: a tokenizer and one matrix, identified by the digest of both files.
 
-What was hashed is what is read. Its floats become integers here, once, and are not seen again.
+The hashed bytes are the bytes that are parsed. The floats are converted to integers once, on reading.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .similarity import Embeddings
 TOKENIZER: Final = "tokenizer.json"
 MATRIX: Final = "model.safetensors"
 LARGEST: Final = 32_767
-"""What the largest number of a matrix becomes; all others keep their proportion to it."""
+"""Integer that the largest magnitude of a matrix is scaled to; all other numbers are scaled in proportion."""
 
 Embedded = Callable[[Memory], Embeddings | None]
-"""The model that a memory is matched by; None where it is matched by words alone."""
+"""Returns the model that matches a memory; None if the memory is matched by words alone."""
 
 
 def read_embeddings(path: Path) -> Embeddings:
-    """The model in a folder. Raises EmbeddingsUnfit, LibrariesMissing."""
+    """Read the model in a folder. Raises EmbeddingsUnfit, LibrariesMissing."""
     held = {name: _bytes(path, name) for name in (MATRIX, TOKENIZER)}
     lines = (f"{name}\n{hashlib.sha256(content).hexdigest()}\n" for name, content in held.items())
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -41,7 +41,7 @@ def read_embeddings(path: Path) -> Embeddings:
 
 
 def pinned_embeddings(memory: Memory, present: Embeddings | None) -> Embeddings | None:
-    """The model that a memory is matched by. Raises EmbeddingsMissing, EmbeddingsOther."""
+    """Model that matches a memory, or None. Raises EmbeddingsMissing, EmbeddingsOther."""
     if memory.embeddings is None:
         return None
     if present is None:
@@ -52,7 +52,7 @@ def pinned_embeddings(memory: Memory, present: Embeddings | None) -> Embeddings 
 
 
 def by_words(memory: Memory) -> None:
-    """For whoever has no model. Raises EmbeddingsMissing where a memory needs one."""
+    """Check that a memory is matched by words alone. Raises EmbeddingsMissing if it needs a model."""
     pinned_embeddings(memory, None)
 
 
@@ -63,7 +63,7 @@ def _bytes(path: Path, name: str) -> bytes:
 
 
 def _tokens(path: Path, content: bytes) -> tuple[Callable[[str], Sequence[int]], int]:
-    """How a text is split into ids, without those that stand for what is not known; and how many ids there are."""
+    """Function that splits a text into token ids without unknown ones, and the size of the vocabulary."""
     from tokenizers import Tokenizer
 
     try:
@@ -84,7 +84,7 @@ def _tokens(path: Path, content: bytes) -> tuple[Callable[[str], Sequence[int]],
 
 
 def _rows(path: Path, content: bytes, amount: int) -> tuple[array[int], int]:
-    """The matrix as integers, row after row, and how long a row is."""
+    """The matrix as integers in row-major order, and the length of a row."""
     import numpy as np
     from safetensors import SafetensorError
     from safetensors.numpy import load

@@ -1,4 +1,4 @@
-"""What recovery needs of an instance: to take steps in it from its start, and to see what is there then."""
+"""Protocol by which recovery executes steps in an instance from its start and reads the resulting page."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..plans import Plan
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """How far steps went, and what is seen where they ended.
+    """Result of executing steps: how many were passed, and the page where they ended.
 
-    `walked` counts the steps that were passed, optional ones that found nothing included; `outcome` is that of the
-    first that failed, else ok. `page` is the path of the page, "" before the first; `text` is what it says.
+    `walked` counts the steps that were passed, including skipped optional ones; `outcome` is that of the first failed
+    step, else ok. `page` is the path of the page, "" before the first; `text` is its text.
     """
 
     walked: int
@@ -27,11 +27,11 @@ class Inspection:
 
 
 class Inspector(Protocol):
-    """A run's own instance after the run has ended: nothing that is done in it counts any more."""
+    """Access to a run's own instance after the run has ended; steps taken in it do not affect the run's grade."""
 
     def after(self, steps: Plan) -> Inspection:
-        """Take these steps from the instance's start, as far as the first that fails, and look.
+        """Execute these steps from the instance's start, up to the first that fails, and inspect the page.
 
-        The instance is made anew for it, so that what was tried before leaves no trace. Raises EnvironmentFailure.
+        The instance is reset before, so that earlier attempts leave no trace. Raises EnvironmentFailure.
         """
         ...

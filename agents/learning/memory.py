@@ -1,6 +1,6 @@
-"""Memory as an artifact: what folds at a position hold, as canonical bytes with a digest. Pure over views.
+"""Memory of an artifact: the pieces promoted at a log position, as canonical bytes with a digest. Pure over views.
 
-Of hints, exemplars, snippets and recipes it holds the addresses of their contents: erasing one changes no digest.
+Hints, exemplars, snippets and recipes are stored by content address, so erasing a content changes no digest.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .similarity import Embeddings
 
 _WHOLE: Final = 1_000_000
 _RANKED: Final = frozenset({"hint", "exemplar"})
-"""Kinds with a rank of their own beside evidence."""
+"""Kinds whose pieces record a base rank; the rank of other kinds depends on evidence alone."""
 
 MEDIA_TYPE = "application/vnd.flywheel.memory+json"
 EVERY_KIND: Final[frozenset[PieceKind]] = frozenset(FOLDS)
 _KEYS: Final[Mapping[PieceKind, str]] = {kind: f"{kind}s" for kind in LOOSE}
 _REMADE: Final = {REWRITES.name: frozenset({1, REWRITES.version})}
-"""Versions of folds whose memory is made again to the same bytes: rewrites 2 decide by the seeds' rule as 1 did."""
+"""Fold versions that rebuild a memory to the same bytes: rewrites 2 applies the seeds' rule as version 1 did."""
 
 
 def piece_of(state: RewriteState) -> Piece:
-    """A rewrite's row as a piece of memory."""
+    """Piece of memory built from a rewrite's row."""
     return Piece(
         piece=state.rewrite,
         anchor=Anchor.model_validate(state.anchor),
@@ -46,7 +46,7 @@ def piece_of(state: RewriteState) -> Piece:
 
 
 def load_piece(state: Candidacy, read: Read, embeddings: Embeddings | None = None) -> AnyPiece | None:
-    """A row of any kind as memory holds it, matched by a model if there is one; None where its content was erased."""
+    """Piece built from a row of any kind, matched by `embeddings` if given; None if its content was erased."""
     if isinstance(state, RewriteState):
         return piece_of(state)
     if isinstance(state, PieceState):
@@ -55,7 +55,7 @@ def load_piece(state: Candidacy, read: Read, embeddings: Embeddings | None = Non
 
 
 def content_reader(blobs: BlobStore) -> Read:
-    """Reads contents; what was erased is None."""
+    """Reader of blob contents that returns None for erased ones."""
 
     def read(address: str) -> bytes | None:
         try:
@@ -74,11 +74,11 @@ def build_memory_artifact(
     kinds: Collection[PieceKind] = EVERY_KIND,
     embeddings: Embeddings | None = None,
 ) -> tuple[Artifact, Blob]:
-    """The artifact of these weights with what was promoted at the views' position, and the blob of its content.
+    """Artifact of these weights with the pieces promoted at the views' position, and the blob of its memory.
 
-    `without` names pieces that stay out; those that would have been in are written down in the artifact. Only pieces of
-    these `kinds` are in; the artifact names the folds of those that any was promoted of, and always that of rewrites,
-    and the model that it is matched by.
+    Pieces in `without` are left out; the artifact lists those of them that were promoted. Only pieces of these `kinds`
+    are included. The artifact names the fold of each kind with promoted pieces, the fold of rewrites if `kinds` has it,
+    and the embedding model that matches the memory.
     """
     content: dict[str, list[dict[str, Any]]] = {"rewrites": []}
     folds = {REWRITES.name: REWRITES.version} if "rewrite" in kinds else {}
@@ -102,7 +102,7 @@ def build_memory_artifact(
 
 
 def rebuild_memory(views: Views, weights: str, memory: Memory) -> Blob | None:
-    """The content of a memory made again from the log, as of its position; None where its folds are other ones now."""
+    """Content of a memory rebuilt from the log at its position; None if today's folds have other versions."""
     kinds = {kind for kind, fold in FOLDS.items() if fold.name in memory.folds}
     known = {fold.name: _REMADE.get(fold.name, frozenset({fold.version})) for fold in FOLDS.values()}
     if any(version not in known.get(name, ()) for name, version in memory.folds.items()):
@@ -111,19 +111,19 @@ def rebuild_memory(views: Views, weights: str, memory: Memory) -> Blob | None:
 
 
 def forget_everything(weights: str) -> tuple[Artifact, Blob]:
-    """The artifact of these weights with empty memory: the first champion."""
+    """Artifact of these weights with empty memory, the first champion."""
     return _artifact(weights, 0, {"rewrites": []}, {REWRITES.name: REWRITES.version}, ())
 
 
 def pieces_from(content: bytes, read: Read, embeddings: Embeddings | None = None) -> tuple[AnyPiece, ...]:
-    """What a memory blob holds, rewrites first. What `read` gives None for is left out."""
+    """Pieces in a memory blob, rewrites first. Pieces whose content `read` returns None for are left out."""
     found = json.loads(content)
     lessons = (_lesson(kind, item, read, embeddings) for kind in LOOSE for item in found.get(_KEYS[kind], ()))
     return (*(_piece(item) for item in found["rewrites"]), *(each for each in lessons if each is not None))
 
 
 def erased_in(content: bytes, read: Read) -> tuple[str, ...]:
-    """The pieces of a memory blob whose own content was erased: they are left out wherever it is applied."""
+    """Ids of the pieces of a memory blob whose content was erased; applying the memory leaves them out."""
     found = json.loads(content)
     items = (item for key in _KEYS.values() for item in found.get(key, ()))
     return tuple(item["piece"] for item in items if read(item["content"]) is None)
@@ -144,7 +144,7 @@ def _plain(state: Candidacy) -> dict[str, Any]:
     if isinstance(state, PieceState):
         return _plain_lesson(state)
     if not isinstance(state, RewriteState):
-        raise TypeError(f"{type(state).__name__} is no piece of memory")
+        raise TypeError(f"{type(state).__name__} is not a piece of memory")
     piece = piece_of(state)
     return {
         "piece": piece.piece,
@@ -156,7 +156,7 @@ def _plain(state: Candidacy) -> dict[str, Any]:
 
 
 def _plain_lesson(state: PieceState) -> dict[str, Any]:
-    """A lesson's row; its rank is what its kind is ranked by, as far as its treated runs bear it out."""
+    """JSON of an occasion piece's row; its rank is the base rank times the piece's worth in trials."""
     return {
         "piece": state.piece,
         "occasion": state.occasion,

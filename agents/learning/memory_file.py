@@ -1,4 +1,4 @@
-"""All of memory as one file that a person may edit, and such a file as pieces of memory. Pure."""
+"""The memory file: export of all pieces as one editable file, and the parser of such a file. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Kind = Literal["hint", "exemplar", "snippet", "recipe"]
 
 
 class BadMemoryFile(FlywheelError):
-    """The file is no memory that can be brought in: {actual}; expected {expected}. Nothing of it was appended."""
+    """The memory file cannot be imported: {actual}; expected {expected}. Nothing was appended."""
 
 
 class MemoryFileEntry(FrozenModel):
-    """One piece: when it helps, what it says and what it changes. `rank` counts for hints and exemplars."""
+    """One piece: its occasion, title, text and change. `rank` is used for hints and exemplars only."""
 
     kind: Kind
     occasion: Occasion
@@ -49,16 +49,16 @@ class MemoryFileEntry(FrozenModel):
 
     @property
     def piece(self) -> str:
-        """Its id, which follows from when it helps and what it changes: what was edited is another piece."""
+        """Piece id derived from occasion and change; editing either makes another piece."""
         return lesson_id(self.kind, self.occasion, self.change)
 
     @property
     def content(self) -> Blob:
-        """What its event names."""
+        """Blob of text and change that the event refers to."""
         return Blob(MEDIA_TYPE, content_bytes(self.text, self.change))
 
     def event(self, rule: PromotionRule) -> LessonEvent:
-        """The piece as a fact, brought in from a file, with the rule that will decide it."""
+        """Event that imports the piece under this promotion rule."""
         known = {
             self.kind: self.piece,
             "occasion": self.occasion,
@@ -80,21 +80,21 @@ class MemoryFileEntry(FrozenModel):
 
 
 class MemoryFile(FrozenModel):
-    """The file: its form, and the pieces."""
+    """Content of a memory file: its form and its pieces."""
 
     form: Literal["flywheel-memory-1"]
     pieces: tuple[MemoryFileEntry, ...]
 
 
 def write_memory_file(entries: Iterable[MemoryFileEntry]) -> str:
-    """The text of a file: one piece after another, in order of kind and id."""
+    """Text of a memory file, its pieces sorted by kind and id."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.piece))
     found = MemoryFile(form=FORM, pieces=tuple(ordered)).model_dump(mode="json")
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
-    """The pieces of a file, each once. Raises BadMemoryFile, whatever of it is wrong."""
+    """Pieces of a memory file, each once. Raises BadMemoryFile for any mistake in it."""
     try:
         entries = MemoryFile.model_validate_json(text).pieces
     except ValidationError as error:
@@ -104,15 +104,15 @@ def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
     names = [entry.piece for entry in entries]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadMemoryFile(actual=f"{twice[0]} stands in it twice", expected="each piece once")
+        raise BadMemoryFile(actual=f"{twice[0]} is in it twice", expected="each piece once")
     empty = next((entry for entry in entries if entry.kind in {"snippet", "recipe"} and not entry.title.strip()), None)
     if empty is not None:
-        raise BadMemoryFile(actual=f"{empty.kind} {empty.piece} has no title", expected="a name for it")
+        raise BadMemoryFile(actual=f"{empty.kind} {empty.piece} has no title", expected="a title")
     return entries
 
 
 def entry_of_lesson(lesson: OccasionPiece, state: PieceState) -> MemoryFileEntry:
-    """A lesson as an entry."""
+    """Entry of an occasion piece."""
     return MemoryFileEntry.model_validate(
         {
             "kind": lesson.kind,
@@ -126,7 +126,7 @@ def entry_of_lesson(lesson: OccasionPiece, state: PieceState) -> MemoryFileEntry
 
 
 def entry_of_rewrite(piece: Piece, environment: str, says: str) -> MemoryFileEntry:
-    """A rewrite as a recipe: what belonged to one step is matched by what that step says, once it is brought in."""
+    """Entry of a rewrite as a recipe; after import it is matched by the intent of the rewrite's step."""
     occasion = Occasion(environment=environment, type=piece.anchor.type, intent=piece.anchor.intent, page="")
     return MemoryFileEntry(
         kind="recipe", occasion=occasion, title=piece.anchor.intent or says, text=says, change=piece.change
@@ -134,5 +134,5 @@ def entry_of_rewrite(piece: Piece, environment: str, says: str) -> MemoryFileEnt
 
 
 def by_name(entries: Iterable[MemoryFileEntry]) -> Mapping[str, MemoryFileEntry]:
-    """Entries by id."""
+    """Entries keyed by piece id."""
     return {entry.piece: entry for entry in entries}

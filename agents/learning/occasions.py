@@ -1,4 +1,4 @@
-"""Lessons: pieces of memory that are matched by their occasion, and when a step is like it. Pure."""
+"""Occasion pieces: pieces of memory matched by their occasion, and the test of a step against an occasion. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .similarity import LEAST_LIKENESS, Embeddings
 
 CHANGE: Final[TypeAdapter[Change]] = TypeAdapter(Change)
 LEAST_SHARE: Final = 500_000
-"""How much of an occasion's words a step has to have, in millionths, where it does not say the very same."""
+"""Least share of an occasion's words (millionths) that a step must contain if their intents differ."""
 
 _KEEPS_PAGE: Final = frozenset({"fill_field", "select_option"})
 _PREFIXES: Final[dict[PieceKind, str]] = {"hint": "hint", "exemplar": "ex", "snippet": "sn", "recipe": "rc"}
@@ -27,9 +27,9 @@ _PREFIXES: Final[dict[PieceKind, str]] = {"hint": "hint", "exemplar": "ex", "sni
 
 @dataclass(frozen=True, slots=True)
 class OccasionPiece:
-    """A hint, exemplar, snippet or recipe. `wins` and `rank` (micro) decide between two that fit a step alike.
+    """A hint, exemplar, snippet or recipe. `rank` (millionths), then `wins`, break ties between pieces that fit a step.
 
-    `embeddings` is the model that it is matched by beside its words: one for all that is remembered together, or None.
+    `embeddings` is the model that matches it in addition to its words, the same for all pieces of a memory, or None.
     """
 
     piece: str
@@ -44,43 +44,43 @@ class OccasionPiece:
 
     @property
     def is_put_in(self) -> bool:
-        """Whether it puts steps beside a step, and changes none."""
+        """True if the piece inserts steps beside a step instead of changing it."""
         return isinstance(self.change, InsertSteps)
 
     @property
     def words(self) -> str:
-        """What it is ranked by."""
+        """Text that ranking compares: intent, title and text."""
         return f"{self.occasion.intent} {self.title} {self.text}"
 
     def at(self, plan: Plan, place: int) -> Piece:
-        """The piece of one step that it is."""
+        """This piece anchored to the step at `place` of a plan."""
         return Piece(self.piece, anchor_of(plan[place]), self.change, self.wins, self.rank, self.kind)
 
 
 AnyPiece = Piece | OccasionPiece
-"""What memory holds: pieces that belong to one step, and lessons that fit any that is like their occasion."""
+"""A piece of memory: anchored to one step, or matched to any step similar to its occasion."""
 
 
 def lesson_id(kind: PieceKind, occasion: Occasion, change: Change) -> str:
-    """One name for one change on one occasion, so that what was learned twice is one piece."""
+    """Piece id derived from occasion and change, so that the same piece learned twice has one id."""
     content = [occasion.model_dump(mode="json"), change.model_dump(mode="json")]
     return f"{_PREFIXES[kind]}-{digest(content).hex()[:12]}"
 
 
 def text_and_change(content: bytes) -> tuple[str, Change]:
-    """What a piece's content holds. Raises ValueError for bytes of another form."""
+    """Text and change of a piece's content. Raises ValueError if the bytes have another form."""
     found = json.loads(content)
     return str(found["text"]), CHANGE.validate_python(found["change"], strict=False)
 
 
 def occasion_at(environment: str, plan: Plan, place: int) -> Occasion:
-    """The occasion that a step of a plan is, with the page that it is taken on as far as the plan says."""
+    """Occasion of a plan's step, with its page if the plan determines it."""
     step = plan[place]
     return Occasion(environment=environment, type=step.type, intent=step.intent, page=planned_page(plan, place))
 
 
 def planned_page(plan: Plan, place: int) -> str:
-    """The pattern of the page on which a step is taken; empty where the plan does not say."""
+    """Pattern of the page on which a step is taken; empty if the plan does not determine it."""
     for step in reversed(plan[:place]):
         if step.type == "navigate":
             return page_pattern(step.url or "")
@@ -90,10 +90,10 @@ def planned_page(plan: Plan, place: int) -> str:
 
 
 def fits(lesson: OccasionPiece, environment: str, plan: Plan, place: int) -> bool:
-    """Whether a step is like the occasion of a lesson, and the lesson would change it.
+    """True if a step matches a piece's occasion and the piece would change the plan.
 
-    A step that says the very same is like it, whatever page it is on: addresses drift. Steps that are put in are not
-    put in twice: not where the plan has one of them already.
+    A step with exactly the occasion's intent matches on any page, because addresses drift. A piece that inserts steps
+    does not fit a plan that already contains one of them.
     """
     step, occasion = plan[place], lesson.occasion
     if (occasion.environment, occasion.type) != (environment, step.type):
@@ -120,7 +120,7 @@ def _means_the_same(lesson: OccasionPiece, step: Step) -> bool:
 
 
 def pages_agree(one: str, other: str) -> bool:
-    """Whether two patterns can be of one page; an empty one is of any."""
+    """True if two page patterns can match the same page; an empty pattern matches any page."""
     if not one or not other:
         return True
     parts, others = one.strip("/").split("/"), other.strip("/").split("/")
@@ -130,9 +130,9 @@ def pages_agree(one: str, other: str) -> bool:
 
 
 def does(step: Step) -> tuple[str | None, ...]:
-    """What a step does, whatever it is for."""
+    """Type, address, label and value of a step, without its intent."""
     return (step.type, step.url, step.label, step.value)
 
 
 Read = Callable[[str], bytes | None]
-"""Reads the content of a piece by its address; None where it was erased."""
+"""Reads the content of a piece by its address; returns None if it was erased."""

@@ -1,4 +1,4 @@
-"""What a piece of memory holds: what it says in words, and the change that it makes; and where it belongs. Pure."""
+"""Content of a piece of memory (text and change), and the page patterns of occasions. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _MADE: Final = re.compile(r"\d")
 
 
 def content_bytes(text: str, change: Change) -> bytes:
-    """The canonical bytes of a piece's content, whatever its kind."""
+    """Canonical bytes of a piece's content, in the same form for every kind."""
     return canonical({"text": text, "change": change.model_dump(mode="json")})
 
 
 def hint_id(occasion: Occasion, change: Change) -> str:
-    """One name for one hint on one occasion, so that what was seen twice is one hint."""
+    """Hint id derived from occasion and change, so that a hint seen twice has one id."""
     return "hint-" + digest([occasion.model_dump(mode="json"), change.model_dump(mode="json")]).hex()[:12]
 
 
 def page_pattern(path: str) -> str:
-    """A path as occasions name it: without what was asked of it, each part that holds a number as `*`."""
+    """Page pattern of a path: without its query, and with `*` for each segment that contains a digit."""
     return "/".join("*" if _MADE.search(part) else part for part in path.partition("?")[0].split("/"))

@@ -1,4 +1,4 @@
-"""Which texts share most with a question: BM25 in integers, so that every machine ranks alike. Pure."""
+"""BM25 ranking of texts by shared words, in integers so that every machine ranks alike. Pure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ STOPWORDS: Final = frozenset(
         *("which", "with", "you", "your"),
     )
 )
-"""Words that say nothing of what a text is about."""
+"""Words that ranking ignores."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _BITS: Final = 30
 _LN2_MICRO: Final = 693_147
 _K1_TENTHS: Final = 12
-"""How soon a word that recurs in one text counts no more: k1 = 1.2; texts are weighed by length with b = 3/4."""
+"""BM25's term saturation k1 = 1.2, in tenths; the length normalization is b = 3/4."""
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The words of a text that carry meaning, small, in order; in any script."""
+    """Words of a text without stopwords, casefolded, in order; in any script."""
     return tuple(word for word in _WORD.findall(text.casefold()) if word not in STOPWORDS)
 
 
 def word_share(asked: str, text: str) -> int:
-    """How much of the different words of `asked` a text has, in millionths; nothing asked is had in full."""
+    """Share of the distinct words of `asked` that a text contains, in millionths; WHOLE if `asked` has none."""
     wanted = frozenset(content_words(asked))
     return WHOLE if not wanted else WHOLE * len(wanted & frozenset(content_words(text))) // len(wanted)
 
@@ -50,7 +50,7 @@ def rank_texts(question: str, texts: Mapping[str, str]) -> tuple[tuple[str, int]
     return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
 
 
-@lru_cache(maxsize=16_384)  # a few pairs of small numbers are asked for again and again
+@lru_cache(maxsize=16_384)  # the same few pairs of small numbers recur
 def rarity_micro(amount: int, having: int) -> int:
     """ln(1 + (amount - having + 1/2) / (having + 1/2)) in millionths: never below zero."""
     return ln_micro(2 * amount + 2, 2 * having + 1)
@@ -69,7 +69,7 @@ def ln_micro(numerator: int, denominator: int) -> int:
 
 
 def _term(times: int, rarity: int, length: int, total: int, amount: int) -> int:
-    """What one word adds: rarity * f * (k1 + 1) / (f + k1 * (1/4 + 3/4 * length / mean length)), over one fraction."""
+    """Score of one word: rarity * f * (k1 + 1) / (f + k1 * (1/4 + 3/4 * length / mean length)), over one fraction."""
     above = 40 * times * (_K1_TENTHS + 10) * total
     below = 400 * times * total + 10 * _K1_TENTHS * (total + 3 * length * amount)
     return rarity * above // below

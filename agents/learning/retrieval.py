@@ -1,4 +1,4 @@
-"""Retrieval: which lessons help at which steps of a plan, and the plan with all of memory applied. Pure."""
+"""Retrieval: assign occasion pieces to the steps of a plan, and apply all of memory to the plan. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .similarity import Embeddings, blend_scores
 
 _KINDS: Final[tuple[PieceKind, ...]] = ("hint", "exemplar", "snippet", "recipe")
 _INSTRUCTION_SHARE: Final = 4
-"""What an instruction shares with a lesson counts a quarter of what the step itself does."""
+"""Divisor of the instruction's score: a match with the instruction counts a quarter of a match with the step."""
 
 
 def retrieve(plan: Plan, instruction: str, environment: str, lessons: Iterable[OccasionPiece]) -> tuple[Piece, ...]:
-    """The lessons that a plan is given, each at the one step that it fits best; of each kind one a step at most.
+    """Occasion pieces for a plan, each at the one step that it fits best; at most one of each kind per step.
 
-    Best is what was recorded at a step that says the very same, then what shares most with the step (and, with a model,
-    means most like it), then what ranks higher, then the id. Steps that are put in are put in beside the step that says
-    the very same, else beside the first that is like their occasion. The order of `lessons` does not matter.
+    The best fit has exactly the step's intent, then the highest score (words shared with the step and, with a model,
+    similar meaning), then the higher rank, more wins, and the id. Inserted steps go beside the step with exactly the
+    occasion's intent, else beside the first that matches the occasion. The order of `lessons` does not matter.
     """
     known = sorted(set(lessons), key=lambda lesson: lesson.piece)
     return tuple(
@@ -35,9 +35,9 @@ def retrieve(plan: Plan, instruction: str, environment: str, lessons: Iterable[O
 def overlay_memory(
     plan: Plan, instruction: str, environment: str, held: Sequence[AnyPiece], candidate: AnyPiece | None = None
 ) -> Overlaid:
-    """A plan with what memory holds, and the one piece on trial before all else.
+    """Apply memory to a plan; the candidate on trial takes precedence over all other pieces.
 
-    The candidate is placed as if nothing else were remembered, so that what it tries does not hang on the others.
+    The candidate is placed as if memory were empty, so that its trial does not depend on other pieces.
     """
     forced = _place(plan, instruction, environment, candidate)
     others = [each for each in held if forced is None or each.piece != forced.piece]
@@ -45,7 +45,7 @@ def overlay_memory(
 
 
 def _anchor_pieces(plan: Plan, instruction: str, environment: str, held: Sequence[AnyPiece]) -> tuple[Piece, ...]:
-    """What memory holds, each at the step of the plan that it belongs to; lessons that fit none are left out."""
+    """Pieces of memory, each anchored to its step of the plan; occasion pieces that fit no step are left out."""
     pieces = (each for each in held if isinstance(each, Piece))
     lessons = [each for each in held if isinstance(each, OccasionPiece)]
     return (*pieces, *retrieve(plan, instruction, environment, lessons))
@@ -72,9 +72,9 @@ def _of_kind(plan: Plan, instruction: str, environment: str, lessons: Sequence[O
 def _score_steps(
     plan: Plan, instruction: str, environment: str, lessons: Sequence[OccasionPiece]
 ) -> Iterator[tuple[bool, int, int, int, str, int]]:
-    """Every step that a lesson may be given at, in the order in which they are.
+    """Yield a sort key for each pair of a piece and a step that it fits; the best fit sorts first.
 
-    First whether it is merely like the occasion, then score, rank, wins, id and place.
+    A key holds: the intents differ, then negated score, rank and wins, then id and place.
     """
     texts = {each.piece: each.words for each in lessons}
     of_task = dict(rank_texts(instruction, texts))
@@ -95,7 +95,7 @@ def _score_steps(
 
 
 def _likeness(model: Embeddings, lesson: OccasionPiece, step: Step, instruction: str) -> int:
-    """How much a lesson means what a step does, and a quarter of how much it means what the task is."""
+    """Similarity of a piece to a step, plus a quarter of its similarity to the task's instruction."""
     of_task = model.likeness(instruction, lesson.words) // _INSTRUCTION_SHARE
     return model.likeness(_step_text(step), lesson.words) + of_task
 
@@ -105,7 +105,7 @@ def _step_text(step: Step) -> str:
 
 
 def _places(plan: Plan, environment: str, lesson: OccasionPiece) -> Sequence[int]:
-    """The steps that a lesson may be given at; the one beside which its steps are put in, where it puts in some."""
+    """Indices of the steps that a piece fits; only the best one if the piece inserts steps."""
     # An overlay finds the first of two equal steps.
     found = [n for n, step in enumerate(plan) if step not in plan[:n] and fits(lesson, environment, plan, n)]
     if not lesson.is_put_in:

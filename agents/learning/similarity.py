@@ -1,4 +1,4 @@
-"""How much two texts mean the same, by a static embedding model in integers: every machine ranks alike. Pure."""
+"""Similarity of texts by a static embedding model, in integers so that every machine ranks alike. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from .ranking import WHOLE
 
 LEAST_LIKENESS: Final = 600_000
-"""How much a step has to mean what an occasion says, in millionths, where it lacks the words."""
+"""Least similarity (millionths) of a step's intent to an occasion's if the step lacks the occasion's words."""
 
 _KEPT: Final = 1_024
 
@@ -20,7 +20,7 @@ _KEPT: Final = 1_024
 class Embeddings:
     """A static embedding model: `rows` has `dimension` integers for each token id, one after the other.
 
-    `tokens` splits a text into ids; `digest` (SHA-256) is over the files that all of it was read from.
+    `tokens` splits a text into ids; `digest` is the SHA-256 of the model's files.
     """
 
     digest: str
@@ -29,18 +29,18 @@ class Embeddings:
     tokens: Callable[[str], Sequence[int]]
 
     def vector(self, text: str) -> tuple[int, ...]:
-        """The sum of the rows of a text's tokens; zeros where it has none."""
+        """Sum of the rows of a text's tokens; zeros if it has none."""
         places = [self.dimension * token for token in self.tokens(text)]
         rows = (self.rows[place : place + self.dimension] for place in places)
         return tuple(map(sum, zip(*rows, strict=True))) if places else (0,) * self.dimension
 
     def likeness(self, one: str, other: str) -> int:
-        """The cosine of two texts in millionths; what is not alike at all is 0."""
+        """Cosine similarity of two texts in millionths, at least 0."""
         return cosine_micro(_vector(self, one), _vector(self, other))
 
 
 def cosine_micro(one: Sequence[int], other: Sequence[int]) -> int:
-    """The cosine of two vectors of one length in millionths, by integer square root; 0 where it would be below."""
+    """Cosine of two vectors of equal length in millionths, by integer square root; 0 if it is negative."""
     shared = _product(one, other)
     if shared <= 0:
         return 0
@@ -48,7 +48,7 @@ def cosine_micro(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def blend_scores(shared: int, most: int, likeness: int) -> int:
-    """One score of two: what a text shares in words, as millionths of the `most` that any shares, and its likeness."""
+    """Sum of a text's likeness and its word score `shared`, scaled to millionths of the highest word score `most`."""
     return likeness + (WHOLE * shared // most if most else 0)
 
 

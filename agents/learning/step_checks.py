@@ -1,6 +1,6 @@
-"""Did a step do what it was for? Asked of a model that looks, or of the site's own record, which needs no model.
+"""Step checks: verify that a step did what it was for, by a model or by the site's mutation record.
 
-`verifier_for` is the short-circuit: where a simulated site is there, its record answers and no model is called.
+`verifier_for` is the short-circuit: on a simulated site the mutation record answers and no model is called.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Delta = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class StepObservation:
-    """A step as it went: its kind, what it was for, what should be there now, and what is: text, picture or both."""
+    """An executed step: its kind, its intent, the expected result, and the page seen (text, screenshot or both)."""
 
     kind: str | None
     intent: str
@@ -41,9 +41,9 @@ class StepObservation:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An answer, and whose. `delta` are the mutations that the step caused, where the site was asked.
+    """Result of a step check, and who gave it. `delta` holds the mutations that the step caused, if the site was asked.
 
-    `exchange` is the call of the model, where one answered, whatever its answer was worth.
+    `exchange` is the model call, if a model answered, even if its answer could not be read.
     """
 
     said: Said
@@ -54,18 +54,18 @@ class Checked:
 
 
 class StepVerifier(Protocol):
-    """The three step checks; each is asked once, right after the step."""
+    """The three step checks; a step is checked once, right after it was executed."""
 
     def verify_filter(self, seen: StepObservation) -> Checked:
-        """Whether the filter was taken."""
+        """Check that the filter was applied."""
         ...
 
     def verify_on_correct_page(self, seen: StepObservation) -> Checked:
-        """Whether this is the page that the step was to lead to."""
+        """Check that this is the page that the step should lead to."""
         ...
 
     def verify_step(self, seen: StepObservation) -> Checked:
-        """Whether the step did what it was for."""
+        """Check that the step did what it was for."""
         ...
 
 
@@ -92,7 +92,7 @@ _SYSTEM: Final = (
 
 @dataclass(frozen=True)
 class ModelVerifier:
-    """The checks by a model, from a screenshot where there is one, else from the page's text. One call a check."""
+    """Step checks by a model, from the screenshot if there is one, else from the page's text. One call per check."""
 
     model: Model
     sampling: Sampling = SAMPLING
@@ -124,7 +124,7 @@ class ModelVerifier:
 
 
 def step_check_messages(question: str, seen: StepObservation) -> tuple[ChatMessage, ...]:
-    """What a model is asked: the question, the step, and the page as a picture or else as text."""
+    """Messages of a step check: the question, the step, and the page as a screenshot or else as text."""
     asked = f"{_QUESTIONS[question]}\nThe step: {seen.intent}\nWhat should be there: {seen.expected}"
     if seen.http_status is not None:
         asked += f"\nThe status of the page: {seen.http_status}"
@@ -139,11 +139,11 @@ def step_check_messages(question: str, seen: StepObservation) -> tuple[ChatMessa
 
 @dataclass
 class OracleVerifier:
-    """The checks by the site's record. It keeps the id of the last mutation it saw, so that a check sees one step's.
+    """Step checks by the site's mutation record. Keeps the last mutation id, so that a check sees only its own step.
 
-    `look` reads the mutations above an id, as `fetch_mutations` gives them, and never raises. A step passes if the site
-    did not refuse it and recorded exactly what a step of this kind is meant to cause. So a filter or a page passes if
-    nothing was changed: whether it was the right one, only the oracle's grade at the end can tell.
+    `look` reads the mutations above an id, in the form of `fetch_mutations`, and never raises. A step passes if the
+    site did not refuse it and recorded exactly the operations expected of its kind. A filter or a page passes if
+    nothing was changed; only the oracle's final grade tells if it was the right one.
     """
 
     look: Callable[[int], Mapping[str, Any]]
@@ -182,15 +182,15 @@ class OracleVerifier:
 
 
 def verifier_for(by_model: StepVerifier, by_oracle: StepVerifier | None) -> StepVerifier:
-    """Who is asked: the site's record wherever there is a simulated site, the model only where there is none.
+    """Choose the verifier: the site's mutation record if there is a simulated site, else the model.
 
-    A site that is there but does not answer makes a check unknown; it does not bring the model in.
+    A simulated site that does not answer makes a check unknown; the model is not asked instead.
     """
     return by_model if by_oracle is None else by_oracle
 
 
 def verify_observation(verifier: StepVerifier, seen: StepObservation) -> Checked:
-    """The check that fits the kind of a step."""
+    """Run the check for the step's kind."""
     match check_name(seen.kind):
         case "filter":
             return verifier.verify_filter(seen)
@@ -201,5 +201,5 @@ def verify_observation(verifier: StepVerifier, seen: StepObservation) -> Checked
 
 
 def check_name(kind: str | None) -> CheckName:
-    """Which of the three fits the kind of a step."""
+    """Name of the check for a step's kind."""
     return _CHECKS.get(kind or "", "step")

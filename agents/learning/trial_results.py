@@ -1,4 +1,4 @@
-"""Credit: how a run that tried one piece of memory compares with its siblings, as one trial of that piece. Pure."""
+"""Trial results: compare a run that tried one piece of memory with its control runs. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from projections.runs import RunState
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What is known of a sweep's runs when it has ended, by name."""
+    """Outcome of each run of a finished sweep, keyed by run id."""
 
     runs: Mapping[str, RunState]
     rewards: Mapping[str, RewardState]
     contaminated: Set[str]
 
     def has_passed(self, run: str) -> bool | None:
-        """Whether a run passed its oracle; None where it says nothing.
+        """True if a run passed its oracle; None if its outcome does not count.
 
-        So it is of a missing one, of one that began from another state, and of an evaluation's.
+        The outcome of a missing run, a contaminated run or a run of an evaluation does not count.
         """
         state, reward = self.runs.get(run), self.rewards.get(run)
         if state is None or reward is None or state.evaluation is not None or run in self.contaminated:
@@ -32,7 +32,7 @@ class Outcomes:
         return reward.passed
 
     def has_carried(self, run: str, piece: str) -> bool:
-        """Whether a piece changed the plan of a run."""
+        """True if a piece changed the plan of a run."""
         return run in self.runs and piece in self.runs[run].applied
 
 
@@ -41,10 +41,10 @@ def credits_of(
 ) -> tuple[Append, ...]:
     """One append for each trial, in the order of the sweep's groups.
 
-    The controls are the untreated siblings of lowest index, as many as the piece's rule asks. It is no trial where
-    one of these runs is missing, contaminated or an evaluation's, where a candidate changed nothing in the treated
-    run, or where what was withheld changed nothing in a control. The key is the run's, so crediting a sweep again
-    changes nothing.
+    The controls are the plain siblings of lowest index, as many as the piece's rule asks for. A trial does not count
+    if one of these runs is missing, contaminated or part of an evaluation, if the candidate changed nothing in the run
+    that carried it, or if the withheld piece changed nothing in a control. The append key is made from the run, so
+    crediting a sweep twice changes nothing.
     """
     plain: dict[str, list[Spec]] = {}
     for spec in sorted(specs, key=lambda spec: spec.sibling_index):
@@ -64,7 +64,7 @@ def credits_of(
 
 
 def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, outcomes: Outcomes) -> AnyEvent | None:
-    """The trial as a fact; None where it is none."""
+    """Event of the trial; None if the trial does not count."""
     run = spec.spec_id
     passed, known = outcomes.has_passed(run), [outcomes.has_passed(control) for control in controls]
     if passed is None or None in known or len(controls) < state.controls:

@@ -1,1 +1,1 @@
-"""From templates and seeds to specs, and from one spec to one recorded run."""
+"""Rollouts: plan specs from templates and seeds, and play and record each spec as one run."""

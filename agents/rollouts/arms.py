@@ -1,6 +1,6 @@
-"""The plans that both arms of an evaluation start from: made once when it is opened, read from there ever after.
+"""Plans shared by both arms of an evaluation: made once when it is opened, and read from its event afterwards.
 
-They are kept as suites, the shape in which runners of micro-plans take them.
+They are stored as suites, the request format of micro-plan runners.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .tasks import PLANS
 def plan_suite(
     templates: Sequence[BenchmarkTemplate], environment: str, store: EventStore, blobs: BlobStore, model: Model | None
 ) -> tuple[TaskPlan, ...]:
-    """A plan for each template: the one we ship, else what the model makes of its instruction; put as blobs.
+    """Plan for each template: the shipped one, else one that the model makes of its instruction; stored as blobs.
 
-    Raises UnknownTemplate where there is neither, and what `decompose` does.
+    Raises UnknownTemplate if there is neither, and the errors of `decompose`.
     """
     suites = [
         Blob(JSON_TYPE, canonical(build_micro_suite(_plan(template, store, blobs, model), environment)))
@@ -43,7 +43,7 @@ def _plan(template: BenchmarkTemplate, store: EventStore, blobs: BlobStore, mode
     if shipped is not None:
         return shipped
     if model is None:
-        expected = f"{', '.join(sorted(PLANS))}, or a model in FLYWHEEL_MODEL that makes one of its instruction"
+        expected = f"{', '.join(sorted(PLANS))}, or a model in FLYWHEEL_MODEL that plans from its instruction"
         raise UnknownTemplate(actual=template.oracle_task_id, expected=expected)
     return decompose(without_plan(template), model, store, blobs).plan_steps
 
@@ -55,10 +55,10 @@ def planned_templates(
     blobs: BlobStore,
     opened: Position,
 ) -> Mapping[str, Template]:
-    """Every template of a benchmark with its plan in the suite of an evaluation that was opened at a position.
+    """Templates of a benchmark with their plans from the suite of an evaluation that was opened at this position.
 
-    Evaluations had no suite before, and their plans were those of the sweeps: there it is the newest such plan of the
-    log. A template that has none is left out. Raises BlobMissing, BlobErased.
+    Older evaluations have no suite; their plans are the newest ones of sweeps up to the position. Templates without a
+    plan are left out. Raises BlobMissing, BlobErased.
     """
     plans = {item.template: plan_of(json.loads(blobs.get(item.plan).body)) for item in suite}
     if not suite:
@@ -71,7 +71,7 @@ def planned_templates(
 
 
 def without_plan(template: BenchmarkTemplate) -> Template:
-    """A template for executors that follow no plan: its instruction is all there is."""
+    """Template for executors that follow no plan; its plan text is its instruction."""
     return Template(**template.model_dump(), plan_text=template.instruction)
 
 

@@ -16,15 +16,16 @@ from .errors import BadSweep
 from .sweep import check_distinct, check_siblings, siblings_of
 
 Sorting = Literal["cluster", "template"]
-"""What failures are counted by: the cluster of their task, or the task itself."""
+"""Key that failures are counted by: the cluster of their task, or the task itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureBiased:
     """The seeds' FailureBiasedGenerator: `total_instances` go to clusters by their share of the failures.
 
-    Clusters in order of name, templates of one in turn, seeds drawn by `rng_seed` without repetition: no instance comes
-    twice. Without failures, or without a budget, there are no specs. `by` and `of` say what was counted, and where.
+    Clusters are sorted by name, the templates of a cluster take turns, and seeds are drawn by `rng_seed` without
+    replacement, so no instance occurs twice. Without failures or budget there are no specs. `by` is the key that
+    failures were counted by, `of` the only sweep whose failures were counted (None: all).
     """
 
     sweep: str
@@ -46,7 +47,7 @@ class FailureBiased:
         )
 
     def allocation(self) -> dict[str, int]:
-        """Instances by cluster, for those that have a template."""
+        """Number of instances per cluster, for clusters with a template."""
         return allocate(self.total_instances, self._counts())
 
     def _counts(self) -> dict[str, int]:
@@ -55,7 +56,7 @@ class FailureBiased:
         }
 
     def bias(self, upto: int) -> Bias:
-        """The allocation as it rides on the sweep, with the position that the failures were read at."""
+        """Allocation as recorded in the sweep's event, with the position that the failures were read at."""
         instances = self.allocation()
         shares = (
             Share(cluster=name, failures=failures, instances=instances.get(name, 0))
@@ -65,7 +66,7 @@ class FailureBiased:
         return Bias(upto=upto, shares=tuple(shares), by=self.by, of=self.of)
 
     def specs(self) -> tuple[Spec, ...]:
-        """See Generator. Raises BadSweep also where a cluster has fewer instances than its share."""
+        """See Generator. Raises BadSweep also if a cluster has fewer instances than its share."""
         check_distinct(self.sweep, self.templates, self.seeds)
         check_siblings(self.sweep, self.siblings_per_instance, self.temperatures)
         return tuple(
@@ -79,7 +80,7 @@ class FailureBiased:
         templates = self.templates_by_cluster[cluster]
         if instances > len(templates) * len(self.seeds):
             actual = f"{len(templates)} templates and {len(self.seeds)} seeds for {instances} instances of {cluster}"
-            raise BadSweep(sweep=self.sweep, actual=actual, expected="as many pairs of them; give more seeds")
+            raise BadSweep(sweep=self.sweep, actual=actual, expected="at least as many pairs of them; give more seeds")
         orders = {
             template.template_id: iter(shuffle_seeds(self.seeds, self.rng_seed, template)) for template in templates
         }
@@ -90,14 +91,14 @@ class FailureBiased:
 
 
 def shuffle_seeds(seeds: Sequence[int], rng_seed: int, template: Template) -> list[int]:
-    """The seeds in an order that depends on the seed of the draw and the template alone, not on the order given."""
+    """Seeds in an order that depends only on `rng_seed` and the template, not on the input order."""
     return sorted(seeds, key=lambda seed: (digest([rng_seed, template.template_id, seed]), seed))
 
 
 def allocate(budget: int, counts: Mapping[str, int]) -> dict[str, int]:
-    """Share a budget by largest remainder, in proportion to counts (below zero is zero).
+    """Share a budget in proportion to counts by the largest-remainder method; negative counts are zero.
 
-    Of equal remainders the last by name goes first. Empty where there is nothing to share or nobody to get it.
+    Equal remainders are served by name, last first. Empty if the budget or the sum of the counts is zero.
     """
     weights = {name: max(0, found) for name, found in counts.items()}
     total = sum(weights.values())
@@ -113,9 +114,9 @@ def allocate(budget: int, counts: Mapping[str, int]) -> dict[str, int]:
 def failures_by(
     failures: Iterable[FailureState], sorting: Sorting, environment: str, contaminated: Set[str] = frozenset()
 ) -> dict[str, int]:
-    """How many failed runs of an environment count for each cluster or task; benchmark runs count for none.
+    """Number of failed runs of an environment per cluster or task.
 
-    Neither does a contaminated run, which did not have the task that it was given, nor one from outside.
+    Runs of benchmarks, contaminated runs (which did not have their given task) and runs from outside do not count.
     """
     found = Counter(
         state.cluster if sorting == "cluster" else state.template
@@ -130,7 +131,7 @@ def failures_by(
 
 
 def sorted_by(templates: Iterable[Template], sorting: Sorting) -> dict[str, tuple[Template, ...]]:
-    """The templates of each cluster, or each template by its own name; in order of id."""
+    """Templates keyed by cluster, or by their own id; in order of id."""
     found: dict[str, list[Template]] = {}
     for template in sorted(templates, key=lambda template: template.template_id):
         found.setdefault(template.cluster if sorting == "cluster" else template.template_id, []).append(template)

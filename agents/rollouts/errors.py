@@ -1,4 +1,4 @@
-"""What can be wrong with a sweep before any of it runs."""
+"""Errors of planning, playing, recording and grading rollouts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class UnknownTemplate(FlywheelError):
 
 
 class BenchmarkInstance(FlywheelError):
-    """The sweep {sweep} would run task {task} of {environment} at seed {actual}, which is kept to judge with:
-    expected seeds that no benchmark holds and none is frozen from. Choose others, such as those below 9000."""
+    """The sweep {sweep} would run task {task} of {environment} at seed {actual}, which is reserved for
+    benchmarks: expected seeds outside of benchmarks and their ranges. Choose others, such as those below 9000."""
 
     is_usage = True
 
@@ -22,12 +22,12 @@ class BadSweep(FlywheelError):
 
 class KeyTaken(FlywheelError):
     """The append key {key} was used in the stream {actual}, expected {expected}: the run cannot be recorded.
-    Find who appended that with `flywheel log tail`; a run's keys are the runner's own."""
+    Find the event with `flywheel log tail`; only the runner may use a run's append keys."""
 
 
 class StartedOtherwise(FlywheelError):
-    """The run {run} was started with {actual}: expected {expected}. Play it with the code and the executor that it was started
-    with; a controller, which is alone on its site, records it as missing."""
+    """The run {run} was started with {actual}: expected {expected}. Play it with the code and the executor that it was
+    started with; otherwise the controller of its site records it as missing."""
 
 
 class UnknownVerifier(FlywheelError):
@@ -35,19 +35,19 @@ class UnknownVerifier(FlywheelError):
 
 
 class CannotGrade(FlywheelError):
-    """The run {run} cannot be graded again: {actual}; expected a run on one of our sites with its end state."""
+    """The run {run} cannot be graded again: {actual}; expected a run on a built-in site with a recorded end state."""
 
 
 class PlanRefused(FlywheelError):
-    """The model {model} made no plan of the text that we execute: {actual}; expected {expected}.
-    Say the steps more plainly, or write them down as plan_steps."""
+    """The model {model} made no executable plan of the text: {actual}; expected {expected}.
+    Describe the steps more plainly, or give them as plan_steps."""
 
 
 class SessionWithoutKey(FlywheelError):
-    """A call of a session has the state key {actual!r}: expected the session's name; give it a state key, or let it be
+    """A session call has the state key {actual!r}: expected the session's name. Set a state key, or make the call
     independent."""
 
 
 class WorkerLost(FlywheelError):
-    """The worker lost its queue: {actual}; expected it to go on until it is stopped. Start it again: what it had begun is
-    given out again."""
+    """The worker lost its queue: {actual}; expected it to run until stopped. Start it again; its unfinished jobs are
+    redelivered."""

@@ -1,4 +1,4 @@
-"""What an execution left, as events and the blobs that they name. Pure."""
+"""Events of an execution, and the blobs that they refer to. Pure."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ StepFact = StepTaken | ModelCalled | StepVerified
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Events in the order in which they happened, and their blobs."""
+    """Events in order of occurrence, and their blobs."""
 
     events: tuple[StepFact, ...]
     blobs: tuple[Blob, ...]
 
 
 def execution_facts(run: str, execution: Execution) -> Facts:
-    """Each step: the calls that chose it, the step itself, who was asked of it and what was said.
+    """Events and blobs of an execution: for each step the model calls that chose it, the step itself, and its check.
 
-    Calls are numbered through the run, in this order.
+    Model calls are numbered through the run, in this order.
     """
     checks = {check.index: check for check in execution.verified}
     number = count()
@@ -57,7 +57,7 @@ def execution_facts(run: str, execution: Execution) -> Facts:
 
 
 def usage_of(execution: Execution, wall: int) -> Usage:
-    """What an execution used; `wall` is in microseconds. What looked at its steps is none of it."""
+    """Usage of an execution, without its step checks; `wall` is in microseconds."""
     return Usage(
         actions=len(execution.taken),
         wall_microseconds=wall,
@@ -67,7 +67,7 @@ def usage_of(execution: Execution, wall: int) -> Usage:
 
 
 def _total(tokens: Iterable[int | None]) -> int | None:
-    """The sum; unknown where one of them is, zero where no model was called."""
+    """Sum of token counts; None if one is unknown, 0 if no model was called."""
     found = list(tokens)
     return None if None in found else sum(count or 0 for count in found)
 
@@ -89,7 +89,7 @@ def _step_facts(run: str, taken: ExecutedStep) -> Facts:
 
 
 def call_facts(run: str, number: int, call: Called) -> Facts:
-    """A call of a model, as the one of this number in its run."""
+    """Event and blobs of the model call with this number in its run."""
     request, completion = call.request, call.completion
     nodes = tuple(link_messages([plain_message(message) for message in request.messages], lambda blob: blob.digest))
     pictures = _pictures(request.messages)
@@ -128,7 +128,7 @@ def _check_facts(run: str, check: Verified) -> Facts:
 
 
 def plain_message(message: ChatMessage) -> Mapping[str, Json]:
-    """A message as JSON: its pictures by address."""
+    """A message as JSON, with images by address."""
     parts: list[Mapping[str, Json]] = [
         {"text": part}
         if isinstance(part, str)
@@ -139,9 +139,9 @@ def plain_message(message: ChatMessage) -> Mapping[str, Json]:
 
 
 def plain_completion(completion: Completion) -> Mapping[str, Json]:
-    """A completion as JSON: each sample's text, end, token ids and logprobs; None is what was not offered.
+    """A completion as JSON: text, finish, token ids and logprobs of each sample; None if the model does not offer them.
 
-    What served it is told where that is known; a completion without is written as it was before there was this.
+    The fields of `served` are written only if known, so that completions without them keep their older form.
     """
     served = completion.served
     return {

@@ -1,6 +1,6 @@
-"""One spec, one run: a fresh instance, the plan, the oracle, and recovery where it failed.
+"""Play one spec as one run: reset an instance, execute the plan, grade by the oracle, and recover if it failed.
 
-What the run meant is decided elsewhere; here it becomes facts. A site that does not answer makes the run missing.
+The result is events, which are evaluated elsewhere. A site that does not answer makes the run missing.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from .recovery_facts import NOTHING, Looking, Recovery, recover_run
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything one run needs to know. `learns` says whether recovery may propose.
+    """Input of one run. `learns` is True if recovery may propose.
 
-    `pieces` are what the run's plan has of its artifact's memory, `told` what a policy is told of it. `returning` are
-    pieces that a new proposal brings back, `known` all that the folds have a row of: where the run that proposed a
-    piece was withdrawn, they have none.
+    `pieces` are the pieces of the artifact's memory for the run's plan, `told` those that a policy is told.
+    `returning` are pieces that a new proposal brings back. `known` are pieces with a row in the folds; a piece whose
+    proposing run was withdrawn has none.
     """
 
     spec: Spec
@@ -76,20 +76,20 @@ class Job:
 
     @property
     def run(self) -> str:
-        """The run's name is the spec's."""
+        """Run id, which is the spec's id."""
         return self.spec.spec_id
 
     def overlay_plan(self) -> Overlaid:
-        """The template's plan with memory applied, and the candidate on trial."""
+        """Apply memory and the candidate on trial to the template's plan."""
         template = self.template
         return overlay_memory(template.plan_steps, template.instruction, self.environment, self.pieces, self.candidate)
 
     def overlay_trial(self, piece: Piece | None) -> Overlaid:
-        """The plan with memory applied, and a piece on trial in place of the job's own."""
+        """Apply memory and this piece, in place of the job's candidate, to the template's plan."""
         return replace(self, candidate=piece).overlay_plan()
 
     def assignment(self, page_headers: Mapping[str, str], profile: bytes | None = None) -> Assignment:
-        """What its executor is given. A model draws by the instance's seed and the sibling's index."""
+        """Input of the executor. A model samples with the spec's `drawing_seed`."""
         return Assignment(
             instruction=self.template.instruction,
             plan=self.overlay_plan().plan,
@@ -104,22 +104,23 @@ class Job:
 
 
 def drawing_seed(spec: Spec) -> int:
-    """What a model draws with in a run: other for each spec, the same whenever it is played (31 bits)."""
+    """Sampling seed of a run's model (31 bits): different for each spec, the same each time it is played."""
     return int.from_bytes(digest([spec.sweep, spec.spec_id])[:4]) >> 1
 
 
 PLAN = PlanExecutor()
 
 TRIES = 3
-"""How often a run is begun, each time with a fresh instance, before it is recorded as missing."""
+"""Attempts to play a run, each with a fresh instance, before it is recorded as missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a run is played with: an environment, the executor, who looks at its steps, prices, the rule of proposals.
+    """Services and settings that a run is played with.
 
-    `watching` makes the watch of one instance, `surroundings` what recovery looks around in afterwards, with the index
-    of the run's noise, and `advisor` is a model that is asked there; `stopwatch` gives monotonic microseconds.
+    `watching` makes the step check of an instance. `inspector` makes recovery's inspector of an instance, with the
+    index of the run's noise, and `advisor` is the model that recovery may ask. `rule` is the promotion rule of
+    proposals; `stopwatch` returns monotonic microseconds.
     """
 
     environment: Environment
@@ -136,9 +137,9 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a run left behind: the rest of its events, its blobs, what recovery proposed, its browser's profile.
+    """Result of a run: the events after its start, its blobs, recovery's proposals, and its browser profile.
 
-    It does not stand where the log has another end of the run.
+    `stands` is False if the log holds another end of the run.
     """
 
     events: tuple[AnyEvent, ...]
@@ -149,7 +150,7 @@ class Played:
 
 
 def start_facts(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
-    """The first event of a run and the blob of the plan that it will execute."""
+    """First event of a run, and the blob of the plan that it will execute."""
     executed = job.overlay_plan()
     blob = Blob(JSON_TYPE, plan_bytes(executed.plan))
     task_spec = TaskSpec(
@@ -175,13 +176,13 @@ def start_facts(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarte
 
 
 def at_once() -> None:
-    """Nothing is waited for before the first step."""
+    """Return at once: the first step waits for nothing."""
 
 
 def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[], None] = at_once) -> Played:
-    """Execute and grade, from a browser profile on if there is one. What fails but the agent becomes RunMissing.
+    """Execute and grade a run, starting from a browser profile if given. Failures of the platform become RunMissing.
 
-    `ready` is called between the reset of the instance and the first step; what it raises is raised.
+    `ready` is called between the reset of the instance and the first step; its exceptions propagate.
     """
     instance = None
     try:
@@ -249,9 +250,9 @@ def _end_facts(
 
 
 def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
-    """What a failed run is looked over for; nothing where it is none of a plan, or may not teach anything.
+    """Recovery of a failed run; empty if the run followed no plan or may not teach anything.
 
-    Siblings of one instance fail alike: the first of them is looked over.
+    Siblings of one instance fail alike, so only the first is recovered.
     """
     may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
     if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":

@@ -1,8 +1,8 @@
-"""Jobs into the log: started before it is played, everything of the run in one append when it has ended.
+"""Recording of jobs: a run's start is appended before its first step, all its other events in one append at its end.
 
-A process killed in between leaves a run that is started and not ended; whoever resumes plays it again, and the keys
-see to it that its start and its end are in the log once. What a run proposes is appended together with its end, where
-that is the one that stands; so nothing that was proposed is lost to a kill, and nothing of a refused end is proposed.
+A process killed in between leaves a run that is started and not ended. The next process plays it again, and the append
+keys ensure that its start and its end are in the log once. Proposals are appended together with an accepted end, so a
+kill loses no proposal, and a refused end proposes nothing.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def stopwatch() -> int:
 def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile: bytes | None = None) -> Played:
     """Play one job and record it. A run that went missing is tried again before it is recorded as missing.
 
-    Its start is recorded beside the reset of its instance; no step is taken before it stands. Where the run was ended
-    otherwise before, this one is nothing: it does not stand, proposes nothing and leaves no profile. Raises
-    StartedOtherwise where its start has another plan or executor, which may be under way elsewhere, and KeyTaken where
-    another stream holds the run's keys.
+    The start is recorded while the instance resets; no step is taken before it is in the log. If the log already holds
+    another end of the run, the result has `stands` False, no proposals and no profile. Raises StartedOtherwise if the
+    run was started with another plan or executor (it may still run elsewhere), and KeyTaken if another stream used the
+    run's append keys.
     """
     executor = means.executor.name
     start = beside(lambda: _record_start(job, store, blobs, executor), f"start of {job.run}")
 
     def await_start() -> None:
         if not start.result():
-            expected = f"what this process makes of it for the executor {executor}"
-            raise StartedOtherwise(run=job.run, actual="another plan or by another executor", expected=expected)
+            expected = f"the plan that this process makes for the executor {executor}"
+            raise StartedOtherwise(run=job.run, actual="another plan or another executor", expected=expected)
 
     played = _try_to_play(job, means, profile, await_start)
     await_start()
@@ -52,16 +52,16 @@ def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile
 
 
 def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail: str) -> bool:
-    """Record a run that is not waited for any more as missing; whether it is: it may have ended a moment before.
+    """Record an abandoned run as missing. True if recorded; False if the run had already ended.
 
-    What the run itself would record later is refused, because its end is there. Raises KeyTaken.
+    A later end by the run itself is refused, because its end is in the log. Raises KeyTaken.
     """
     _record_start(job, store, blobs, executor)
     return _stands(store, _finish(job, _missing_run(job, detail)))
 
 
 def _record_start(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
-    """Record the start, or find it recorded with this same plan."""
+    """Record the start of a run. False if the log holds a start with another plan or executor."""
     start, plan = start_facts(job, executor)
     blobs.put([plan])
     return _stands(store, Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}"))
@@ -81,10 +81,10 @@ def _try_to_play(job: Job, means: Means, profile: bytes | None, ready: Callable[
 
 
 def _record_end(job: Job, store: EventStore, played: Played) -> bool:
-    """Append the end of a run and what was proposed in it; whether this end stands.
+    """Append the end of a run and its proposals. True if this end is the one in the log.
 
-    Where something was proposed the end is looked for first, because what is appended with a refused end is not
-    refused with it; together, because a process that is killed between two appends would lose what the run proposed.
+    With proposals, the log is searched for an end first, because appends beside a refused end are not refused with it.
+    All are appended together, because a process killed between two appends would lose the proposals.
     """
     proposals = _proposals(job, played)
     if proposals and _has_ended(store, job):
@@ -98,7 +98,7 @@ def _has_ended(store: EventStore, job: Job) -> bool:
 
 
 def _stands(store: EventStore, request: Append, *others: Append) -> bool:
-    """Append all together; whether the first stands in the log with this content, now or before. Raises KeyTaken."""
+    """Append all requests together. True if the log holds the first with this content. Raises KeyTaken."""
     outcome = store.append([request, *others])[0]
     if not isinstance(outcome, KeyReused):
         return True
@@ -113,12 +113,12 @@ def _finish(job: Job, played: Played) -> Append:
 
 
 def _proposals(job: Job, played: Played) -> list[Append]:
-    """What the folds have no row of, or what may return: once a sweep. Of all else nothing is said anew."""
+    """Appends of the proposals that the folds have no row of or that may return, once per sweep."""
     found = [_proposal_append(job, event) for event in played.proposals]
     return [request for piece, request in found if piece not in job.known or piece in job.returning]
 
 
 def _proposal_append(job: Job, event: RewriteProposed | HintRecorded) -> tuple[str, Append]:
-    # The version of the stream says nothing: what rests on a withdrawn run stands in it, and in no fold.
+    # The stream's version cannot tell if a piece is new: events of withdrawn runs are in the stream, but in no fold.
     piece, stream = (event.rewrite, "rewrite") if isinstance(event, RewriteProposed) else (event.hint, "hint")
     return piece, Append(f"{stream}/{piece}", (event,), ACTOR, key=f"propose:{piece}:{job.spec.sweep}")

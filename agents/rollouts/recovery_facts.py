@@ -1,4 +1,4 @@
-"""Recovery of one run: what it decided and what it proposes, as facts with their blobs."""
+"""Recovery of one run: its decisions and proposals as events, with their blobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .facts import Facts, call_facts
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What recovery left: its facts, what it proposes, and the blobs that this names."""
+    """Result of recovery: events of its decisions, events of its proposals, and their blobs."""
 
     decided: tuple[ModelCalled | RecoveryDecided, ...] = ()
     proposals: tuple[RewriteProposed | HintRecorded, ...] = ()
@@ -31,7 +31,7 @@ NOTHING: Final = Recovery()
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """How failed runs are looked over: what may be done for each, which model is asked, which rule decides."""
+    """Settings of recovery: its budgets, the model to ask, and the promotion rule of its proposals."""
 
     budgets: Budgets
     model: Model | None
@@ -39,9 +39,9 @@ class Looking:
 
 
 def recover_run(name: str, run: Failing, inspector: Inspector, looking: Looking, calls: int) -> Recovery:
-    """Look a failed run over. What the environment fails in afterwards takes nothing from the run or earlier looks.
+    """Run recovery for a failed run. If the environment fails meanwhile, earlier proposals are kept.
 
-    `calls` is how many calls of models the run has made itself.
+    `calls` is the number of model calls that the run itself made.
     """
     if not run.turns:
         return NOTHING

@@ -1,6 +1,6 @@
-"""Grading again from what a run left: the end state that was recorded, and a verifier by its version. Pure.
+"""Regrading of a run from its recorded end state, by a verifier of a given version. Pure.
 
-The seed and the recorded changes make the instance again, so nothing is served and no agent acts.
+The instance is restored from its seed and the recorded changes, so no site is served and no agent acts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..rewards import REWARD_VERSION, Conduct, conduct_of, shape_reward, steps_p
 from .errors import CannotGrade, UnknownVerifier
 
 Verifier = Callable[[Simulation, str], OracleGrade]
-"""The grade of an instance for a task."""
+"""Function that grades an instance for a task."""
 
 _OF_TEN_THOUSANDTHS = 100
 _ORACLE = "oracle:"
@@ -37,13 +37,13 @@ def _outcome(instance: Simulation, task: str) -> OracleGrade:
 
 
 VERIFIERS: Mapping[str, Verifier] = {REWARD_VERSION: _oracle, "outcome-1": _outcome}
-"""What can grade again, by the version that rides on its rewards. `outcome-1` gives no partial credit: its score is 1
-where the oracle passed the run, else 0."""
+"""Verifiers keyed by the version recorded in their rewards. `outcome-1` gives no partial credit: its score is 1 if the
+oracle passed the run, else 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Regraded:
-    """What a verifier says: score in millionths."""
+    """Grade by a verifier; `score` is in millionths."""
 
     score: int
     passed: bool
@@ -60,26 +60,26 @@ def verifier(version: str, known: Mapping[str, Verifier] = VERIFIERS) -> Verifie
 def restore_instance(
     started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, SiteKind] = KNOWN
 ) -> Simulation:
-    """The instance as a run left it, from the bytes of its end state. Raises CannotGrade."""
+    """Restore the instance of a run from the bytes of its end state. Raises CannotGrade."""
     environment = started.task_spec.environment
     if environment not in sites:
-        raise CannotGrade(run=started.run, actual=f"no site of ours is called {environment!r}")
+        raise CannotGrade(run=started.run, actual=f"there is no built-in site {environment!r}")
     try:
         return sites[environment].restore(seed, _MUTATIONS.validate_json(end_state))
     except (ValidationError, ValueError) as error:
-        raise CannotGrade(run=started.run, actual="its end state is no list of changes of that site") from error
+        raise CannotGrade(run=started.run, actual="its end state is not a list of that site's changes") from error
 
 
 def task_of(started: RunStarted) -> str:
-    """The task that a run is graded for, as its conditions of success name it. Raises CannotGrade."""
+    """Oracle task that a run's success conditions name. Raises CannotGrade."""
     for condition in started.task_spec.success_conditions:
         if condition.startswith(_ORACLE):
             return condition.removeprefix(_ORACLE)
-    raise CannotGrade(run=started.run, actual="it names no oracle task among its conditions of success")
+    raise CannotGrade(run=started.run, actual="its success conditions name no oracle task")
 
 
 def regrade_run(started: RunStarted, instance: Simulation, grade: Verifier) -> Regraded:
-    """What a verifier says of a run's instance. Raises CannotGrade."""
+    """Grade a run's instance by a verifier. Raises CannotGrade."""
     task = task_of(started)
     try:
         found = grade(instance, task)
@@ -89,7 +89,7 @@ def regrade_run(started: RunStarted, instance: Simulation, grade: Verifier) -> R
 
 
 def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: RunFinished, plan: Plan) -> Conduct:
-    """How a recorded run went; `plan` is the one that was recorded with it."""
+    """Conduct of a recorded run; `plan` is its recorded plan."""
     outcomes = [step.outcome for step in steps]
     max_steps = started.task_spec.max_steps
     planned = steps_planned(started.executor, plan, max_steps)
@@ -97,7 +97,7 @@ def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: 
 
 
 def reward_again(before: RewardGraded, said: Regraded, version: str, conduct: Conduct | None) -> RewardGraded:
-    """The reward of a run by another verifier: its cost, prices and lambda stay, for the run was played once."""
+    """Reward of a run by another verifier; cost, prices and lambda stay, because the run was played once."""
     penalty = before.terms.penalty
     reward = before.model_copy(
         update={

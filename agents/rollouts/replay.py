@@ -1,6 +1,6 @@
-"""A recorded run, executed again from its record: the plan made again, the pages walked again, the reward made again.
+"""Replay of a recorded run: derive its plan, walk its recorded pages and compute its reward again, and compare.
 
-Pure: nothing is served, nothing is asked, nothing is written. The first thing that is not as recorded is the answer.
+Pure: no site is served, no model is called, nothing is written. The result holds the first difference from the record.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Lines = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that log and blobs hold of one run. What is None is not there, and is not compared.
+    """Records of one run from the log and its blobs. A field of None is missing and is not compared.
 
-    `plan` is the executed plan as recorded, `texts` the pages by address. `derived` is the plan that template and
-    memory give now, `memory` the digest that the memory's position folds to now, `book` the prices it was graded with.
+    `plan` is the recorded executed plan, `texts` the pages by address. `derived` is the plan derived now from template
+    and memory, `memory` the digest of the memory rebuilt now at its position, `book` the prices of its grading.
     """
 
     started: RunStarted
@@ -48,7 +48,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first thing that is not as recorded, as lines to be compared."""
+    """The first difference from the record, as lines to be compared."""
 
     where: str
     expected: Lines
@@ -57,7 +57,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How a replay ended. `compared` says what was found equal, `trusted` what rests on the record alone."""
+    """Result of a replay. `compared` lists what was found equal, `trusted` what was taken from the record unchecked."""
 
     run: str
     outcome: Literal["identical", "different", "erased"]
@@ -72,7 +72,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One comparison: equal sides agree; a side of None could not be had, and `why` says so."""
+    """One comparison with the record. `actual` is None if it cannot be computed, and `why` gives the reason."""
 
     name: str
     expected: Lines
@@ -82,16 +82,16 @@ class _Check:
 
 
 def answer_erased(run: str, address: str) -> Replayed:
-    """The answer where bytes that a replay needs were erased."""
+    """Result of a replay whose bytes at this address were erased."""
     return Replayed(run, "erased", 0, 0, (), (), (), erased=address)
 
 
 def replay_recording(
     recording: Recording, verifiers: Mapping[str, Verifier] = VERIFIERS, sites: Mapping[str, SiteKind] = KNOWN
 ) -> Replayed:
-    """Execute a recorded run again and compare: memory, plan, each step, the end, the state, the reward.
+    """Execute a recorded run again and compare memory, plan, each step, end, state and reward.
 
-    Each comparison stands on the recorded side of the one before it, so the first divergence is a cause, not an echo.
+    Each comparison starts from the recorded result of the one before it, so the first divergence is a cause.
     """
     record = _record(recording)
     walked = walk_record(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
@@ -133,7 +133,7 @@ def _checks(
 
 
 def _record(recording: Recording) -> tuple[RecordedStep, ...]:
-    """The steps as recorded, as far as the recorded plan has them."""
+    """Recorded steps, without those beyond the recorded plan."""
     walked = unroll(recording.plan, recording.started.task_spec.max_steps)
     return tuple(
         RecordedStep(
@@ -149,7 +149,7 @@ def _record(recording: Recording) -> tuple[RecordedStep, ...]:
 def _memory(recording: Recording) -> _Check:
     memory = recording.started.artifact.memory
     actual = None if recording.memory is None else (f"memory at {memory.upto}: {recording.memory}",)
-    return _Check("memory", (f"memory at {memory.upto}: {memory.digest}",), actual, "folds of other versions made it")
+    return _Check("memory", (f"memory at {memory.upto}: {memory.digest}",), actual, "other fold versions built it")
 
 
 def _plan(recording: Recording) -> _Check:
@@ -170,7 +170,7 @@ def _plan_lines(plan: Plan) -> Lines:
 
 
 def _steps(record: tuple[RecordedStep, ...], walked: Walked) -> Iterator[_Check]:
-    """Step by step; the request and the page of an executed step are those that came next."""
+    """Yield a check per step; an executed step takes the next request and the next recorded page."""
     led = (step.event.observation for step in record if step.text is not None)
     asked = iter(walked.requests)
     taken = walked.execution.taken
@@ -221,7 +221,7 @@ def _end(recording: Recording, walked: Walked) -> _Check:
 def _outcome(
     recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind]
 ) -> Iterator[_Check]:
-    """The state the run left, and what that was worth."""
+    """Yield the checks of the run's end state, grade and reward."""
     try:
         instance = _instance(recording, sites)
     except CannotGrade as error:
@@ -234,7 +234,7 @@ def _outcome(
         fresh = sites[recording.started.task_spec.environment].restore(recording.reset.seed, ())
         recorded = (f"at its start: {recording.reset.fingerprint}", *recorded)
         found = (f"at its start: {_bare(fresh)}", *found)
-    yield _Check("state", recorded, found, where="the state that it left")
+    yield _Check("state", recorded, found, where="the end state")
     yield from _reward(recording, instance, verifiers)
 
 
@@ -255,7 +255,7 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
         return
     recorded = Regraded(reward.score, reward.passed, reward.reasons)
     if instance is None:
-        yield _Check("grade", (), None, "its end state cannot be made again")
+        yield _Check("grade", (), None, "its end state cannot be restored")
     else:
         try:
             found = regrade_run(recording.started, instance, verifier(reward.version, verifiers))
@@ -280,7 +280,7 @@ def _reward(recording: Recording, instance: Simulation | None, verifiers: Mappin
     is_known = reward.shaping in {None, SHAPING_VERSION}
     yield _Check("reward", _worth(reward, shaped=is_known), _worth(again, shaped=is_known), where="the reward")
     if not is_known:
-        yield _Check("shaped return", (), None, f"no formula of the version {reward.shaping!r} is known here")
+        yield _Check("shaped return", (), None, f"the shaping version {reward.shaping!r} is unknown")
 
 
 def _graded_lines(found: Regraded) -> Lines:

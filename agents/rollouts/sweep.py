@@ -17,20 +17,20 @@ from .trials import TrialPiece, treat
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
 _OUTSIDE: Final = "ext-"
 HOTTEST: Final = 2_000_000
-"""The highest temperature that models take, in millionths."""
+"""Highest temperature that models accept, in millionths."""
 
 
 class Generator(Protocol):
-    """What makes the specs of a sweep (the seeds' RolloutGenerator). Pure: the same fields give the same specs."""
+    """Generator of a sweep's specs (the seeds' RolloutGenerator). Pure: the same fields give the same specs."""
 
     @property
     def sweep(self) -> str:
-        """The sweep's name, which makes re-runs distinct."""
+        """Name of the sweep, which distinguishes re-runs."""
         ...
 
     @property
     def templates(self) -> Sequence[Template]:
-        """The tasks that may be drawn."""
+        """Templates that may be drawn."""
         ...
 
     def specs(self) -> tuple[Spec, ...]:
@@ -42,8 +42,8 @@ class Generator(Protocol):
 class SeedSweep:
     """The seeds' SeedSweepGenerator: template, then seed, then sibling; two or more siblings share a group.
 
-    `temperatures` (micro) go round the siblings: the first to sibling 0, and so on; none leaves it to the executor.
-    With a `state_key` the whole sweep is one session.
+    `temperatures` (millionths) are assigned to the siblings in turn; if empty, the executor's default applies. With a
+    `state_key` the whole sweep is one session.
     """
 
     sweep: str
@@ -75,7 +75,7 @@ def siblings_of(
     temperatures: Sequence[int] = (),
     state_key: str | None = None,
 ) -> tuple[Spec, ...]:
-    """The siblings of one instance with these indices: one group."""
+    """Siblings of one instance with these indices; they form one group."""
     group = f"{sweep}__{template.template_id}__seed{seed}"
     return tuple(
         Spec(
@@ -93,15 +93,15 @@ def siblings_of(
 
 
 def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[int]) -> None:
-    """Raise BadSweep unless the name is one of ours, and there are templates with steps, and seeds, each once."""
+    """Raise BadSweep unless the name is not reserved, and templates with steps, and seeds, are given, each once."""
     if sweep.startswith(OUTSIDE):
-        raise BadSweep(sweep=sweep, actual="a name of runs from outside", expected=f"one without {OUTSIDE!r} before it")
+        raise BadSweep(sweep=sweep, actual="a name of runs from outside", expected=f"one without prefix {OUTSIDE!r}")
     ids = [template.template_id for template in templates]
     for what, found in (("templates", ids), ("seeds", list(seeds))):
         if not found:
             raise BadSweep(sweep=sweep, actual=f"no {what}", expected="at least one")
         if len(set(found)) < len(found):
-            raise BadSweep(sweep=sweep, actual=f"{what} twice: {found}", expected="each one once")
+            raise BadSweep(sweep=sweep, actual=f"{what} twice: {found}", expected="each only once")
     for template in templates:
         if not template.plan_steps:
             actual = f"the template {template.template_id} with a plan in free text"
@@ -109,16 +109,16 @@ def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[in
 
 
 def check_sweep_name(sweep: str) -> None:
-    """Raise BadSweep unless runs can be told by the name of their sweep: `__` ends it, `ext-` begins runs of others."""
+    """Raise BadSweep if the name contains `__`, which ends it in run ids, or the prefix `ext-` of runs from outside."""
     if not _PLAIN.fullmatch(sweep) or "__" in sweep or sweep.startswith(_OUTSIDE):
-        expected = f"letters, digits, `.`, `_` and `-`, no `__`, and not {_OUTSIDE!r} first"
+        expected = f"letters, digits, `.`, `_` and `-`, no `__`, and no prefix {_OUTSIDE!r}"
         raise BadSweep(sweep=sweep, actual=f"the name {sweep!r}", expected=expected)
 
 
 def check_siblings(sweep: str, siblings: int, temperatures: Sequence[int]) -> None:
-    """Raise BadSweep unless an instance has at least one sibling, and temperatures that a model takes."""
+    """Raise BadSweep unless an instance has at least one sibling, and all temperatures are in range."""
     if siblings < 1:
-        raise BadSweep(sweep=sweep, actual=f"{siblings} siblings", expected="at least one an instance")
+        raise BadSweep(sweep=sweep, actual=f"{siblings} siblings", expected="at least one per instance")
     if any(not 0 <= micro <= HOTTEST for micro in temperatures):
         raise BadSweep(sweep=sweep, actual=f"temperatures {list(temperatures)}", expected=f"0 to {HOTTEST} millionths")
 
@@ -138,9 +138,9 @@ def plan_sweep(
     executor: str | None = None,
     model: str | None = None,
 ) -> SweepPlanned:
-    """The sweep as a fact; with `trials`, some siblings try a piece, where one fits.
+    """Event that plans the sweep; with `trials`, some siblings try a piece that fits.
 
-    Raises BadSweep, and BenchmarkInstance where a seed belongs to a benchmark.
+    Raises BadSweep, and BenchmarkInstance if a seed belongs to a benchmark.
     """
     check_sweep_name(generator.sweep)
     specs = generator.specs()
@@ -167,7 +167,7 @@ def plan_sweep(
 def refuse_frozen(
     sweep: str, environment: str, templates: Iterable[Template], specs: Iterable[Spec], frozen: Collection[Instance]
 ) -> None:
-    """Raise BenchmarkInstance where a spec would play what a benchmark holds."""
+    """Raise BenchmarkInstance if a spec would play an instance of a benchmark."""
     oracle = {template.template_id: template.oracle_task_id for template in templates}
     for spec in specs:
         if (environment, oracle[spec.template], spec.env_seed) in frozen:
@@ -177,13 +177,13 @@ def refuse_frozen(
 
 
 def extend_group(sweep: str, templates: Iterable[Template], known: Sequence[Spec], to: int) -> tuple[Spec, ...]:
-    """More siblings of one group, up to `to` of them, at the temperatures that its siblings had. Raises BadSweep.
+    """New siblings that extend a group to `to` siblings, at the temperatures of the others. Raises BadSweep.
 
-    `known` are its siblings so far. The new ones carry no candidate: they are there to tell the outcomes apart.
+    `known` are the siblings so far. The new ones carry no candidate; they add outcomes to the group.
     """
     if not known or len(known) >= to:
-        expected = f"a group with fewer than {to}"
-        raise BadSweep(sweep=sweep, actual=f"{len(known)} siblings to add to", expected=expected)
+        expected = f"at least one and fewer than {to}"
+        raise BadSweep(sweep=sweep, actual=f"a group of {len(known)} siblings", expected=expected)
     by_id = {template.template_id: template for template in templates}
     last = max(known, key=lambda spec: spec.sibling_index)
     indices = range(last.sibling_index + 1, last.sibling_index + 1 + to - len(known))

@@ -1,4 +1,4 @@
-"""The tasks we ship plans for: what a person would write down after reading a task's instruction."""
+"""Shipped plans of the built-in tasks, as a person would write them after reading a task's instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPEN_INBOX = (_START, Step(type="click", intent="open the inbox", label="Inbox"
 
 
 def _dealers(make: str, most: str) -> tuple[Step, ...]:
-    """From the first page to the dearest boat of a make that dealers offer for so much at most."""
+    """Steps from the first page to the dearest boat of a make that dealers offer below a maximum price."""
     return (
         _START,
         Step(type="click", intent="look at the boats", label="Boats for sale"),
@@ -35,7 +35,7 @@ def _dealers(make: str, most: str) -> tuple[Step, ...]:
 
 
 def _tickets(topic: str, *, plan: str | None = None, oldest_first: bool = False) -> tuple[Step, ...]:
-    """From the inbox to the tickets of a topic that have just come."""
+    """Steps that filter the inbox for the new tickets of a topic."""
     plans = () if plan is None else (Step(type="select_option", intent="choose the plan", label="Plan", value=plan),)
     oldest = Step(type="select_option", intent="the oldest first", label="Sort by", value="Oldest first")
     return (
@@ -137,11 +137,11 @@ CLUSTERS: Mapping[str, str] = {
     "helpdesk.merge_duplicates": "noise",
     "helpdesk.control_callback": "control",
 }
-"""Task id -> cluster, where it is not CLUSTER: which cure a failure needs."""
+"""Task id -> cluster, if it is not CLUSTER; a cluster names the kind of cure that its failures need."""
 
 
 def templates(instructions: Mapping[str, str]) -> tuple[Template, ...]:
-    """One template for each task of a site, by task id. Raises UnknownTemplate for a task without a plan."""
+    """One template for each task of a site, sorted by task id. Raises UnknownTemplate for a task without a plan."""
     return tuple(template(task_id, instructions[task_id]) for task_id in sorted(instructions))
 
 

@@ -1,4 +1,8 @@
-"""Which sibling of a group tries which piece of memory: drawn by seed and group, never chosen. Pure."""
+"""Assignment of trials: which sibling of a group tries which piece of memory, drawn by seed and group. Pure.
+
+A *treated* group has a sibling that carries a candidate beyond the artifact; in others a sibling withholds a promoted
+piece.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _WHOLE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TrialPiece:
-    """A piece that a sibling may try, and how many untreated siblings its rule compares that one with."""
+    """A piece that a sibling may try, and the number of control siblings that its rule compares with."""
 
     piece: AnyPiece
     controls: int
@@ -34,10 +38,10 @@ def treat(
     rng_seed: int,
     environment: str = "",
 ) -> tuple[Spec, ...]:
-    """Have the last sibling of some groups try exactly one piece; all others play the artifact as it is.
+    """Assign exactly one piece to the last sibling of some groups; all other siblings play the unchanged artifact.
 
-    A share of the groups is treated with a candidate, another does without a promoted piece. Only a piece that changes
-    the group's plan is drawn, and only where the group has as many other siblings as its rule asks.
+    In a share of the groups that sibling carries a candidate, in another it withholds a promoted piece. Only a piece
+    that changes the group's plan is drawn, and only if the group has enough other siblings for the piece's rule.
     """
     memory = [each.piece for each in promoted]
     belonging, applied = dict[str, list[TrialPiece]](), dict[str, set[str]]()
@@ -61,7 +65,7 @@ def treat(
 
 
 def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
-    """Whether a piece would change a template's plan."""
+    """True if a piece would change a template's plan."""
     if isinstance(piece, Piece):
         place = place_of(template.plan_steps, piece.anchor)
         return place is not None and apply_change(step := template.plan_steps[place], piece.change) != (step,)
@@ -69,7 +73,7 @@ def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
 
 
 def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
-    """How sweeps without shares were drawn: every group of two or more is treated, with any of the candidates."""
+    """Assign any candidate to every group of two or more, the draw of older sweeps without shares."""
     names = sorted(candidates)
 
     def draw_candidate(group: str, _template: str, others: int) -> dict[str, str]:
@@ -81,7 +85,7 @@ def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int)
 def open_to(
     specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[TrialPiece], environment: str
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
-    """The candidates that each treated group could carry, by kind and in order of name."""
+    """Candidates that each treated group could carry, keyed by kind and sorted by name."""
     belonging = {
         each.template_id: [one for one in candidates if would_change(one.piece, each, environment)]
         for each in templates
@@ -106,7 +110,7 @@ def of_kinds(
     kinds: Mapping[str, PieceKind],
     rng_seed: int,
 ) -> tuple[Spec, ...]:
-    """The specs with every treated group's candidate drawn from the kind that was chosen for it, or with none."""
+    """Specs with each treated group's candidate redrawn from the kind chosen for the group, or removed without one."""
 
     def draw_piece(spec: Spec) -> str | None:
         kind = kinds.get(spec.group_id)
@@ -122,7 +126,7 @@ def _one(names: Sequence[str], rng_seed: int, group: str) -> str:
 
 
 def _assign_trials(specs: Sequence[Spec], draw: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
-    """The specs with what was drawn for their groups, by the last sibling of each."""
+    """Specs in which the last sibling of each group has the group's draw."""
     sizes = Counter(spec.group_id for spec in specs)
     last = {spec.group_id: spec.spec_id for spec in specs}
     return tuple(

@@ -177,7 +177,7 @@ def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, em
         (("--variance-seek", "--max-cost", "inf"), "finite"),
         (("--variance-seek", "--max-cost", "nan"), "--max-cost"),
         (("--seeds", "0-99999999999"), "100000 at most"),
-        (("--seeds", "3,9000-9001"), "at seed 9000, which is kept to judge with"),
+        (("--seeds", "3,9000-9001"), "at seed 9000, which is reserved for"),
         (("--temperature", "0.5"), "--temperature is for a model"),
         (("--executor", "browser", "--model", "m1"), "--model is for a model"),
         (("--executor", "demonstration", "--learn"), "without --executor demonstration"),

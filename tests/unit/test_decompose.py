@@ -112,11 +112,11 @@ NAVIGATE = {"type": "navigate", "url": "/"}
         (answer(NAVIGATE, {"type": "click_at", "value": "1,2"}), "step 2 is of no known type"),
         (answer({"type": "click", "label": "Boats"}), "its first step opens no page"),
         (answer({"type": "navigate"}), "step 1, navigate, lacks url"),
-        (answer({"type": "navigate", "url": "http://else.test/"}), "step 1 leads elsewhere"),
+        (answer({"type": "navigate", "url": "http://else.test/"}), "step 1 leads off"),
         (answer(NAVIGATE, {"type": "click", "label": " "}), "step 2, click, lacks label"),
         (answer(NAVIGATE, {"type": "fill_field", "label": "Name"}), "step 2, fill_field, lacks value"),
         (answer(NAVIGATE, {"type": "submit", "value": "Send"}), "step 2, submit, lacks label"),
-        (answer(NAVIGATE, {"type": "click", "label": "a\x00b"}), "signs that nobody can type"),
+        (answer(NAVIGATE, {"type": "click", "label": "a\x00b"}), "step 2 contains characters"),
     ],
 )
 def test_an_answer_that_is_no_plan_is_refused_with_what_is_wrong_and_leaves_nothing(said: str, what: str) -> None:

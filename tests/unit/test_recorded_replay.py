@@ -180,7 +180,7 @@ def test_a_status_an_end_state_and_a_reward_that_are_others_are_divergences() ->
         golden_blobs(added={empty.digest: empty}),
     )
     assert found.divergence is not None
-    assert found.divergence.where == "the state that it left"
+    assert found.divergence.where == "the end state"
     assert ("changes: 1" in found.divergence.expected, "changes: 0" in found.divergence.actual) == (True, True)
     diverges(
         again(FAILED, changed(FAILED, "RewardGraded", score=500_000)),
@@ -229,7 +229,7 @@ def test_a_shaped_return_is_made_again_under_its_own_formula_alone() -> None:
     other = again(PASSED, changed(PASSED, "RewardGraded", shaping="shaped-9", shaped=7))
     assert (other.outcome, other.not_compared) == (
         "identical",
-        ("shaped return: no formula of the version 'shaped-9' is known here",),
+        ("shaped return: the shaping version 'shaped-9' is unknown",),
     )
 
 

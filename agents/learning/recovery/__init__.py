@@ -1,1 +1,1 @@
-"""Recovery: from a failed run to changes of its plan that were tried out in its own instance."""
+"""Recovery: propose plan changes for a failed run after trying them in its own instance."""

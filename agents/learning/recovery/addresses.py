@@ -1,4 +1,4 @@
-"""Other addresses for a navigation that led nowhere: pattern transforms of it, and links that the site shows."""
+"""Alternative addresses for a failed navigation: pattern transforms of its URL, and links that the site shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_SHARE: Final = 250_000
 
 
 def other_addresses(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
-    """Changes of a navigation, best first."""
+    """Proposals of another address for a navigation step, best first."""
     step, place = run.turns[number].step, run.turns[number].origin
     if step.type != "navigate" or step.url in (None, START_PAGE) or not run.is_own(number):
         return
@@ -44,7 +44,7 @@ def _links_to(step: Step, sights: Sights) -> Iterator[tuple[int, Change, Rewrite
 
 
 def transforms(url: str) -> Iterator[tuple[str, int]]:
-    """Addresses that often stand for the same page, with a confidence (micro): slash at the end, joined slugs, case."""
+    """Addresses that often name the same page, with a confidence (millionths): trailing slash, joined slugs, case."""
     flipped = url.rstrip("/") if url.endswith("/") else url + "/"
     if flipped:
         yield flipped, 600_000

@@ -1,4 +1,4 @@
-"""How much recovery may do for one run."""
+"""Limits of recovery for one run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from eventlog.events.event import Count, FrozenModel
 
 
 class Budgets(FrozenModel):
-    """The most of everything.
+    """Upper limits of recovery for one run.
 
-    `per_step` and `per_run` count what is proposed, `looks` walks in the instance. Of a page so many `links` are
-    followed, `depth` deep; a choice of more than `switch` options is no switch, and is left alone.
+    `per_step` and `per_run` limit proposals, `looks` limits inspections of the instance. At most `links` links of a
+    page are followed, `depth` levels deep. A choice with more than `switch` options is not tried as a switch.
     """
 
     per_step: Count = 2

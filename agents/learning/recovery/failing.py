@@ -1,4 +1,4 @@
-"""A failed run as recovery looks at it: what was planned, what was done, where it went wrong. Pure."""
+"""A failed run as input of recovery: its plan, the steps taken, and the failed step. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Overlay = Callable[[Piece | None], Overlaid]
 
 @dataclass(frozen=True, slots=True)
 class PlanTurn:
-    """One step as it is taken: which step of the plan it comes from, and the how-manieth of the plan's turns it is in.
+    """One executed step, the index of the plan step that it comes from, and the number of its turn.
 
-    Steps that stand for one step, or were put beside it, are of one turn.
+    Steps that replace one plan step, or were inserted beside it, belong to the same turn.
     """
 
     step: Step
@@ -26,10 +26,10 @@ class PlanTurn:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A run whose oracle said no.
+    """A run that failed its oracle.
 
-    `plan` is the template's, `overlay` gives it with the run's memory and one more piece, `turns` are the steps that it
-    took or would have taken, and `at` is the number of the one that failed: None where each went well.
+    `plan` is the template's plan, and `overlay` applies the run's memory and one more piece to it. `turns` are the
+    steps that the run took or would have taken; `at` is the number of the failed one, None if every step succeeded.
     """
 
     environment: str
@@ -39,16 +39,16 @@ class Failing:
     at: int | None
 
     def before(self, number: int) -> Plan:
-        """The steps before one of them."""
+        """Steps before the step with this number."""
         return tuple(each.step for each in self.turns[:number])
 
     def is_own(self, number: int) -> bool:
-        """Whether a step is the template's own, so that another target or address can stand for it."""
+        """True if memory did not change the template's step, so that its target or address can be replaced."""
         each = self.turns[number]
         return each.step == _bare(self.plan[each.origin])
 
     def steps_with(self, piece: Piece) -> tuple[tuple[Step, ...], Step | None]:
-        """The steps with one more piece, as far as the failed one, and the step after it; all where none failed."""
+        """Steps with one more piece, up to the failed one, and the step after it; all steps if none failed."""
         turns = list(plan_turns(self.overlay(piece), len(self.turns) + len(self.plan)))
         if self.at is None:
             return tuple(each.step for each in turns), None
@@ -58,12 +58,12 @@ class Failing:
 
 
 def failed_run(environment: str, plan: Plan, overlay: Overlay, at: int | None, max_steps: int) -> Failing:
-    """The failed run of a plan; `at` is the number of its failed step, as it was taken."""
+    """Failed run of a plan; `at` is the number of its failed step in the order of execution."""
     return Failing(environment, plan, overlay, tuple(plan_turns(overlay(None), max_steps)), at)
 
 
 def plan_turns(overlaid: Overlaid, at_most: int) -> Iterator[PlanTurn]:
-    """The steps of an overlaid plan as they are taken, `at_most` of them."""
+    """Yield the steps of an overlaid plan in the order of execution, `at_most` of them."""
     turn, before = 0, -1
     for number, place in enumerate(places(overlaid.plan)):
         if number == at_most:

@@ -1,4 +1,4 @@
-"""Steps that are missing: what could be pressed, followed or chosen before a step or after it, and was left alone."""
+"""Missing steps: buttons, links and choices before or after a step that the plan does not use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST = 2
 
 
 def missing_before(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
-    """Steps to put before the failed one: choices that the plan leaves alone, buttons, and links of its page alone."""
+    """Insertions before the failed step: switches that the plan does not set, buttons, and links of its page alone."""
     shown, everywhere = sights.controls_after(run.before(number)), sights.everywhere()
     links = [each for each in shown if each.kind == "link" and each.label not in everywhere]
     wanted = words_wanted(run.turns[number].step)
@@ -34,9 +34,9 @@ def missing_before(run: Failing, number: int, sights: Sights, budgets: Budgets) 
 
 
 def missing_at_submits(run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
-    """Steps to put beside the last steps that sent something, where each step went well and the oracle said no.
+    """Insertions beside the last submits of a run in which every step succeeded but the oracle failed it.
 
-    After the last step nothing is put where that one changed nothing on its page: it is what has to work.
+    Steps are inserted after the plan's last step only if that step changed its page.
     """
     for number in reversed(submits(run)[-_LAST:]):
         shown, step = sights.controls_after(run.before(number)), run.turns[number].step
@@ -54,19 +54,19 @@ def missing_at_submits(run: Failing, sights: Sights, budgets: Budgets) -> Iterat
 
 
 def submits(run: Failing) -> list[int]:
-    """The numbers of the steps that send something; the last step, where there is none."""
+    """Numbers of the submit steps; the last step's if there is none."""
     found = [number for number, each in enumerate(run.turns) if each.step.type == "submit"]
     return found or list(range(len(run.turns)))[-1:]
 
 
 def has_effect(steps: tuple[Step, ...], sights: Sights) -> bool:
-    """Whether the last of these steps changed what the page says."""
+    """True if the last of these steps changed the text of the page."""
     before, after = sights.after(steps[:-1]), sights.after(steps)
     return before is not None and after is not None and before.text != after.text
 
 
 def _switch_options(run: Failing, number: int, shown: tuple[Control, ...], budgets: Budgets) -> Iterator[Step]:
-    """Each other option of the switches in the form of a step that the plan does not set; smallest first."""
+    """Yield steps that set another option of a switch in a step's form that the plan does not set, smallest first."""
     labels = {normalize_label(each.label) for each in run.plan if each.label is not None}
     label = normalize_label(run.turns[number].step.label or "")
     forms = {each.form for each in shown if normalize_label(each.label) == label and each.kind != "link"}

@@ -1,4 +1,4 @@
-"""A model's proposal: asked once, where nothing else worked, and tried like every other."""
+"""Proposal by a model, which is asked once if no other mode found a change; its answer is tried like every other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Idea(FrozenModel):
 
 
 def ask(model: Model, run: Failing, sights: Sights) -> tuple[Proposal | None, Exchange | None]:
-    """One question, and what it comes to; None where the model does not answer, or not as it was asked to."""
+    """Ask the model once. Returns its proposal (None without a valid answer) and the call (None if it failed)."""
     number = len(run.turns) - 1 if run.at is None else run.at
     messages = (ChatMessage("system", (SYSTEM,)), ChatMessage("user", (_describe_failure(run, number, sights),)))
     request = CompletionRequest(messages, SAMPLING, answer_schema(Idea) if model.offers.schema else None)
@@ -56,7 +56,7 @@ def ask(model: Model, run: Failing, sights: Sights) -> tuple[Proposal | None, Ex
 
 
 def require_all_steps(proposal: Proposal) -> Proposal:
-    """The same with steps that may not be passed over: what was made up has to be there, to be worth a trial."""
+    """The proposal with mandatory steps: a control that a model names must exist for the proposal to be tried."""
     change = proposal.change
     if not isinstance(change, InsertSteps):
         return proposal
@@ -72,7 +72,7 @@ def _describe_failure(run: Failing, number: int, sights: Sights) -> str:
 
 
 def _can_be_taken(idea: Idea) -> bool:
-    """Whether a form could take it, and an address is a path of the site."""
+    """True if the idea's texts can be typed into a form, and its address is a path of the site."""
     is_path = idea.target.startswith("/") and not idea.target.startswith("//")
     return (is_path or idea.action != "navigate") and not UNTYPED.search(idea.target + idea.value)
 

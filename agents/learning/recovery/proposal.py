@@ -1,4 +1,4 @@
-"""A change that recovery thought of: of which step, in which mode, from where; and as a fact."""
+"""Change of a plan that recovery proposes, and its event."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Mode = Literal["add_hint", "edit_step", "insert_steps"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change of one step, where it came from, and how likely it looked before it was tried (micro).
+    """A change of one step, its source, and its confidence before it was tried (millionths).
 
-    A hint belongs to an `occasion`, and everything else to its anchor. `place` is that of the step in its plan.
+    A hint is matched by its `occasion`, every other change by its anchor. `place` is the step's index in its plan.
     """
 
     anchor: Anchor
@@ -45,19 +45,19 @@ class Proposal:
 
     @property
     def name(self) -> str:
-        """The name of the piece of memory that it would be."""
+        """Id of the proposed piece of memory."""
         if self.occasion is None:
             return rewrite_id(self.anchor, self.change)
         return hint_id(self.occasion, self.change)
 
     @property
     def piece(self) -> Piece:
-        """The piece as an overlay takes it."""
+        """The proposed piece, as input of an overlay."""
         kind: PieceKind = "rewrite" if self.occasion is None else "hint"
         return Piece(self.name, self.anchor, self.change, wins=0, confidence=self.confidence, kind=kind)
 
     def event(self, run: str, rule: PromotionRule) -> RewriteProposed | HintRecorded:
-        """The proposal as a fact, with the rule that will decide it."""
+        """Event of the proposal under this promotion rule."""
         if self.occasion is None:
             return self.rewrite(run, rule)
         return HintRecorded(
@@ -71,7 +71,7 @@ class Proposal:
         )
 
     def rewrite(self, run: str, rule: PromotionRule) -> RewriteProposed:
-        """The fact of one without an occasion."""
+        """Event of a proposal without an occasion."""
         return RewriteProposed(
             rewrite=self.name,
             anchor=self.anchor,
@@ -84,12 +84,12 @@ class Proposal:
 
     @property
     def content(self) -> Blob:
-        """What it says in words, with its change: what a hint holds."""
+        """Blob of the change and its description, the content of a hint."""
         return Blob(MEDIA_TYPE, content_bytes(change_sentence(self.anchor.intent, self.change), self.change))
 
 
 def change_sentence(intent: str, change: Change) -> str:
-    """What a change says."""
+    """Description of a change in words."""
     match change:
         case PreferTarget():
             return f"To {intent}, go for “{'”, then “'.join((change.label, *change.then))}”."

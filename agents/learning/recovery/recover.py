@@ -1,6 +1,6 @@
-"""Recovering: mode by mode, cheapest first, each change tried in the run's own instance before it is proposed.
+"""Recovery mode by mode, cheapest first; each change is tried in the run's own instance before it is proposed.
 
-It knows nothing of any site: all it goes by is the plan, and what the pages show.
+It has no knowledge of any site and uses only the plan and the content of the pages.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MODES: Final[tuple[Mode, ...]] = ("add_hint", "edit_step", "insert_steps")
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What recovery proposes, and how it came to that: a fact for each mode that tried something, or one halt.
+    """Result of recovery: its proposals, and an event for each mode and step that was tried, or one halt.
 
-    `exchange` is what a model was asked, where one was.
+    `exchange` is the call of a model, if one answered.
     """
 
     proposals: tuple[Proposal, ...]
@@ -42,12 +42,12 @@ class Recovered:
 def recover(
     name: str, run: Failing, inspector: Inspector, budgets: Budgets = BUDGETS, model: Model | None = None
 ) -> Recovered:
-    """Changes of a failed run's plan that were seen to work in its instance.
+    """Find changes of a failed run's plan that work in its instance.
 
-    "Works" means: the failed step can be done, and what the one after it needs is there. Where each step went well, the
-    whole plan can be done again, and what it sends last changes the page at least as it did. The oracle is not asked:
-    trials decide. A `model` is asked where nothing else worked and a look is left to try what it says. Where the site
-    fails meanwhile, what was found before stands.
+    A change works if the failed step can be executed and the control for the next step is present. If every step had
+    succeeded, the whole plan must execute, and a last submit that had changed nothing must now change its page. The
+    oracle is not asked; trials decide. A `model` is asked if nothing else worked and a look is left to try its answer.
+    If the site fails meanwhile, earlier proposals are kept.
     """
     sights = Sights(inspector, budgets.looks)
     found: list[Proposal] = []
@@ -76,7 +76,7 @@ def _decisions(name: str, mode: Mode, tried: Counter[int], proposed: list[Propos
 def _try_mode(
     mode: Mode, run: Failing, sights: Sights, budgets: Budgets, before: list[Proposal]
 ) -> tuple[Counter[int], list[Proposal]]:
-    """How often a mode tried something at each step of the plan, and what worked."""
+    """Number of changes that a mode tried at each step of the plan, and the changes that worked."""
     tried: Counter[int] = Counter()
     found: list[Proposal] = []
     names: set[str] = set()
@@ -95,7 +95,7 @@ def _try_mode(
 
 
 def _candidates(mode: Mode, run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
-    """What a mode thinks of, best first, as long as it is asked for more."""
+    """Yield the proposals of a mode, best first."""
     match mode, run.at:
         case "add_hint", int(at):
             yield from other_targets(run, at, sights)
@@ -112,14 +112,14 @@ def _candidates(mode: Mode, run: Failing, sights: Sights, budgets: Budgets) -> I
 
 
 def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
-    """Whether a change does in the run's instance what it is for, as far as can be seen there."""
+    """True if a change works in the run's instance, as defined by `recover`."""
     steps, following = run.steps_with(candidate.piece)
     seen = sights.after(steps)
     if seen is None or seen.walked < len(steps):
         return False
     if run.at is not None:
         return following is None or following.optional or offers(seen.controls, following)
-    last = submits(run)[-1]  # there is one, for a candidate was found beside it
+    last = submits(run)[-1]  # not empty, because the candidate was found beside a submit
     if has_effect(run.before(last + 1), sights):
         return True
     sent = max((number for number, step in enumerate(steps) if step == run.turns[last].step), default=0)
@@ -127,7 +127,7 @@ def works(candidate: Proposal, run: Failing, sights: Sights) -> bool:
 
 
 def _holds(idea: Proposal, run: Failing, sights: Sights) -> bool:
-    """Whether what a model made up changes the plan, can be done as it says, and works."""
+    """True if a model's proposal changes the plan and works with mandatory steps."""
     return run.overlay(idea.piece).plan != run.overlay(None).plan and works(require_all_steps(idea), run, sights)
 
 

@@ -1,4 +1,4 @@
-"""What was seen in the instance so far: each walk is made once, and only so many are made."""
+"""Cache of inspections of an instance, with a limit on their number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILLERS: Final = frozenset(
 
 @dataclass(slots=True)
 class Sights:
-    """A run's inspector, to be looked at `left` more times; none where the site `failed` meanwhile."""
+    """A run's inspector and its results so far. `left` inspections remain, 0 after the site `failed`."""
 
     inspector: Inspector
     left: int
@@ -33,7 +33,7 @@ class Sights:
     _kept: dict[Plan, Inspection] = field(default_factory=dict)
 
     def after(self, steps: Plan) -> Inspection | None:
-        """What is seen after these steps; None where no more looks are left. The last is the one that a site fails."""
+        """Inspection after these steps; None if no inspection is left. After a failure of the site none is left."""
         if steps not in self._kept:
             if self.left == 0:
                 return None
@@ -46,27 +46,27 @@ class Sights:
         return self._kept[steps]
 
     def controls_after(self, steps: Plan) -> tuple[Control, ...]:
-        """The controls there; none where these steps cannot be taken, or no more looks are left."""
+        """Controls of the page after these steps; empty if a step fails or no inspection is left."""
         seen = self.after(steps)
         return seen.controls if seen is not None and seen.outcome == "ok" else ()
 
     def everywhere(self) -> frozenset[str]:
-        """The texts of the links on the first page: what stands on each page leads nowhere in particular."""
+        """Labels of the links on the first page; on later pages they are ignored as site-wide navigation."""
         return frozenset(each.label for each in self.controls_after((START,)) if each.kind == "link")
 
 
 def label_words(text: str) -> frozenset[str]:
-    """The words of a text that carry meaning."""
+    """Words of a text without filler words."""
     return frozenset(_WORD.findall(text.lower())) - _FILLERS
 
 
 def wanted_share(text: str, wanted: frozenset[str]) -> int:
-    """How many of the wanted words a text has, in millionths."""
+    """Share of the wanted words that a text contains, in millionths."""
     return len(label_words(text) & wanted) * MICRO // max(1, len(wanted))
 
 
 def rank_controls(found: Iterable[Control], wanted: frozenset[str]) -> list[Control]:
-    """Controls by the wanted words that they share, most first, then by name; of one name the first alone."""
+    """Controls sorted by share of wanted words, highest first, then by label; only the first of each label."""
     unique: dict[str, Control] = {}
     for each in found:
         unique.setdefault(each.label, each)
@@ -74,5 +74,5 @@ def rank_controls(found: Iterable[Control], wanted: frozenset[str]) -> list[Cont
 
 
 def words_wanted(step: Step) -> frozenset[str]:
-    """The words of what a step says that it wants."""
+    """Words of a step's intent, label and address."""
     return label_words(f"{step.intent} {step.label or ''} {step.url or ''}")

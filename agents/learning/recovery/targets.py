@@ -1,4 +1,4 @@
-"""Other targets and options: what else is seen on the page for a step whose own led nowhere, or to the wrong page."""
+"""Alternative targets and options on the page of a step whose own is missing or leads to the wrong page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sights import Sights, label_words, rank_controls, wanted_share, words_want
 
 LEAST_SHARE: Final = 250_000
 FEW: Final = 2
-"""So many controls that their page calls nothing are tried in turn, where none shares words with the step."""
+"""Most unnamed controls that are tried in turn if no control shares words with the step."""
 _KINDS: Final[dict[str, frozenset[ControlKind]]] = {
     "click": frozenset({"link"}),
     "submit": frozenset({"button"}),
@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, frozenset[ControlKind]]] = {
 def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
     """Hints for the failed step: controls of its page that share words with it, best first.
 
-    Where none does, those are tried that the page calls nothing, if they are few.
+    If none does, the controls without a name are tried, unless there are more than FEW.
     """
     step = run.turns[number].step
     if step.type not in _KINDS or not run.is_own(number):
@@ -44,7 +44,7 @@ def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
 
 
 def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
-    """Hints for the step before the failed one: other links of its page on whose way the failed step can be done."""
+    """Hints for the click before the failed step: other links of its page that lead to the failed step's control."""
     before = number - 1
     if before < 0 or run.turns[before].step.type != "click" or not run.is_own(before):
         return
@@ -67,7 +67,7 @@ def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> I
 
 
 def other_options(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
-    """Edits of a choice whose option is not there: options that share words with it, best first."""
+    """Edits of a choice whose option is missing: options that share words with it, best first."""
     turn = run.turns[number]
     step = turn.step
     if step.type != "select_option" or not run.is_own(number):
@@ -88,7 +88,7 @@ def other_options(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
 
 
 def _steps_along(run: Failing, number: int, way: tuple[str, ...]) -> tuple[Step, ...]:
-    """The steps before one, and then links."""
+    """Steps before the step with this number, then clicks on the links of a way."""
     clicks = (Step(type="click", intent=run.turns[number].step.intent, label=label) for label in way)
     return (*run.before(number), *clicks)
 

@@ -1,1 +1,1 @@
-"""Calls and jobs: run side by side, kept in a durable queue, with the browser profiles they share."""
+"""Dispatch of calls and jobs: parallel execution, a durable queue, and the browser profiles of sessions."""

@@ -1,7 +1,7 @@
-"""Calls side by side by state key, in one process.
+"""Parallel dispatch of calls by state key, in one process.
 
-Independent calls start as soon as there is room. Calls of a session run one after another in the order they were
-given, and a call that waits for its turn takes no room. Every call has one outcome; no failure takes another's.
+Independent calls start as soon as a slot is free. Calls of a session run one after another in the order they were
+given, and a call that waits for its turn takes no slot. Every call has one outcome; a failure affects no other call.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ W = TypeVar("W")
 R = TypeVar("R")
 
 Ending = Literal["played", "failed", "cancelled", "timed_out"]
-"""How a call ended: with a result, with its error, not given out or not waited for any more, or past its time."""
+"""How a call ended: with a result, with an error, cancelled before its start or while running, or timed out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[W]):
-    """Something to be done under a state key. Calls of a session share their key; others only begin theirs with it.
+    """Work under a state key. Calls of a session share the key; an independent call uses it as prefix of a new key.
 
     Raises SessionWithoutKey.
     """
@@ -46,7 +46,7 @@ class Call(Generic[W]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[W, R]):
-    """How a call ended; `place` is where it stood among the calls, from 0."""
+    """How a call ended; `place` is its index among the calls."""
 
     place: int
     call: Call[W]
@@ -57,10 +57,10 @@ class Outcome(Generic[W, R]):
 
 
 class Dispatch(Generic[W, R]):
-    """Calls to be done by `work`, at most `max_parallel` at once (1: one after another, in the order given).
+    """Executes calls with `work`, at most `max_parallel` at once (1: one after another, in the order given).
 
-    A call that takes longer than `timeout_s` is left to itself: its thread goes on, its result is dropped, its key is
-    free. Raises ValueError where nothing may run at a time.
+    A call that takes longer than `timeout_s` is abandoned: its thread goes on, its result is dropped, and its key is
+    released. Raises ValueError if `max_parallel` is below 1.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Dispatch(Generic[W, R]):
         self._stop: Future[float] = Future()
 
     def cancel(self, *, within_s: float | None = None) -> None:
-        """Give out no more calls; those under way end, or are left to themselves after `within_s` seconds.
+        """Start no more calls; running ones end, or are abandoned after `within_s` seconds.
 
-        May be called from any thread and from a signal; the first time counts.
+        May be called from any thread and from a signal handler; only the first call has an effect.
         """
         with suppress(InvalidStateError):
             self._stop.set_result(math.inf if within_s is None else time.monotonic() + within_s)
 
     def outcomes(self) -> Generator[Outcome[W, R], None, None]:
-        """Every call's outcome, as they end; those that were not given out come last. To be read once.
+        """Yield each call's outcome as the call ends; calls that were not started come last. Can be read once.
 
-        A reader that leaves early ends the giving out, and waits for those under way.
+        Closing the generator early starts no more calls and waits for the running ones.
         """
         lanes = _Lanes(self._calls)
         running: dict[Future[R], _Running] = {}
@@ -120,7 +120,7 @@ class Dispatch(Generic[W, R]):
             running[future] = _Running(place, time.monotonic() + self._allowed_s)
 
     def _await_ended(self, running: dict[Future[R], _Running]) -> list[tuple[Future[R], Ending]]:
-        """Wait until something ends, and say what did, by place; nothing where the stop alone came."""
+        """Wait until a call ends and return the ended calls by place; empty if only the stop arrived."""
         stop = self._stop.result() if self._stop.done() else math.inf
         until = min(stop, *(each.until for each in running.values()))
         waited: set[Future[Any]] = {*running} if self._stop.done() else {*running, self._stop}
@@ -150,7 +150,7 @@ class _Running:
 
 
 class _Lanes:
-    """Which call is next: the first in order whose turn has come."""
+    """Order of calls: the next one is the first whose session has no running or earlier call."""
 
     def __init__(self, calls: Sequence[Call[W]]) -> None:
         self._keys = [call.state_key if call.session else None for call in calls]
@@ -166,7 +166,7 @@ class _Lanes:
         return heapq.heappop(self._ready) if self._ready else None
 
     def free(self, place: int) -> None:
-        """A call has ended: the next one of its session may go."""
+        """Make the next call of an ended call's session ready."""
         key = self._keys[place]
         if key is None:
             return
@@ -175,25 +175,25 @@ class _Lanes:
             heapq.heappush(self._ready, self._behind[key][0])
 
     def rest(self) -> list[int]:
-        """The calls that were not given out, in order."""
+        """Calls that were not started, in order."""
         waiting = {place for lane in self._behind.values() for place in lane}
         return sorted(waiting.union(self._ready))
 
 
 def start_call(work: Callable[[W, StateKey], R], given: W, state: StateKey) -> Future[R]:
-    """Start work in a thread of its own, which no exit of the process waits for."""
+    """Start work in a new daemon thread, which does not delay the exit of the process."""
     return beside(lambda: work(given, state), f"call {state.key}")
 
 
 def beside(work: Callable[[], R], name: str) -> Future[R]:
-    """The same for work that is given nothing; the thread has this name."""
+    """Start work without arguments in a new daemon thread of this name."""
     future: Future[R] = Future()
     future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
             result = work()
-        except BaseException as error:  # noqa: BLE001 the park: a call's error is its outcome, the others go on
+        except BaseException as error:  # noqa: BLE001 a call's error is its outcome, the others go on
             future.set_exception(error)
         else:
             future.set_result(result)

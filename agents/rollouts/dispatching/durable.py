@@ -1,7 +1,7 @@
-"""Dispatch by state key out of the durable queue: any number of processes share its jobs.
+"""Dispatch by state key from the durable queue: any number of processes share its jobs.
 
-The queue's lock of a session key keeps its jobs in order and apart; other jobs go to whoever has room. A process that
-is lost is noticed by its heartbeat, and its jobs are given to others.
+The queue's lock of a session key runs its jobs in order, one at a time; other jobs go to any process with a free slot.
+A process without heartbeat counts as lost, and its jobs are redelivered to other processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .queue import LOST, TASK, TRIES, JobTicket, RolloutQueue
 from .state_keys import StateKey
 
 SHORTEST_RESCUE_S = 4.0
-"""Below this, and with the heartbeat of Terms, a worker that is only slow would be taken for lost."""
+"""Least `rescue_after_s`: below it, and with the heartbeat of Terms, a slow worker would count as lost."""
 _POLL_S = 0.25
 _PAUSE_S = 1.0
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ Kind = Literal["added", "rescued", "played", "failed", "parked", "timed_out", "u
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How one process takes part. `timeout_s` is for one run; a worker is lost that is silent for `rescue_after_s`."""
+    """Settings of a process. `timeout_s` limits one run; a worker without heartbeat for `rescue_after_s` is lost."""
 
     max_parallel: int = MAX_PARALLEL
     timeout_s: float = 900.0
@@ -51,7 +51,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What has happened to a job, or to `count` of them, or to a sweep that `facts` name."""
+    """A change of one job, of `count` jobs, or of a sweep named in `facts`."""
 
     kind: Kind
     ticket: JobTicket | None = None
@@ -61,11 +61,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """One process at the queue.
+    """One process that executes jobs of the queue.
 
-    `play` does a job and says what came of it; to play one that has ended must change nothing. `give_up` records that
-    a job took too long. `refill` puts jobs that the queue lacks, and says how many. `tell` is told what happens. While
-    it is not `may_play`, a job that was given out waits, which is no part of its time; told to stop, it is put back.
+    `play` executes a job and returns its facts; for a job that has ended it must change nothing. `give_up` records a
+    job that timed out. `refill` adds the jobs that the queue lacks and returns their number. `tell` receives notices.
+    While `may_play` returns False, a delivered job waits, outside its timeout; if stopped meanwhile, it is put back.
     """
 
     queue: RolloutQueue
@@ -78,12 +78,12 @@ class Runner:
     worker_ids: set[int] = field(default_factory=set)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do jobs until told to stop, or until none is left where the terms say so; those under way end first.
+        """Execute jobs until stopped, or until none is left if `until_empty`; running jobs end first.
 
-        Raises WorkerLost where the queue cannot be reached any more.
+        Raises WorkerLost if the queue cannot be reached any more.
         """
         for name in ("procrastinate", "psycopg.pool"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # what they would say is told as notices and errors
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # notices and errors report the same
         app = self._app(stop)
         async with app.open_async():
             worker = asyncio.create_task(self._work(app), name="jobs")
@@ -101,10 +101,10 @@ class Runner:
         if isinstance(trouble, Exception):
             raise trouble
         if has_ended:
-            raise WorkerLost(actual=f"{type(end).__name__} {end}" if end else "its heart stopped") from end
+            raise WorkerLost(actual=f"{type(end).__name__} {end}" if end else "its heartbeat stopped") from end
 
     async def _beat(self) -> None:
-        """Be heard of while the last jobs end: the queue's own heart stops as soon as it is told to stop."""
+        """Send heartbeats while the last jobs end: the queue's own heartbeat stops as soon as it is told to stop."""
         while True:
             await asyncio.to_thread(self.queue.beat, sorted(self.worker_ids))
             await asyncio.sleep(self.terms.heartbeat_s)
@@ -141,7 +141,7 @@ class Runner:
         )
 
     async def _roll(self, job: Queued, ticket: JobTicket, stop: asyncio.Event) -> None:
-        """Do one job. Raises what it raised, so that the queue tries it again or keeps it as parked."""
+        """Execute one job. Raises its error again, so that the queue retries or parks the job."""
         if job.worker_id is not None:
             self.worker_ids.add(job.worker_id)
         try:
@@ -155,7 +155,7 @@ class Runner:
         self.tell(Notice("timed_out", ticket) if facts is None else Notice("played", ticket, facts=facts))
 
     async def _turn(self, stop: asyncio.Event) -> bool:
-        """Wait until it may play; False where it was told to stop before."""
+        """Wait until `may_play` returns True; False if stopped before."""
         while not stop.is_set():
             if await asyncio.to_thread(self.may_play):
                 return not stop.is_set()
@@ -164,15 +164,15 @@ class Runner:
         return False
 
     async def _play(self, job: Queued, ticket: JobTicket) -> Facts | None:
-        """What came of a job; None where it took too long and was given up.
+        """Facts of a played job; None if it timed out and was given up.
 
-        A process that was frozen finds its time over when it wakes: what was given to others meanwhile is theirs.
+        A process that was suspended finds its job timed out; a job that was redelivered meanwhile is not given up.
         """
         future = asyncio.wrap_future(start_call(self.play, ticket, ticket.state))
         done, _ = await asyncio.wait({future}, timeout=self.terms.timeout_s)
         if done:
             return future.result()
-        future.cancel()  # its thread goes on; what it says is dropped
+        future.cancel()  # its thread goes on; its result is dropped
         if not await asyncio.to_thread(self.queue.holds, job):
             return {"status": "given to others"}
         await asyncio.to_thread(self.give_up, ticket)
@@ -187,7 +187,7 @@ class Runner:
             self.tell(Notice("parked", ticket, facts=said))
 
     async def _tend(self) -> None:
-        """Free what lost workers held and put what the queue lacks, again and again; ends where nothing is left."""
+        """Rescue jobs of lost workers and refill the queue periodically; returns if `until_empty` and none is left."""
         rescue_at = refill_at = monotonic()
         while True:
             if monotonic() >= rescue_at:
@@ -212,9 +212,9 @@ class Runner:
 
 
 class AtOnce(BaseRetryStrategy):
-    """Another try at once, TRIES in all.
+    """Retry at once, up to TRIES attempts in all.
 
-    A time to come would hold up the whole session, and this machine's clock may be ahead of the database's.
+    A retry in the future would block the whole session, and this machine's clock may be ahead of the database's.
     """
 
     def get_retry_decision(self, *, exception: BaseException, job: Queued) -> RetryDecision | None:

@@ -1,6 +1,6 @@
-"""Jobs end in the queue by the hand that holds them.
+"""Job manager that lets only the worker that holds a job finish or retry it.
 
-A worker that was taken for lost, and wakes up, comes to the end of jobs that others play meanwhile or have played.
+A worker that was declared lost and wakes up may try to finish jobs that were redelivered to other workers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _AGAIN = f"SELECT procrastinate_retry_job_v2(held.id, %(at)s, %(priority)s, %(qu
 
 
 class HeldJobs(JobManager):
-    """The queue's job manager; what a worker does not hold any more is left as it is."""
+    """The queue's job manager; it ignores requests for jobs that the worker no longer holds."""
 
-    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 as it is there
-        """End a job that is still its worker's."""
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 the base's signature
+        """Finish a job if its worker still holds it."""
         await self.connector.execute_query_async(_FINISH, status=status.value, delete=delete_job, **_as_given(job))
 
     async def retry_job(
@@ -31,11 +31,11 @@ class HeldJobs(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        """Give a job that is still its worker's out again."""
+        """Requeue a job if its worker still holds it."""
         asked = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
         await self.connector.execute_query_async(_AGAIN, **asked, **_as_given(job))
 
 
 def _as_given(job: Job) -> dict[str, int | None]:
-    """What tells a job in the hands of one worker from the same job given out again."""
+    """Parameters that distinguish this delivery of a job from a later one."""
     return {"job": job.id, "worker": job.worker_id, "attempts": job.attempts}

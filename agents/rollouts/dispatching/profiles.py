@@ -1,7 +1,7 @@
-"""Where the browser profiles of state keys are kept between the calls of a session.
+"""Storage of browser profiles between the calls of a session.
 
 A profile is handed out with a ticket, and only the newest ticket may hand it in: a call that was given up, or played
-again elsewhere, leaves nothing behind.
+again elsewhere, cannot overwrite the profile.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _HAND_IN = text("UPDATE profiles SET body = :body, at = now() WHERE name = :name
 
 
 class Keeper(Protocol):
-    """Keeps profiles by name."""
+    """Store of browser profiles by name."""
 
     def hand_out(self, name: str) -> tuple[int, bytes | None]:
-        """A ticket and the profile, None at first; tickets given out before are worth nothing any more."""
+        """Issue a ticket with the profile (None at first); it invalidates earlier tickets."""
         ...
 
     def hand_in(self, name: str, ticket: int, profile: bytes) -> bool:
-        """Keep the profile; whether the ticket was the newest."""
+        """Store the profile if the ticket is the newest. True if stored."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryKeeper:
-    """Profiles of one process."""
+    """Profiles in the memory of one process."""
 
     _kept: dict[str, tuple[int, bytes | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -77,28 +77,28 @@ class TableKeeper:
 
 @dataclass(slots=True)
 class ProfileSlot:
-    """The profile that a call works with, as its executor wrote it; what stands here at the end is kept."""
+    """Profile that a call works with; its value at the end of the call is stored."""
 
     profile: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileScope:
-    """Where a session is played. Each place has profiles of its own: what is kept in one is no other's to read."""
+    """Scope of a session's profiles: each environment, sweep and executor has separate profiles."""
 
     environment: str
     sweep: str
     executor: str
 
     def profile_of(self, state: StateKey) -> str:
-        """The name under which a session's profile is kept here."""
+        """Name under which a session's profile is stored in this scope."""
         here = "\n".join((self.environment, self.sweep, self.executor))
         return f"{state.profile}.{plain_name(here)}"
 
 
 @contextmanager
 def hold_profile(keeper: Keeper, state: StateKey, place: ProfileScope) -> Iterator[ProfileSlot]:
-    """A call's profile: its session's, handed in again where the call ends without an error, or none."""
+    """Profile of a call's session, handed in if the call ends without an error; None for independent calls."""
     if not state.is_kept:
         yield ProfileSlot(None)
         return

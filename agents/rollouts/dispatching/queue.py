@@ -1,8 +1,8 @@
-"""The durable queue of rollouts: one job a spec, in the log's own database.
+"""The durable queue of rollouts: one job per spec, in the database of the log.
 
-A job holds ids only; what is to be done is read from the log. Jobs can be lost without harm: the log says which specs
-were planned and have not ended. All that puts jobs in holds one lock, so a spec has at most one job, and the jobs of a
-session stand in the order of their specs.
+A job holds ids only; its content is read from the log. Lost jobs can be rebuilt, because the log holds which specs were
+planned and have not ended. All writers of jobs take one lock, so a spec has at most one job, and the jobs of a session
+are in the order of their specs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .state_keys import StateKey, independent, plain_name, session
 
 TASK = "rollout"
 TRIES = 3
-"""How often a job is begun before it is parked: after an error, or after its worker was lost."""
+"""Attempts before a job is parked; an error and the loss of the worker end an attempt."""
 LOST = f"its worker was lost on the last of {TRIES} tries"
-_LONGEST_STEM = 20  # with its prefix and digest, a queue's name is the name of a channel, of 63 bytes at most
+_LONGEST_STEM = 20  # with prefix and digest it is the name of a channel, of at most 63 bytes
 
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/queue', 0))")
 _THERE = """SELECT args->>'sweep', args->>'spec' FROM procrastinate_jobs
@@ -47,7 +47,7 @@ _LOST = text("""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")
 _AGAIN = text("SELECT procrastinate_retry_job_v2(:id, NULL, NULL, NULL, NULL)")
 _HELD = """FROM procrastinate_jobs WHERE id = :id AND coalesce(worker_id, :worker) = :worker
-    AND attempts = :attempts AND status = 'doing'"""  # that a worker was forgotten gives its job to nobody yet
+    AND attempts = :attempts AND status = 'doing'"""  # a forgotten worker holds its job until redelivery
 _HOLDS = text(f"SELECT EXISTS (SELECT {_HELD})")
 _PUT_BACK = text(f"""UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = now() + interval '1 second'
     WHERE id IN (SELECT id {_HELD} FOR UPDATE)""")  # noqa: S608
@@ -81,33 +81,34 @@ class JobTicket:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A job that is not tried again by itself, and the error of its last try."""
+    """A job that is not retried automatically, and the error of its last attempt."""
 
     ticket: JobTicket
     error: str
 
 
 def tickets(sweep: SweepPlanned) -> tuple[JobTicket, ...]:
-    """A job for each spec of a sweep, in order."""
+    """One ticket for each spec of a sweep, in order."""
     return tuple(JobTicket(sweep.sweep, spec.spec_id, spec.state_key) for spec in sweep.specs)
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutQueue:
-    """The jobs of one environment in the project that the engine was opened on."""
+    """The job queue of one environment in the engine's project."""
 
     engine: Engine
     environment: str
 
     @property
     def name(self) -> str:
-        """The queue's name: unlike in every project of the database, which share its channels."""
+        """Name of the queue, different in every project, because all projects of a database share its channels."""
         return plain_name(f"{self.environment}@{project_schema(self.engine)}", _LONGEST_STEM)
 
     def plan(self, append: Append, planned: Sequence[JobTicket], further: Sequence[Append] = ()) -> Outcome:
-        """Append what plans a sweep, and put its jobs in the same transaction: both are there, or neither.
+        """Append the event that plans a sweep and add its jobs in one transaction.
 
-        What was refused, or was appended before, puts none. `further` is appended along; the outcome is the first's.
+        An append that was refused or made before adds no jobs. `further` is appended too; returns the outcome of
+        `append`.
         """
         with self._lock() as connection:
             requests = [encode_append(each) for each in (append, *further)]
@@ -117,7 +118,7 @@ class RolloutQueue:
         return outcome
 
     def put(self, wanted: Sequence[JobTicket]) -> int:
-        """Put the jobs that are not there, in order; how many those were. A parked or cancelled one is there."""
+        """Add the missing jobs, in order, and return their number. Parked and cancelled jobs are not missing."""
         if not wanted:
             return 0
         with self._lock() as connection:
@@ -128,17 +129,17 @@ class RolloutQueue:
         return len(lacking)
 
     def open(self) -> int:
-        """How many jobs wait or are under way."""
+        """Number of waiting and running jobs."""
         with self.engine.connect() as connection:
             return int(connection.execute(_OPEN, {"queue": self.name}).scalar_one())
 
     def cancel(self, sweep: str) -> int:
-        """Give out no more jobs of a sweep; those under way end. How many were cancelled."""
+        """Cancel the waiting jobs of a sweep and return their number; running ones end."""
         with self.engine.begin() as connection:
             return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep}).all())
 
     def rescue(self, after_s: float) -> tuple[tuple[JobTicket, ...], tuple[JobTicket, ...]]:
-        """Free the jobs of workers that were not heard of for so long: given out again, and parked after TRIES.
+        """Free the jobs of workers without heartbeat for `after_s` seconds. Returns the requeued and the parked jobs.
 
         A job keeps its place, so the order of its session holds.
         """
@@ -155,33 +156,33 @@ class RolloutQueue:
         return tuple(freed), tuple(parked)
 
     def beat(self, workers: Sequence[int]) -> None:
-        """Say that these workers live."""
+        """Record a heartbeat of these workers."""
         with self.engine.begin() as connection:
             connection.execute(_BEAT, {"ids": list(workers)})
 
     def holds(self, job: Queued) -> bool:
-        """Whether a job is still its worker's, as it was given out: not given to others since, nor ended."""
+        """True if the worker still holds this delivery of a job: it was neither redelivered nor ended."""
         with self.engine.connect() as connection:
             return bool(connection.execute(_HOLDS, _as_given(job)).scalar_one())
 
     def put_back(self, job: Queued) -> None:
-        """Give a job that is still its worker's out again, in its old place, in a second and without counting a try."""
+        """Requeue a job that its worker holds, in its old place, after a second and without counting an attempt."""
         with self.engine.begin() as connection:
             connection.execute(_PUT_BACK, _as_given(job))
 
     def note_error(self, job: int, error: str) -> None:
-        """Keep the error of a job's last try."""
+        """Store the error of a job's last attempt."""
         with self.engine.begin() as connection:
             connection.execute(_PARK, {"id": job, "error": error.replace("\0", "")})
 
     def parked_jobs(self) -> tuple[Parked, ...]:
-        """The jobs that are not tried again by themselves, oldest first."""
+        """Jobs that are not retried automatically, oldest first."""
         with self.engine.connect() as connection:
             rows = connection.execute(_PARKED, {"queue": self.name}).all()
         return tuple(Parked(JobTicket(**row.args), row.error) for row in rows)
 
     def retry_parked(self) -> int:
-        """Give parked jobs out again, each with all its tries; how many those were."""
+        """Requeue parked jobs, each with all its attempts, and return their number."""
         with self.engine.begin() as connection:
             rows = connection.execute(_PARKED, {"queue": self.name}).all()
             for row in rows:
@@ -191,7 +192,7 @@ class RolloutQueue:
 
     @contextmanager
     def _lock(self) -> Iterator[psycopg.Connection[Any]]:
-        """One transaction, after all others that put jobs. Raises LogUnavailable."""
+        """Transaction that excludes all other writers of jobs. Raises LogUnavailable."""
         with self.engine.begin() as connection:
             connection.execute(_LOCK)
             try:
@@ -215,5 +216,5 @@ class RolloutQueue:
 
 
 def _as_given(job: Queued) -> dict[str, int | None]:
-    """What tells a job in the hands of one worker from the same job given out again."""
+    """Parameters that distinguish this delivery of a job from a later one."""
     return {"id": job.id, "worker": job.worker_id, "attempts": job.attempts}
