@@ -84,7 +84,7 @@ class Proposal:
 
     @property
     def content(self) -> Blob:
-        """Blob of the change and its description, the content of a hint."""
+        """Blob of the change and its description, as a hint stores it."""
         return Blob(MEDIA_TYPE, content_bytes(change_sentence(self.anchor.intent, self.change), self.change))
 
 

@@ -1,6 +1,6 @@
 """Recovery mode by mode, cheapest first; each change is tried in the run's own instance before it is proposed.
 
-It has no knowledge of any site and uses only the plan and the content of the pages.
+It has no knowledge of any site and uses only the plan and what the pages show.
 """
 
 from __future__ import annotations
