@@ -1,1 +1,1 @@
-"""Models behind one protocol: scripted, any OpenAI-compatible endpoint, Anthropic; and a judge that asks one."""
+"""Models behind one protocol: scripted, OpenAI-compatible, Anthropic and in-process; and a judge that uses one."""

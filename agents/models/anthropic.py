@@ -1,4 +1,4 @@
-"""Anthropic's messages API. It gives no logprobs, no token ids and takes no seed, and says so."""
+"""Client for Anthropic's messages API. It offers no logprobs, no token ids and no seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FINISH: Final[dict[str, Finish]] = {
 
 
 class AnthropicSettings(BaseModel):
-    """Which model, and where."""
+    """Name, key and address of a model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,7 +52,7 @@ class _Usage(EndpointAnswer):
 
     @property
     def read(self) -> int | None:
-        """All tokens of the prompt; those that a cache wrote or held are counted apart on the wire."""
+        """All tokens of the prompt. The wire counts those written to or read from a cache separately."""
         if self.input_tokens is None:
             return None
         return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
@@ -66,9 +66,9 @@ class _Answered(EndpointAnswer):
 
 
 class Anthropic:
-    """A Model over `POST {base_url}/messages`. More than one sample is as many calls, one after another.
+    """A Model over `POST {base_url}/messages`. Each sample is a separate call.
 
-    Structured output is asked for as the input of a tool that it must call. Raises BadEndpoint.
+    Structured output is requested as the input of a tool that the model must call. Raises BadEndpoint.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Anthropic:
 
 
 def anthropic_message(message: ChatMessage) -> dict[str, Any]:
-    """A message on the wire."""
+    """A message in wire format."""
     return {"role": message.role, "content": [_part(part) for part in message.parts]}
 
 

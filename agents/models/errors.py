@@ -1,4 +1,4 @@
-"""What goes wrong with a model. No message ever holds a key or a prompt."""
+"""Errors of models. No message contains a key or a prompt."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ class BadEndpoint(ModelFailure):
 
 class ModelUnreachable(ModelFailure):
     """The model endpoint {url} does not answer: {actual}, at try {tries}. Expected an answer within {timeout_s} s.
-    Start the server or check the address; what was asked may be asked again."""
+    Start the server or check the address, then retry."""
 
 
 class ModelOverloaded(ModelFailure):
-    """The model endpoint {url} turned a request away with status {actual} at try {tries}: {said}. Expected an answer;
-    ask later (it named {retry_after_s} s), or less at once."""
+    """The model endpoint {url} is overloaded, status {actual} at try {tries}: {said}. Expected an answer;
+    retry later (Retry-After: {retry_after_s} s) or send fewer requests at a time."""
 
 
 class ModelRefused(ModelFailure):
-    """The model endpoint {url} refused the key with status {actual}: {said}. Expected a key that it accepts; check the one that was
-    given."""
+    """The model endpoint {url} rejected the key with status {actual}: {said}. Expected a valid key; check the one in the
+    settings."""
 
 
 class ModelUnknown(ModelFailure):
-    """The model endpoint {url} knows no such address or model (status 404): {said}. Expected a model that it serves, and a base
-    address that ends as its documentation says, mostly in /v1."""
+    """The model endpoint {url} does not know the address or the model (status 404): {said}. Expected a model that it serves, and
+    the base address from its documentation, which usually ends in /v1."""
 
 
 class RequestRejected(ModelFailure):
-    """The model endpoint {url} cannot take the request, status {actual}: {said}. Expected one that fits the model: fewer tokens,
-    or without what it does not offer."""
+    """The model endpoint {url} rejected the request with status {actual}: {said}. Expected a request within the model's limits:
+    send fewer tokens, or omit features that it does not offer."""
 
 
 class AnswerBroken(ModelFailure):
-    """The model endpoint {url} answered in another shape: {actual}; expected {expected}."""
+    """The model endpoint {url} returned an invalid answer: {actual}; expected {expected}."""
 
 
 class AnswerUnstructured(ModelFailure):
     """The model {model} did not answer as {shape}: {actual}; expected JSON of that shape.
-    Give it more tokens if it ran out of them (it ended with {finish!r}), or ask a model that keeps to a schema."""
+    Allow more tokens if it ran out of them (finish reason {finish!r}), or use a model that follows JSON schemas."""
 
 
 class NotOffered(ModelFailure):
-    """The model {model} offers no {actual}: expected a request without, or another backend."""
+    """The model {model} does not offer {actual}: expected a request without it, or another backend."""
 
 
 class ScriptEnded(ModelFailure):
-    """The script of {model} has {expected} answers and was asked once more: expected no further question."""
+    """The script of {model} has only {expected} answers: expected no further request."""
 
 
 class BaseUnfit(ModelFailure):
-    """The base model {path} cannot be drawn from: {actual}; expected {expected}. Name the folder of a base model, as training makes it."""
+    """The base model {path} cannot be used: {actual}; expected {expected}. Name the folder of a base model that training wrote."""
 
 
 class AdapterUnfit(ModelFailure):
-    """The checkpoint {path} cannot be put on the base model: {actual}; expected {expected}."""
+    """The checkpoint {path} does not fit the base model: {actual}; expected {expected}."""
 
 
 class LibrariesMissing(ModelFailure):
@@ -68,13 +68,13 @@ class LibrariesMissing(ModelFailure):
 
 
 class LogitsBroken(ModelFailure):
-    """The weights gave a logit that is no finite number: expected finite ones. Train again from a checkpoint that is sound."""
+    """The weights produced a logit that is not finite: expected finite logits. Train again from a checkpoint without this fault."""
 
 
 class DrawingFailed(ModelFailure):
-    """The model {model} could not draw: {actual}; expected tokens. Its libraries failed: look at the memory of the device, and at the
-    weights."""
+    """The model {model} could not sample tokens: {actual}; expected no failure of its libraries. Check the device's memory and
+    the weights."""
 
 
 class ModelClosed(ModelFailure):
-    """The model {model} was closed: expected it to stay open for as long as it is asked."""
+    """The model {model} is closed: expected it to stay open until its last request has ended."""

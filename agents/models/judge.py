@@ -1,6 +1,6 @@
-"""A judge: a prompt and a model that say whether an ended run did its task, from its recorded steps and pages.
+"""A judge: a prompt with which a model rules from recorded steps and pages whether an ended run did its task.
 
-It is a proxy. Where an oracle graded the run, the oracle's word stands; a judge never decides what is promoted.
+A judge is a proxy. The grade of an oracle takes precedence, and a judge never decides promotions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .model import MICRO, ChatMessage, Completion, Image, Model
 from .structured import complete_as
 
 PROMPT_VERSION: Final = "judge-1"
-"""Changes with any change of what a judge is asked; a test holds the prompt's digest."""
+"""Changes with every change of the judge's prompt. A test pins the prompt's digest."""
 
 SAMPLING: Final = Sampling(temperature_micro=0, max_tokens=400)
 LONGEST_PAGE: Final = 4_000
@@ -40,7 +40,7 @@ class Ruling(FrozenModel):
 
 @dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A recorded step: what it did, how it ended, and the page it led to, if it did and it was kept."""
+    """A recorded step: its action, its outcome, and the page it led to (None: no page, or not kept)."""
 
     index: int
     action: str
@@ -52,7 +52,7 @@ class ShownStep:
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """An ended run as a judge sees it. It holds nothing that an oracle said."""
+    """An ended run as shown to a judge, without anything from an oracle."""
 
     instruction: str
     status: str
@@ -61,7 +61,7 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True)
 class JudgeOpinion:
-    """What a judge said. `score` (micro) is its confidence where it says passed, else 0."""
+    """A judge's answer. `score` (micro-units) is its confidence if it ruled passed, else 0."""
 
     passed: bool
     confidence: int
@@ -71,7 +71,7 @@ class JudgeOpinion:
 
 
 def ask_judge(model: Model, shown: ShownRun, sampling: Sampling = SAMPLING) -> JudgeOpinion:
-    """One question. Raises ModelFailure: then there is no opinion, which is not a bad one."""
+    """Ask a judge about a run. Raises ModelFailure: the run then has no opinion, rather than a negative one."""
     ruling, completion = complete_as(model, judge_messages(shown), sampling, Ruling)
     confidence = ruling.confidence_percent * MICRO // 100
     return JudgeOpinion(ruling.passed, confidence, confidence if ruling.passed else 0, ruling.reason, completion)
@@ -94,7 +94,7 @@ def judge_messages(shown: ShownRun) -> tuple[ChatMessage, ...]:
 
 
 def _join_texts(parts: list[str | Image]) -> tuple[str | Image, ...]:
-    """Neighbouring texts as one."""
+    """Join neighbouring texts."""
     found: list[str | Image] = []
     for part in parts:
         if isinstance(part, str) and found and isinstance(found[-1], str):

@@ -1,4 +1,4 @@
-"""What a model is to the rest of Flywheel: messages and explicit sampling in, samples with their tokens out. Pure."""
+"""Interface of models: messages and explicit sampling parameters in, samples with their tokens out. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MICRO: Final = 1_000_000
 Role = Literal["system", "user", "assistant"]
 
 Finish = Literal["stop", "length", "filtered", "other"]
-"""stop: it came to an end, or to a stop text. length: it ran out of tokens. filtered: it or its host declined."""
+"""stop: the answer ended or reached a stop text. length: it ran out of tokens. filtered: the model or host refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture in a message, such as a screenshot."""
+    """An image in a message, such as a screenshot."""
 
     media_type: str
     body: bytes
@@ -30,14 +30,14 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """What one side said: texts and pictures, in order."""
+    """A message of one role: texts and images, in order."""
 
     role: Role
     parts: tuple[str | Image, ...]
 
     @property
     def text(self) -> str:
-        """The texts of it, a line each."""
+        """Texts of the message, one per line."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
 
@@ -51,7 +51,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """One question."""
+    """A request for samples."""
 
     messages: tuple[ChatMessage, ...]
     sampling: Sampling
@@ -60,7 +60,7 @@ class CompletionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One drawn token and the natural logarithm of its probability."""
+    """A sampled token and the natural logarithm of its probability."""
 
     text: str
     logprob: float
@@ -68,9 +68,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One drawn answer. `tokens` and `token_ids` are None where they were not asked for or are not offered.
+    """A sampled answer. `tokens` and `token_ids` are None if they were not requested or are not offered.
 
-    Where both are there, they are of the same tokens, in order.
+    If both are set, they list the same tokens in the same order.
     """
 
     text: str
@@ -81,10 +81,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What made the tokens: the digests of tokenizer and chat template, and what the logprobs are of.
+    """Digests of the tokenizer and chat template that made the tokens, and the kind of their logprobs.
 
-    `processed` ones are of the distribution that was drawn from, after temperature, cuts and schema; others are the
-    model's own.
+    `processed` logprobs are those of the distribution sampled from, after temperature, truncation and schema. Others
+    are the model's raw logprobs.
     """
 
     tokenizer: str
@@ -94,7 +94,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What came back: the samples in order, the model as it was served, tokens used (None: not told)."""
+    """Answer to a request: samples in order, name of the served model, token counts (None if not reported)."""
 
     model: str
     samples: tuple[Sample, ...]
@@ -106,7 +106,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What was asked, and what came back."""
+    """A request and its completion."""
 
     request: CompletionRequest
     completion: Completion
@@ -114,7 +114,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What a backend can do beyond text in, text out."""
+    """Features of a backend beyond text in, text out."""
 
     logprobs: bool
     token_ids: bool
@@ -124,25 +124,25 @@ class Offers:
 
 
 class Model(Protocol):
-    """A model. May be shared by threads. `name` says which, the same in every process: `openai:gpt-x`."""
+    """A model. Thread-safe. `name` identifies it in every process, for example `openai:gpt-x`."""
 
     @property
     def name(self) -> str:
-        """The backend and the model's name there."""
+        """Name of the backend and of the model there."""
         ...
 
     @property
     def offers(self) -> Offers:
-        """What may be asked of it."""
+        """Features that requests may use."""
         ...
 
     def complete(self, request: CompletionRequest) -> Completion:
-        """Draw answers. Raises ModelFailure, NotOffered where more is asked than is offered."""
+        """Sample answers. Raises ModelFailure; NotOffered if the request needs a feature that the model lacks."""
         ...
 
 
 def refuse_unoffered(name: str, offers: Offers, request: CompletionRequest) -> None:
-    """Raise NotOffered where a request asks for what a model does not offer."""
+    """Raise NotOffered if a request needs a feature that the model does not offer."""
     sampling = request.sampling
     asked = {
         "logprobs": sampling.wants_logprobs and not offers.logprobs,

@@ -1,4 +1,4 @@
-"""Any endpoint that speaks the chat completions of OpenAI: hosted, vLLM, llama.cpp, a proxy."""
+"""Client for chat completion endpoints compatible with OpenAI: hosted, vLLM, llama.cpp, a proxy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .wire import Endpoint, EndpointAnswer, Patience
 BASE_URL: Final = "https://api.openai.com/v1"
 DIGEST: Final = r"^[0-9a-f]{64}$"
 ROUNDING: Final = 1e-3
-"""How far above zero a server may round the logarithm of a probability."""
+"""Largest logprob above 0 that is accepted as a rounding error of the server. It counts as 0."""
 
 _FINISH: Final[dict[str, Finish]] = {
     "stop": "stop",
@@ -39,11 +39,14 @@ _FINISH: Final[dict[str, Finish]] = {
 }
 
 UNCUT: Final = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-"""What vLLM is told beside: else it takes these from the model's own generation_config.json, and draws from less."""
+"""Sent to vLLM so that it samples from the full distribution.
+
+Otherwise it takes these fields from the model's generation_config.json.
+"""
 
 
 class OpenAISettings(BaseModel):
-    """Where such a model is, and what that server offers. `base_url` mostly ends in /v1."""
+    """Name and address of a model, and what its server supports. `base_url` usually ends in /v1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -94,7 +97,7 @@ class _Answered(EndpointAnswer):
 
 
 class OpenAI:
-    """A Model over `POST {base_url}/chat/completions`. Raises BadEndpoint where the settings cannot be used."""
+    """A Model over `POST {base_url}/chat/completions`. Raises BadEndpoint if the settings are invalid."""
 
     def __init__(
         self,
@@ -137,9 +140,7 @@ class OpenAI:
         answer = self._endpoint.post("chat/completions", self._body(request), _Answered)
         wanted = request.sampling.samples
         if len(answer.choices) != wanted:
-            raise self._endpoint.answer_error(
-                f"it has {len(answer.choices)} choices", f"the {wanted} that were asked for"
-            )
+            raise self._endpoint.answer_error(f"it has {len(answer.choices)} choices", f"{wanted}, as requested")
         choices = sorted(answer.choices, key=lambda choice: choice.index)
         usage = answer.usage or _Usage()
         return Completion(
@@ -179,10 +180,10 @@ class OpenAI:
         tokens = self._tokens(choice) if request.sampling.wants_logprobs else None
         ids = choice.token_ids
         if self._settings.offers_token_ids and ids is None:
-            raise self._endpoint.answer_error("it has no token_ids", "those that were asked for (is it vLLM?)")
+            raise self._endpoint.answer_error("it has no token_ids", "those requested (is the server vLLM?)")
         if tokens is not None and ids is not None and len(tokens) != len(ids):
             raise self._endpoint.answer_error(
-                f"it has {len(tokens)} logprobs and {len(ids)} token_ids", "one of each a token"
+                f"it has {len(tokens)} logprobs and {len(ids)} token_ids", "one of each per token"
             )
         finish = _FINISH.get(choice.finish_reason or "", "other")
         is_refusal = said.content is None and said.refusal is not None
@@ -191,16 +192,16 @@ class OpenAI:
     def _tokens(self, choice: _Choice) -> tuple[Token, ...]:
         found = None if choice.logprobs is None else choice.logprobs.content
         if found is None:
-            expected = "those that were asked for; set offers_logprobs to false where the server has none"
+            expected = "those requested; set offers_logprobs to false if the server has none"
             raise self._endpoint.answer_error("it has no logprobs", expected)
         bad = [each.logprob for each in found if not math.isfinite(each.logprob) or each.logprob > ROUNDING]
         if bad:
-            raise self._endpoint.answer_error(f"a logprob is {bad[0]}", "finite ones, none above 0")
+            raise self._endpoint.answer_error(f"a logprob is {bad[0]}", "finite logprobs, none above 0")
         return tuple(Token(each.token, min(0.0, each.logprob)) for each in found)
 
 
 def openai_message(message: ChatMessage) -> dict[str, Any]:
-    """A message on the wire; one without pictures as plain text, which every server takes."""
+    """A message in wire format. Without images its content is plain text, which every server accepts."""
     if not any(isinstance(part, Image) for part in message.parts):
         return {"role": message.role, "content": message.text}
     return {"role": message.role, "content": [_part(part) for part in message.parts]}

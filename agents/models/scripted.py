@@ -1,4 +1,4 @@
-"""A model that says what it was told to: for tests, demonstrations and dry runs. Deterministic."""
+"""A model with scripted answers, for tests, demonstrations and dry runs. Deterministic."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Script = Callable[[CompletionRequest], str] | Sequence[str]
 
 
 class Scripted:
-    """Answers from a list, one a sample and in order, or from a function of the request.
+    """Takes its answers from a list, in order and one per sample, or from a function of the request.
 
-    Its tokens are the bytes of the answer, each of logprob 0: it could not have said anything else. An answer longer
-    than `max_tokens` bytes is cut there and finishes with "length".
+    Its tokens are the bytes of the answer, each with logprob 0, because the answer is certain. An answer longer than
+    `max_tokens` bytes is cut there and finishes with "length".
     """
 
     def __init__(self, script: Script, *, name: str = "scripted", offers: Offers | None = None) -> None:

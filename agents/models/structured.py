@@ -1,4 +1,4 @@
-"""Asking a model for an answer of a given shape, and taking nothing else."""
+"""Structured answers: request JSON of a given shape from a model, and reject anything else."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
 
 def answer_schema(shape: type[BaseModel]) -> Schema:
-    """The JSON schema of a shape. It should be closed (`extra="forbid"`) and have no defaults: hosts insist on both."""
+    """The JSON schema of a shape. It should be closed (`extra="forbid"`) and have no defaults: hosts require both."""
     return Schema(shape.__name__, shape.model_json_schema())
 
 
 def complete_as(
     model: Model, messages: tuple[ChatMessage, ...], sampling: Sampling, shape: type[B]
 ) -> tuple[B, Completion]:
-    """The first sample as `shape`. Raises AnswerUnstructured, whose message holds nothing that the model said."""
+    """Request a sample and parse it as `shape`. Raises AnswerUnstructured, whose message omits the answer's text."""
     completion = model.complete(CompletionRequest(messages, sampling, answer_schema(shape)))
     return read_as(model.name, completion.samples[0], shape), completion
 
 
 def read_as(model: str, sample: Sample, shape: type[B]) -> B:
-    """An answer as `shape`, bare or in a fence. Raises AnswerUnstructured, whose message holds nothing of it."""
+    """Parse an answer, bare or in a code fence. Raises AnswerUnstructured, whose message omits the answer's text."""
     fenced = _FENCE.match(sample.text)
     try:
         return shape.model_validate_json(fenced[1] if fenced else sample.text)

@@ -1,4 +1,4 @@
-"""One JSON endpoint over HTTP: asked again where that can help, every failure named, the key in no message."""
+"""JSON requests over HTTP: transient failures are retried, each failure has its error, no message shows the key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHOWN_KEY: Final = "[key]"
 
 
 class EndpointAnswer(BaseModel):
-    """A part of an endpoint's answer; fields that are not read may be there."""
+    """Part of an endpoint's answer. Unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -41,7 +41,7 @@ A = TypeVar("A", bound=EndpointAnswer)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait, and how often to ask. Waits double from the first; a longer one that is named is not waited."""
+    """Timeout and retries. Waits double from `first_wait_s`; a Retry-After above `longest_wait_s` ends the retries."""
 
     timeout_s: float = 60.0
     tries: int = 4
@@ -50,7 +50,7 @@ class Patience:
 
 
 class _Again(Exception):
-    """A failure that may pass; `wait_s` is what the server named."""
+    """A transient failure. `wait_s` is the wait that the server named, if any."""
 
     def __init__(self, failure: ModelFailure, wait_s: float | None) -> None:
         self.failure = failure
@@ -59,10 +59,10 @@ class _Again(Exception):
 
 
 class Endpoint:
-    """A model server's address with its pool of connections; may be shared by threads.
+    """A model server's address with its pool of connections. Thread-safe.
 
-    `secret` is sent as `secret_header`, after `secret_prefix`. No redirect is followed, so a key goes nowhere else; the
-    environment's proxy settings are not read. Raises BadEndpoint.
+    `secret` is sent in `secret_header`, after `secret_prefix`. Redirects are not followed, so no other host gets the
+    key. Proxy settings of the environment are not read. Raises BadEndpoint.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Endpoint:
         self.patience = patience or Patience()
         self._secret = "" if secret is None else secret.get_secret_value()
         if not (self._secret.isascii() and self._secret.isprintable() and " " not in self._secret):
-            raise BadEndpoint(url=self.url, actual="its key fits no header", expected="printable ASCII without blanks")
+            raise BadEndpoint(url=self.url, actual="its key fits no header", expected="printable ASCII without spaces")
         own = {secret_header: f"{secret_prefix}{self._secret}"} if self._secret else {}
         self._pool = httpx2.Client(
             headers={**(headers or {}), **own}, timeout=self.patience.timeout_s, trust_env=False, follow_redirects=False
@@ -94,7 +94,7 @@ class Endpoint:
         self._pool.close()
 
     def post(self, path: str, body: Mapping[str, Any], shape: type[A]) -> A:
-        """Ask, and read the answer as `shape`. Raises ModelFailure of the kind that fits."""
+        """Post a JSON body and parse the answer as `shape`. Raises a subclass of ModelFailure."""
         tries, wait_s = 1, self.patience.first_wait_s
         while True:
             try:
@@ -107,7 +107,7 @@ class Endpoint:
             tries, wait_s = tries + 1, min(2 * wait_s, self.patience.longest_wait_s)
 
     def answer_error(self, actual: str, expected: str) -> AnswerBroken:
-        """The error of an answer that cannot be meant."""
+        """The error for an answer that cannot be used."""
         return AnswerBroken(url=self.url, actual=self._without_key(actual), expected=expected)
 
     def _once(self, path: str, body: Mapping[str, Any], tries: int) -> httpx2.Response:
@@ -119,7 +119,7 @@ class Endpoint:
             failure = ModelUnreachable(url=self.url, actual=actual, tries=tries, timeout_s=timeout_s)
             raise _Again(failure, None) from problem
         except httpx2.HTTPError as problem:
-            raise self.answer_error(f"{type(problem).__name__} {problem}".strip(), "an answer over HTTP") from problem
+            raise self.answer_error(f"{type(problem).__name__} {problem}".strip(), "a valid HTTP response") from problem
         if not answer.is_success:
             self._raise_named(answer, tries)
         return answer
@@ -136,7 +136,7 @@ class Endpoint:
             failure = ModelOverloaded(url=self.url, actual=status, tries=tries, said=said, retry_after_s=named)
             raise _Again(failure, wait_s)
         if answer.is_redirect:
-            raise self.answer_error(f"it leads to {answer.headers.get('location')}", "an answer where it was asked")
+            raise self.answer_error(f"it redirects to {answer.headers.get('location')}", "an answer without redirect")
         raise RequestRejected(url=self.url, actual=status, said=said)
 
     def _read(self, shape: type[A], answer: httpx2.Response) -> A:
@@ -147,10 +147,10 @@ class Endpoint:
             if first["type"] == "json_invalid":
                 raise self.answer_error(self._error_text(answer), "JSON") from problem
             where = ".".join(map(str, first["loc"])) or "it"
-            raise self.answer_error(f"{where}: {first['msg']}", "the shape its documentation gives") from problem
+            raise self.answer_error(f"{where}: {first['msg']}", "the documented shape") from problem
 
     def _error_text(self, answer: httpx2.Response) -> str:
-        """The server's own sentence, where it sent one."""
+        """The server's error message, else the text of its answer; shortened and without the key."""
         try:
             facts = json.loads(answer.content)
         except (ValueError, RecursionError):
@@ -165,7 +165,7 @@ class Endpoint:
 
 
 def retry_after(header: str | None, now: float) -> float | None:
-    """The seconds that a Retry-After header names, as a number or as a date; None where it names none."""
+    """Seconds to wait by a Retry-After header, which holds a number or a date; None if it holds neither."""
     if header is None:
         return None
     text = header.strip()
@@ -180,7 +180,7 @@ def retry_after(header: str | None, now: float) -> float | None:
 
 
 def _check_base_url(base_url: str) -> str:
-    expected = "http:// or https:// with a host, and neither a query nor a user in it"
+    expected = "http:// or https:// with a host, without query, fragment or user"
     try:
         parts = urlsplit(base_url)
         is_sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and not (parts.query or parts.fragment)
@@ -188,7 +188,7 @@ def _check_base_url(base_url: str) -> str:
     except ValueError as problem:
         raise BadEndpoint(url=base_url, actual=str(problem), expected=expected) from problem
     if has_user:
-        raise BadEndpoint(url=parts.hostname, actual="it holds a user or a password", expected=expected)
+        raise BadEndpoint(url=parts.hostname, actual="it contains a user or a password", expected=expected)
     if not is_sound:
-        raise BadEndpoint(url=base_url, actual="it is no such address", expected=expected)
+        raise BadEndpoint(url=base_url, actual="it is not of that form", expected=expected)
     return base_url.rstrip("/")

@@ -83,7 +83,7 @@ def test_what_a_library_raises_is_told_as_a_failure_of_the_model_and_the_next_re
     with drawing(network) as batches:
         network.problem = RuntimeError("out of memory\nof the device")
         network.let.set()
-        with pytest.raises(DrawingFailed, match="tiny could not draw: RuntimeError: out of memory;") as told:
+        with pytest.raises(DrawingFailed, match="RuntimeError: out of memory;") as told:
             batches.draw(ask("base")).result()
         assert told.value.__cause__ is network.problem
         with pytest.raises(DrawingFailed):

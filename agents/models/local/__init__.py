@@ -1,1 +1,1 @@
-"""The backend `transformers`: a base model and adapters out of folders, drawn from in this process, many at a time."""
+"""The backend `transformers`: samples from a base model and its adapters in this process, in batches."""

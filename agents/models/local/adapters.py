@@ -1,4 +1,4 @@
-"""Checkpoints in memory, for the base model that they go on."""
+"""Checkpoints in memory, to be attached to their base model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Adapter:
 
 
 def read_adapter(path: Path, expected: str, base: Base) -> Adapter:
-    """A checkpoint of this digest, for this base; the bytes that were checked are loaded.
+    """Read the checkpoint with this digest for this base. The bytes whose digest was checked are the ones returned.
 
     Raises AdapterUnfit, CheckpointMissing, CheckpointUnreadable, CheckpointAltered.
     """
     folder = read_checkpoint(path, expected)
     if folder.base != base.digest:
         raise AdapterUnfit(
-            path=path, actual=f"it was trained on the base {folder.base}", expected=f"one of the base {base.digest}"
+            path=path, actual=f"it was trained on the base {folder.base}", expected=f"one trained on {base.digest}"
         )
     held = {name: folder.read(name) for name in sorted({*folder.files, DESCRIPTION, TENSORS})}
     return Adapter(expected, path, held[TENSORS], json.loads(held[DESCRIPTION]))

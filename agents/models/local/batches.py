@@ -1,7 +1,7 @@
-"""Requests of many threads drawn together: one thread reads their prompts and gives all rows a token at a time.
+"""Continuous batching: one thread samples for the requests of many threads, one token per row and step.
 
 A request joins at the next step and leaves when it ends; nothing waits for a batch to fill. Rows of different adapters
-stand in different lanes, each step goes over every lane.
+are in different lanes, and each step processes every lane.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_ROWS: Final = 32
-"""So many rows of one adapter side by side; what comes then waits."""
+"""Most rows of one adapter in a batch. Further requests wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One answer to be drawn. `is_over` says whether the tokens so far hold a text to stop at."""
+    """A request for one sample. `is_over` is a predicate: the tokens so far contain a stop text."""
 
     weights: str
     prompt: tuple[int, ...]
@@ -44,7 +44,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class SampledTokens:
-    """The tokens of an answer, the one that ends it included, and their logprobs."""
+    """Tokens of an answer, including the one that ends it, and their logprobs."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -60,7 +60,7 @@ class _Row:
     finish: Finish | None = None
 
     def take(self, logits: NDArray[Any]) -> None:
-        """Draw the next token, and see whether it is the last."""
+        """Sample the next token, and set `finish` if it is the last one."""
         ask, sampling = self.ask, self.ask.sampling
         number = uniform(sampling.seed or 0, ask.sample, len(self.ids))
         token, logprob = draw_token(logits, sampling.temperature_micro, sampling.top_p_micro, number)
@@ -72,13 +72,13 @@ class _Row:
             self.finish = "length"
 
     def sampled_tokens(self) -> SampledTokens:
-        """What came of it."""
+        """Tokens sampled so far."""
         return SampledTokens(tuple(self.ids[len(self.ask.prompt) :]), tuple(self.logprobs), self.finish or "other")
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The rows of one adapter; the place of a row is its place in the cells."""
+    """Rows of one adapter. The index of a row is also its index in the cells."""
 
     rows: list[_Row] = field(default_factory=list)
     cells: Cells = field(default_factory=Cells)
@@ -91,7 +91,7 @@ class _Putting:
 
 
 class Batches:
-    """The thread that draws. `load` makes the network in it, when something is asked for the first time."""
+    """The sampling thread. `load` is called in that thread at the first request, and makes the network."""
 
     def __init__(self, name: str, load: Callable[[], Network]) -> None:
         self._name = name
@@ -106,13 +106,13 @@ class Batches:
         self._lock = Lock()
 
     def draw(self, ask: Ask) -> Future[SampledTokens]:
-        """Draw an answer; the future holds it, or the ModelFailure why there is none. Raises ModelClosed."""
+        """Queue a request. The future gets its tokens or a ModelFailure. Raises ModelClosed."""
         row = _Row(ask, Future(), list(ask.prompt))
         self._send(row)
         return row.future
 
     def attach(self, adapter: Adapter) -> None:
-        """Put an adapter beside the base, and wait until it is there.
+        """Load an adapter onto the base, and wait until it is loaded.
 
         Raises AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed.
         """
@@ -121,7 +121,7 @@ class Batches:
         putting.future.result()
 
     def close(self) -> None:
-        """End the thread and wait for it; whatever is under way ends with ModelClosed."""
+        """End the thread and wait for it. Pending requests fail with ModelClosed."""
         with self._lock:
             thread, self._is_closed = self._thread, True
             self._come.put(None)
@@ -142,11 +142,11 @@ class Batches:
             try:
                 if not self._turn():
                     return
-            except Exception as problem:  # noqa: BLE001 the park: who waits is told, the next request is served
+            except Exception as problem:  # noqa: BLE001 waiting callers get the error, the next request is served
                 self._fail(self._translate_error(problem))
 
     def _turn(self) -> bool:
-        """Take what has come, and give every row a token; False where it was closed."""
+        """Take queued work, and sample a token for every row. False once closed."""
         is_busy = bool(self._waiting) or any(lane.rows for lane in self._lanes.values())
         while not is_busy or not self._come.empty():
             work = self._come.get()
@@ -172,13 +172,13 @@ class Batches:
     def _put(self, putting: _Putting) -> None:
         try:
             self._load_network().attach(putting.adapter)
-        except Exception as problem:  # noqa: BLE001 the park: who waits is told
+        except Exception as problem:  # noqa: BLE001 the waiting caller gets the error
             putting.future.set_exception(self._translate_error(problem))
         else:
             putting.future.set_result(None)
 
     def _begin(self, row: _Row) -> None:
-        """Read a prompt, but for what is kept of it, and draw the first token; or let it wait for room."""
+        """Read the part of a prompt that is not cached, and sample the first token; or let it wait for room."""
         weights = row.ask.weights
         if weights not in self._lanes:
             self._lanes = {name: lane for name, lane in self._lanes.items() if lane.rows} | {weights: _Lane()}
@@ -204,9 +204,9 @@ class Batches:
         self._take(weights, lane.rows, logits)
 
     def _take(self, weights: str, rows: Sequence[_Row], logits: Iterable[NDArray[Any]]) -> None:
-        """A token for each of these rows, and what has ended given out.
+        """Sample a token for each of these rows, and complete the futures of rows that have ended.
 
-        Logits that are broken end all rows of their weights, and no others.
+        Invalid logits end all rows of their weights, and no others.
         """
         lane = self._lanes[weights]
         try:
@@ -221,7 +221,7 @@ class Batches:
             self._let_go(weights, lane)
 
     def _let_go(self, weights: str, lane: _Lane) -> None:
-        """Keep what was read of rows that have ended, and close the gaps."""
+        """Cache the attention state of rows that have ended, and close the gaps they leave."""
         for place in reversed(range(len(lane.rows))):
             row = lane.rows[place]
             if row.finish is None:
@@ -233,7 +233,7 @@ class Batches:
                 lane.cells.move(len(lane.rows), place, len(last.ids) - 1)
 
     def _translate_error(self, problem: Exception) -> ModelFailure:
-        """What went wrong, as a failure of this model; what a library raised is its cause."""
+        """The error as a ModelFailure. The error of a library becomes its cause."""
         if isinstance(problem, ModelFailure):
             return problem
         said = f"{type(problem).__name__}: {problem}".partition("\n")[0]
@@ -242,7 +242,7 @@ class Batches:
         return failure
 
     def _fail(self, problem: ModelFailure) -> None:
-        """Whoever waits is told, and nothing is under way any more."""
+        """Fail all waiting and running rows, and clear the lanes."""
         rows = [*self._waiting, *(row for lane in self._lanes.values() for row in lane.rows)]
         self._waiting.clear()
         self._lanes = {}
@@ -250,7 +250,7 @@ class Batches:
 
 
 def _tell(rows: Iterable[_Row], problem: ModelFailure) -> None:
-    """Why there is no answer, to all that still wait for theirs."""
+    """Set an error on the future of every row that has no result yet."""
     for row in rows:
         if not row.future.done():
             row.future.set_exception(problem)

@@ -1,7 +1,7 @@
-"""What attention keeps of the rows of a batch: keys and values, each row from its own first token on.
+"""Attention cache of the rows of a batch: keys and values, each row from its own first token on.
 
-Rows stand at the front and without gaps, so that a step reads them in place. What ended rows held is kept for the next
-prompt that begins with it.
+Rows are stored at the front without gaps, so that a step reads them in place. The cache of an ended row is kept for
+later prompts that begin with the same tokens.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _LEAST: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The first tokens of a conversation, with what attention keeps of them: keys and values by layer."""
+    """First tokens of a conversation, with their attention keys and values by layer."""
 
     ids: NDArray[np.int32]
     layers: tuple[tuple[Tensor, Tensor], ...]
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size of the keys and values in bytes."""
         return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
 
     def shared_length(self, ids: NDArray[np.int32]) -> int:
-        """How many first tokens are those of `ids`."""
+        """Length of the prefix shared with `ids`."""
         import numpy as np
 
         length = min(len(self.ids), len(ids))
@@ -42,9 +42,9 @@ class Beginning:
 
 
 class Cells:
-    """The rows of one batch. It takes the place of Transformers' cache: attention calls `update` in each layer.
+    """Attention cache of one batch. It replaces Transformers' cache: attention calls `update` in each layer.
 
-    Before a forward pass `read` or `step` says which rows and places it is for.
+    Call `read` or `step` before a forward pass to select its rows and positions.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Cells:
         self._upto = 0
 
     def reserve(self, rows: int, length: int) -> None:
-        """Make room for rows of this length. It grows by doubling."""
+        """Make room for this many rows of this length. Capacity grows by doubling."""
         if rows <= self._rows and length <= self._length:
             return
         self._rows = self._rows if rows <= self._rows else max(rows, 2 * self._rows)
@@ -66,16 +66,16 @@ class Cells:
             self._layers[layer] = (self._grow(pair[0]), self._grow(pair[1]))
 
     def read(self, row: int, first: int, upto: int) -> None:
-        """The next pass is over the tokens `first` to `upto` of one row."""
+        """Select the tokens `first` to `upto` of one row for the next pass."""
         self._reading = (row, first, upto)
 
     def step(self, places: Tensor, upto: int) -> None:
-        """The next pass is over one token of each row, at these places, all below `upto`."""
+        """Select one token of each row, at these positions below `upto`, for the next pass."""
         self._reading, self._places, self._upto = None, places, upto
         self._numbers = places.new_tensor(range(len(places)))
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_args: Any, **_more: Any) -> tuple[Tensor, Tensor]:
-        """Called by attention: keep these (rows, heads, tokens, size), and give back all that it may look at."""
+        """Called by attention: store these (rows, heads, tokens, size), and return all that it may attend to."""
         if layer_idx not in self._layers:
             self._layers[layer_idx] = (self._empty(key), self._empty(value))
         pair = self._layers[layer_idx]
@@ -90,7 +90,7 @@ class Cells:
         return pair[0][:rows, :, : self._upto], pair[1][:rows, :, : self._upto]
 
     def put(self, row: int, beginning: Beginning, length: int) -> None:
-        """Fill the first `length` places of a row with what was kept."""
+        """Fill the first `length` positions of a row from a cached beginning."""
         for layer, (keys, values) in enumerate(beginning.layers):
             if layer not in self._layers:
                 self._layers[layer] = (self._empty(keys[None]), self._empty(values[None]))
@@ -98,7 +98,7 @@ class Cells:
                 cells[row, :, :length] = kept[:, :length]
 
     def copy_row(self, row: int, ids: Sequence[int]) -> Beginning:
-        """A copy of the first places of a row, which were filled by these ids."""
+        """Copy the first positions of a row, which hold these ids."""
         import numpy as np
 
         length = len(ids)
@@ -109,13 +109,13 @@ class Cells:
         return Beginning(np.array(ids, dtype=np.int32), layers)
 
     def move(self, row: int, to: int, length: int) -> None:
-        """Copy the first places of a row over another."""
+        """Copy the first `length` positions of a row over another row."""
         for pair in self._layers.values():
             for cells in pair:
                 cells[to, :, :length] = cells[row, :, :length]
 
     def _empty(self, like: Tensor) -> Tensor:
-        """Zeros, because what is masked is still multiplied by 0."""
+        """Zeros, because masked values are multiplied by 0 and so must be finite."""
         return like.new_zeros(self._rows, like.shape[1], self._length, like.shape[3])
 
     def _grow(self, old: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Cells:
 
 
 class Beginnings:
-    """What ended rows held, by weights; the least recently used goes first. One thread uses it."""
+    """LRU cache of the beginnings of ended rows, by weights. For one thread."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._kept: OrderedDict[int, tuple[str, Beginning]] = OrderedDict()
@@ -134,7 +134,7 @@ class Beginnings:
         self._most = most_bytes
 
     def keep(self, weights: str, beginning: Beginning) -> None:
-        """Keep one more."""
+        """Add a beginning, and drop the least recently used ones beyond the limit."""
         self._kept[self._next] = (weights, beginning)
         self._next += 1
         self._bytes += beginning.size
@@ -142,9 +142,9 @@ class Beginnings:
             self._drop(next(iter(self._kept)))
 
     def longest(self, weights: str, ids: Sequence[int]) -> tuple[Beginning, int] | None:
-        """What shares most first tokens with `ids`, and how many: at most all but the last, which has to be read.
+        """The beginning that shares the longest prefix with `ids`, and the length: at most all ids but the last.
 
-        One that is all there is taken out: the row that goes on from it leaves a longer one.
+        A beginning that is shared in full is removed, because the row that continues it will leave a longer one.
         """
         import numpy as np
 

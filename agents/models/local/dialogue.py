@@ -1,7 +1,7 @@
-"""Messages as token ids. What a model drew is never tokenised again: its next prompt begins with the very tokens.
+"""Messages as token ids. A sampled answer is never tokenised again: the next prompt contains its sampled ids.
 
 The chat template is filled with placeholders and cut at them. Each piece is encoded by itself, so a longer conversation
-begins with the tokens of a shorter one, and what stands in a message can make no special token.
+begins with the tokens of a shorter one, and the text of a message cannot produce a special token.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MOST_REMEMBERED: Final = 65_536
-"""So many answers are remembered; beyond them the oldest is tokenised, and its run makes one row more."""
+"""Most answers whose ids are kept. An older answer is tokenised again, and its run makes one more dataset row."""
 
 _PLACE: Final = re.compile("\ue000([0-9]+)\ue001")
 
 
 class Dialogue:
-    """The tokenizer and the chat template of a base model, and the answers that were drawn. May be shared by threads.
+    """Tokenizer and chat template of a base model, and the ids of sampled answers. Thread-safe.
 
-    Raises BaseUnfit where the template does not say each message once and in order.
+    Raises BaseUnfit if the template does not render each message once and in order.
     """
 
     def __init__(self, base: Base) -> None:
@@ -52,7 +52,7 @@ class Dialogue:
         self.ends: frozenset[int] = base.ends | self._first_special(after) | ({int(end)} if end is not None else set())
 
     def prompt(self, messages: Sequence[ChatMessage], drawn_as: str) -> tuple[int, ...]:
-        """The ids of a conversation up to where its next answer begins. `drawn_as`: what the answers were drawn by."""
+        """Ids of a conversation up to its next answer. `drawn_as` names the weights and sampling of its answers."""
         pieces = self._pieces(tuple(message.role for message in messages))
         ids = [*self._mark_ids(pieces[0])]
         for message, key, after in zip(messages, _keys(messages, drawn_as), pieces[1:], strict=True):
@@ -71,28 +71,28 @@ class Dialogue:
                 self._remembered.popitem(last=False)
 
     def text(self, ids: Sequence[int]) -> str:
-        """What tokens say, without special ones."""
+        """Text of tokens, without special tokens."""
         return str(self._marks.decode(list(ids), skip_special_tokens=True))
 
     def token(self, token: int) -> str:
-        """What one token says; a part of a letter is shown as the sign for what cannot be."""
+        """Text of one token. An incomplete character becomes the replacement character."""
         return str(self._marks.decode([token], skip_special_tokens=False))
 
     def _pieces(self, roles: tuple[str, ...]) -> tuple[str, ...]:
-        """What the template says before, between and after the messages. Raises BaseUnfit."""
+        """Text of the template before, between and after the messages. Raises BaseUnfit."""
         said = [{"role": role, "content": f"\ue000{place}\ue001"} for place, role in enumerate(roles)]
         whole = str(self._template.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
         cut = _PLACE.split(whole)
         if cut[1::2] != [str(place) for place in range(len(roles))]:
             raise BaseUnfit(
                 path=self._base.path,
-                actual="its chat template leaves out messages or moves them",
-                expected="one that says each message once and in order",
+                actual="its chat template omits or reorders messages",
+                expected="one that renders each message once and in order",
             )
         return tuple(cut[::2])
 
     def _first_special(self, text: str) -> frozenset[int]:
-        """What a model that learned from this template says where its answer ends; nothing where that is no token."""
+        """First special token of a text, with which a trained model ends its answers; empty if there is none."""
         special = {number for number, token in self._marks.get_added_tokens_decoder().items() if token.special}
         return frozenset([each for each in self._mark_ids(text) if each in special][:1])
 
@@ -103,14 +103,14 @@ class Dialogue:
             return self._remembered.get(key)
 
     def _without_end(self, after: str, answer: tuple[int, ...]) -> str:
-        """What the template says after an answer that may have drawn its own end."""
+        """Text of the template after an answer, without the end token if the answer contains it."""
         if answer and answer[-1] in self.ends:
             return after.removeprefix(self.token(answer[-1]))
         return after
 
 
 def _keys(messages: Sequence[ChatMessage], drawn_as: str) -> Iterator[str]:
-    """A digest for each message: of it and of all before it."""
+    """A digest for each message, of it and all messages before it."""
     content = hashlib.sha256(drawn_as.encode())
     for message in messages:
         said = message.text.encode()

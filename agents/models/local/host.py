@@ -1,4 +1,4 @@
-"""A base model that is drawn from in this process, and the checkpoints on it as models of their own."""
+"""A base model that runs in this process, and each checkpoint on it as a separate model."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from .network import BASE, Device, Network, refuse_missing
 
 OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False)
 PREFIX: Final = "transformers:"
-"""How such a model is named: this and the folder of its base; in the log, this and the digest."""
+"""Prefix of these models' names. In settings the folder of the base follows, in the log its digest."""
 
 _SHOWN: Final = 12
 _TOO_LARGE: Final = 413
 
 
 def base_model_name(digest: str) -> str:
-    """How a base model in a process is named in the log."""
+    """Name of an in-process base model in the log."""
     return f"{PREFIX}{digest[:_SHOWN]}"
 
 
 class Host:
-    """One base model in memory. Its weights are loaded when it is first asked; `threads` are those that compute.
+    """One base model in memory. Its weights are loaded at the first request; `threads` is the number of CPU threads.
 
     Raises BaseMissing, BaseUnfit, LibrariesMissing.
     """
 
     def __init__(self, folder: Path, *, device: Device = "auto", threads: int = 1) -> None:
         self.folder: Base = read_base(folder)
-        if not self.folder.sees_all:  # the batches here would show such layers too many tokens
-            actual, expected = "it looks through a sliding window", "full attention in every layer"
+        if not self.folder.sees_all:  # the batches would show such layers too many tokens
+            actual, expected = "it has sliding-window attention", "full attention in every layer"
             raise BaseUnfit(path=folder, actual=actual, expected=expected)
         self.served = Served(self.folder.tokenizer, self.folder.chat_template, processed=True)
         refuse_missing(self.folder.path)
@@ -49,15 +49,15 @@ class Host:
         self._lock = Lock()
 
     def base(self) -> LocalModel:
-        """The base model alone."""
+        """The base model without an adapter."""
         return self._known[BASE]
 
     def loaded_model(self, weights: str) -> LocalModel | None:
-        """The model of these weights, `base` or a checkpoint's digest, where they are in memory."""
+        """The model of these weights (`base` or a checkpoint's digest); None if they are not in memory."""
         return self._known.get(weights)
 
     def adapted_model(self, digest: str, folder_of: Callable[[str], Path]) -> LocalModel:
-        """The base model with the checkpoint of this digest, read the first time from where `folder_of` says it lies.
+        """The base model with the checkpoint of this digest, read at the first call from its `folder_of`.
 
         Concurrent callers block until it is loaded. Raises AdapterUnfit, CheckpointMissing, CheckpointAltered,
         DrawingFailed, and what `folder_of` does.
@@ -69,14 +69,14 @@ class Host:
             return self._known[digest]
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the sampling thread. Pending requests fail with ModelClosed."""
         self.batches.close()
 
 
 class LocalModel:
-    """A Model: a base, with an adapter or without. Its logprobs are of the distribution that was drawn from.
+    """A Model: a base with or without an adapter. Its logprobs are those of the distribution sampled from.
 
-    At temperature 0 that is one token, and its logprob is 0. Without a seed it draws by seed 0.
+    At temperature 0 that is one token, and its logprob is 0. The default seed is 0.
     """
 
     def __init__(self, host: Host, weights: str) -> None:
@@ -86,14 +86,14 @@ class LocalModel:
         self._weights = weights
 
     def complete(self, request: CompletionRequest) -> Completion:
-        """See Model.complete. Raises RequestRejected for what leaves no room for an answer."""
+        """See Model.complete. Raises RequestRejected if the prompt leaves no room for an answer."""
         refuse_unoffered(self.name, self.offers, request)
         sampling, dialogue = request.sampling, self._host.dialogue
         drawn_as = f"{self._weights} {sampling.temperature_micro} {sampling.top_p_micro} {sampling.seed or 0}"
         prompt = dialogue.prompt(request.messages, drawn_as)
         longest = self._host.folder.longest
         if len(prompt) + sampling.max_tokens > longest:
-            said = f"{len(prompt)} tokens and {sampling.max_tokens} for an answer, of {longest}"
+            said = f"{len(prompt)} tokens and {sampling.max_tokens} for the answer exceed a context of {longest}"
             raise RequestRejected(url=self.name, actual=_TOO_LARGE, said=said)
         asks = [
             Ask(self._weights, prompt, sampling, number, dialogue.ends, self._stop_rule(sampling.stop))
@@ -124,7 +124,7 @@ class LocalModel:
 
 
 class _Stopping:
-    """Whether what was drawn holds a text to stop at."""
+    """Predicate: the sampled tokens contain a stop text."""
 
     def __init__(self, dialogue: Dialogue, stops: tuple[str, ...]) -> None:
         self._dialogue = dialogue

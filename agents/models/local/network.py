@@ -1,6 +1,6 @@
-"""The weights in memory: one base, any number of adapters on it, and a forward pass with one of them at a time.
+"""Weights in memory: one base, any number of adapters on it, and a forward pass with one of them at a time.
 
-One thread uses it. torch is imported here, on use.
+For use by one thread. torch is imported here, on use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Device = Literal["auto", "cpu", "cuda"]
 class Network:
     """A base model with its adapters, on the CPU in float32 or on a CUDA device in bfloat16.
 
-    Raises BaseUnfit where the weights cannot be read or the folder changed since it was named, LibrariesMissing.
+    Raises BaseUnfit if the weights cannot be read or the folder changed since it was named, LibrariesMissing.
     """
 
     def __init__(self, base: Base, device: Device, threads: int) -> None:
@@ -46,13 +46,13 @@ class Network:
             raise BaseUnfit(path=base.path, actual=said, expected="weights of a causal language model") from problem
         # Only files that changed since the base was named are hashed again.
         if (actual := folder_digest(base.path)) != base.digest:
-            raise BaseUnfit(path=base.path, actual=f"it became {actual}", expected=f"what was named, {base.digest}")
+            raise BaseUnfit(path=base.path, actual=f"its digest is now {actual}", expected=f"{base.digest}")
         self._model: Any = model.to(self._device).eval()
         self._peft: Any = None
         self._worn = BASE
 
     def attach(self, adapter: Adapter) -> None:
-        """Put an adapter on the base, to be worn when it is asked for. Raises AdapterUnfit."""
+        """Load an adapter onto the base, without activating it. Raises AdapterUnfit."""
         from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
         from safetensors.torch import load
 
@@ -71,7 +71,7 @@ class Network:
             raise AdapterUnfit(path=adapter.path, actual=said, expected="layers that the base has") from problem
         self._worn = ""
         with ExitStack() as undo:
-            # Half of it would be taken for the whole, next time.
+            # Otherwise the next call would take a partly loaded adapter for a complete one.
             undo.callback(self._peft.delete_adapter, adapter.digest)
             self._refuse_other_shapes(adapter, tensors)
             set_peft_model_state_dict(self._peft, tensors, adapter_name=adapter.digest)
@@ -79,7 +79,7 @@ class Network:
             undo.pop_all()
 
     def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
-        """Read the tokens of a row from place `first` on: the logits of what comes after the last."""
+        """Read the tokens of a row from position `first` on. Returns the logits of the next token."""
         import torch
 
         self._wear(weights)
@@ -92,7 +92,7 @@ class Network:
             return found
 
     def step(self, weights: str, cells: Cells, tokens: Sequence[int], places: Sequence[int]) -> NDArray[Any]:
-        """Read one token of each row, at its place: the logits of what comes after it, a row each."""
+        """Read one token of each row, at its position. Returns the logits of each row's next token."""
         import torch
 
         self._wear(weights)
@@ -121,7 +121,7 @@ class Network:
         return found
 
     def _wear(self, weights: str) -> None:
-        """The next pass is with this adapter, or with the base alone."""
+        """Activate this adapter, or the base alone, for the next pass."""
         if weights == self._worn:
             return
         if weights == BASE and self._peft is not None:
@@ -132,7 +132,7 @@ class Network:
         self._worn = weights
 
     def _refuse_other_shapes(self, adapter: Adapter, tensors: dict[str, Any]) -> None:
-        """Raise AdapterUnfit where a tensor would be left out, or stay as it was made."""
+        """Raise AdapterUnfit if a tensor would be ignored, or would keep its initial values."""
         from peft import get_peft_model_state_dict
 
         held = get_peft_model_state_dict(self._peft, adapter_name=adapter.digest, save_embedding_layers=False)
@@ -148,9 +148,9 @@ class Network:
 
 
 def refuse_missing(what: object) -> None:
-    """Raise LibrariesMissing, which names a model, where none can be loaded at all."""
+    """Raise LibrariesMissing for the model `what` if the libraries that load models are not installed."""
     try:
-        import peft  # noqa: F401 only whether it is there
+        import peft  # noqa: F401 checks that it is installed
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as problem:

@@ -1,7 +1,7 @@
-"""One token out of the logits of one row: by a number that its seed, sample and place give. Pure, in float64.
+"""Samples a token from the logits of one row, by a number made from seed, sample and place. Pure, in float64.
 
-A draw knows nothing of the rows beside it. So a request draws the same tokens alone and in any batch, as far as its
-logits are the same: on the CPU they differ by about a millionth with the size of a batch.
+Sampling does not depend on other rows of a batch. So a request gets the same tokens alone and in any batch, as far as
+its logits are the same: on the CPU they differ by about a millionth with the size of a batch.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _BITS: Final = 53
 
 
 def uniform(seed: int, sample: int, place: int) -> float:
-    """The number between 0 and 1, both excluded, that a draw is made by; `place` counts tokens from the first message.
+    """A number between 0 and 1, both excluded, that selects a token. `place` counts tokens from the first message.
 
-    No two tokens of a conversation have one place, so that its answers are drawn independently.
+    Each token of a conversation has a different place, so its answers are sampled independently.
     """
     bits = int.from_bytes(sha256(f"{seed}:{sample}:{place}".encode()).digest()[:8]) >> (64 - _BITS)
     return (bits + 0.5) / (1 << _BITS)
 
 
 def draw_token(logits: NDArray[Any], temperature_micro: int, top_p_micro: int, number: float) -> tuple[int, float]:
-    """A token and the logarithm of the probability that it was drawn with, after temperature and cut.
+    """Sample a token. Returns it with its logprob, after temperature and top-p.
 
-    At temperature 0 it is the likeliest token, of equals the one with the lowest id, and it was certain: 0.0.
+    At temperature 0 it is the likeliest token (the lowest id among equals), with logprob 0.0.
     Raises LogitsBroken.
     """
     import numpy as np
@@ -51,7 +51,7 @@ def draw_token(logits: NDArray[Any], temperature_micro: int, top_p_micro: int, n
 
 
 def _cut(shares: NDArray[Any], top_p: float) -> NDArray[Any]:
-    """The fewest likeliest tokens that have this share together; of equals those with the lower ids."""
+    """Keep the fewest likeliest tokens that reach this share; among equals those with lower ids."""
     import numpy as np
 
     order = np.argsort(-shares, kind="stable")
