@@ -1,1 +1,1 @@
-"""What acts: runs tasks, learns memory, appends events. It never trains and never judges."""
+"""The acting plane: runs tasks, learns memory, appends events. It never trains and never decides promotions."""

@@ -1,4 +1,4 @@
-"""Plans: steps, how a piece of memory is anchored to one, and how an overlay changes them. Pure."""
+"""Plans: their steps, the anchors of memory pieces, and overlays that change the steps. Pure."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from eventlog.events import (
 Plan = tuple[Step, ...]
 
 Slot = Literal["before", "instead", "after"]
-"""Where a change puts its steps. Two changes of one step contradict each other where they want the same slot."""
+"""Where a change puts its steps. Two changes of one step conflict if they use the same slot."""
 
 _SLOTS: Final[tuple[Slot, ...]] = ("before", "instead", "after")
 UNTYPED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""What no form takes: a page is a document, and these cannot stand in one."""
+"""Characters that no form takes, because an HTML document cannot contain them."""
 
 _PLANS_KEPT: Final = 1_024
 _STEPS_KEPT: Final = 4_096
@@ -40,7 +40,7 @@ _STEPS_KEPT: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of memory at the step that it changes; `wins` and `confidence` (micro) decide between two of one step."""
+    """A piece of memory and its anchor. `wins` and `confidence` (micro-units) rank the pieces of one step."""
 
     piece: str
     anchor: Anchor
@@ -52,9 +52,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Overlaid:
-    """A plan with memory applied: what was applied where, and what gave way.
+    """A plan with memory applied: the applied pieces with their steps, and the conflicts between pieces.
 
-    `origins` has for each step of the plan the place of the step that it was made from, or put beside, before.
+    `origins` gives for each step the place in the original plan of the step it comes from or was inserted next to.
     """
 
     plan: Plan
@@ -65,19 +65,19 @@ class Overlaid:
 
 @lru_cache(maxsize=_STEPS_KEPT)
 def anchor_of(step: Step) -> Anchor:
-    """What identifies a step whatever its place: its type, its intent and the digest of its content.
+    """Anchor of a step, independent of its place: its type, its intent and the digest of its content.
 
-    Where its loop goes back to is a place, and so no part of it.
+    The digest excludes the target and count of a loop, because the target is a place.
     """
     content = step.model_dump(mode="json", exclude={"loop_to", "loop_count"})
     return Anchor(type=step.type, intent=step.intent, content=digest(content).hex())
 
 
 def place_of(plan: Plan, anchor: Anchor) -> int | None:
-    """The one step that an anchor belongs to; None where there is none.
+    """Place of the step that an anchor belongs to; None if there is none.
 
-    The step itself goes first. A plan may have been edited since: then it is a step that says the same in other words,
-    else one of the same type and intent with other content. Of several that fit alike it is the first.
+    An identical step is preferred. Otherwise the plan was edited: then a step with another intent but the same content
+    is taken, else one with the same type and intent but other content. Among equals it is the first.
     """
     for fits in (_is_it, _is_reworded, _is_edited):
         found = next((place for place, step in enumerate(plan) if fits(step, anchor)), None)
@@ -99,7 +99,7 @@ def _is_edited(step: Step, anchor: Anchor) -> bool:
 
 
 def rewrite_id(anchor: Anchor, change: Change) -> str:
-    """One name for one change at one anchor, so that the same idea found twice is one rewrite."""
+    """Id of a change at an anchor. The same change at the same anchor has the same id."""
     return "rw-" + digest([anchor.model_dump(mode="json"), change.model_dump(mode="json")]).hex()[:12]
 
 
@@ -109,12 +109,12 @@ def plan_bytes(plan: Plan) -> bytes:
 
 
 def plan_from(content: bytes) -> Plan:
-    """The plan of such bytes."""
+    """Parse a plan from its canonical bytes."""
     return tuple(Step.model_validate(step) for step in json.loads(content))
 
 
 def apply_change(step: Step, change: Change) -> Plan:
-    """The steps that stand in place of `step`, and beside it."""
+    """The steps that replace `step` after a change, including those inserted next to it."""
     match change:
         case ReplaceUrl():
             return (step.model_copy(update={"url": change.url}),)
@@ -138,10 +138,10 @@ def slot_of(change: Change) -> Slot:
 
 
 def apply_overlay(plan: Plan, pieces: Sequence[Piece], *, forced: Piece | None = None) -> Overlaid:
-    """Apply to each step the best piece that changes it, and the best that puts steps before it and after it.
+    """Apply to each step the best piece of each slot: before it, instead of it and after it.
 
-    `forced` (a candidate on trial) goes before all others, then what is anchored to a step of this very plan, then more
-    wins, then more confidence, then the id: the order of `pieces` does not matter. A piece that changes nothing is not
+    `forced` (a candidate on trial) ranks first, then pieces whose anchor is a step of exactly this plan, then more
+    wins, then more confidence, then the id. The order of `pieces` does not matter. A piece that changes nothing is not
     applied.
     """
     own = {anchor_of(step) for step in plan}
@@ -153,7 +153,7 @@ def apply_overlay(plan: Plan, pieces: Sequence[Piece], *, forced: Piece | None =
 
 @lru_cache(maxsize=_PLANS_KEPT)
 def _overlaid(plan: Plan, ranked: tuple[Piece, ...]) -> Overlaid:
-    """The overlay of pieces in the order of their rank; the same plan and the same memory are overlaid once."""
+    """The overlay of ranked pieces, cached for equal plans and pieces."""
     chosen: dict[tuple[int, Slot], Piece] = {}
     conflicts: list[PieceConflict] = []
     for piece in ranked:
@@ -180,7 +180,7 @@ def _overlaid(plan: Plan, ranked: tuple[Piece, ...]) -> Overlaid:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What stands for one step: how many steps were put before it, and the place of the last one that is its own."""
+    """The steps made from one step, the number inserted before it, and the index of the last that replaces it."""
 
     steps: Plan
     before: int
@@ -205,7 +205,7 @@ def _put(step: Step, change: Change) -> Plan:
 
 
 def _resolve_loops(stands: Sequence[_Standing]) -> Iterator[Step]:
-    """All steps, loops going back to where their targets stand now: what was put before a target is not looped."""
+    """All steps, with loop targets at their new places. Steps inserted before a target are not repeated."""
     begins = [0, *accumulate(len(each.steps) for each in stands)]
     for each in stands:
         for number, step in enumerate(each.steps):

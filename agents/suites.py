@@ -1,7 +1,7 @@
-"""Plans as suites: the request shape in which other runners of micro-plans take them, and back. Pure.
+"""Conversion of plans to suites, the request format of other runners of micro-plans, and back. Pure.
 
-The names of its fields are those of the wire (`_micro_plan`, `_plan_signature`); a Step's address, label and value are
-the `params` of its intent.
+Field names are those of the wire (`_micro_plan`, `_plan_signature`); a Step's address, label and value are the
+`params` of its intent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eventlog.events import Spec, Step, StepType
 MAX_COST: Final = 10
 MAX_TIME_MINUTES: Final = 180
 TYPES: Final[tuple[StepType, ...]] = ("navigate", "click", "fill_field", "select_option", "submit")
-"""The types of steps that a suite of ours can hold."""
+"""Step types that a suite can contain."""
 
 MICRO: Final = 1_000_000
 _NO_LOOP: Final = -1
@@ -90,7 +90,7 @@ def build_micro_suite(
     group_id: str | None = None,
     temperature_micro: int | None = None,
 ) -> dict[str, Any]:
-    """A plan as a runnable suite, plain JSON. Raises SuiteRefused for a plan that a suite cannot hold."""
+    """A plan as a runnable suite, plain JSON. Raises SuiteRefused if a suite cannot represent the plan."""
     intents = tuple(_intent(index, step) for index, step in enumerate(steps))
     suite = Suite(
         session_name=f"micro_{domain}",
@@ -109,7 +109,7 @@ def build_micro_suite(
 
 
 def suite_of(spec: Spec, steps: Sequence[Step], domain: str) -> dict[str, Any]:
-    """The suite of one rollout: a workflow of its own, its group's id. Specs of one session share a browser profile."""
+    """The suite of one rollout, with its own workflow and its group's id. Specs of a session share a profile."""
     workflow = f"sweep-{spec.spec_id}"
     return build_micro_suite(
         steps,
@@ -123,7 +123,7 @@ def suite_of(spec: Spec, steps: Sequence[Step], domain: str) -> dict[str, Any]:
 
 
 def plan_of(suite: Mapping[str, Any]) -> tuple[Step, ...]:
-    """The plan of a suite; fields that are not ours are let be. Raises SuiteRefused."""
+    """Parse the plan of a suite. Unknown fields are ignored. Raises SuiteRefused."""
     try:
         found = Suite.model_validate_json(json.dumps(suite))
     except ValidationError as error:
@@ -167,6 +167,6 @@ def _loop(intent: MicroIntent) -> Mapping[str, int]:
 
 
 def _first(error: ValidationError) -> str:
-    """What is wrong first, and where."""
+    """The first validation error, with its location."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"

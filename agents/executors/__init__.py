@@ -1,1 +1,1 @@
-"""One file for each way of doing a task."""
+"""Executors: one module for each way of doing a task."""

@@ -1,6 +1,6 @@
-"""What a policy may answer: an action in JSON, read into a step, and what it is told of actions. Pure.
+"""Actions of a policy: their JSON shape, the prompts that describe them, and their conversion into steps. Pure.
 
-A step says what was done, never why: the words of a model stay in its completion, which is a blob.
+A step records what was done, not why: the model's reasoning stays in its completion, which is a blob.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..models.structured import read_as
 from ..plans import UNTYPED
 
 PROMPT_VERSION: Final = "policy-1"
-"""Changes with any change of what a policy is told; a test holds the prompts' digest."""
+"""Changes with every change of the policy's prompts. A test pins the prompts' digest."""
 
 Sight = Literal["text", "screenshot"]
-"""What a policy sees of a page: a view in words, or a picture of the window."""
+"""How a policy sees a page: as text, or as a screenshot of the window."""
 
 Wording = Literal["full", "brief"]
-"""How much a policy is told: all that it needs to begin with nothing, or as little as a small model can hold."""
+"""Length of the prompts: complete instructions, or short ones that fit into the context of a small model."""
 
 
 class NotAnAction(Exception):
-    """The answer is no action; the message is for the model, so it holds no word of the answer."""
+    """The answer is not an action. The message is shown to the model and omits the answer's text."""
 
 
 class ScreenAction(FrozenModel):
@@ -63,7 +63,7 @@ INTENTS: Final[Mapping[StepType, str]] = {
     "scroll": "scroll",
     "finish": "say that it is done",
 }
-"""What a policy's step says it is for."""
+"""Intent of a policy's step, by type."""
 
 _ANY: Final = (
     "navigate: open the address in target, a path such as /about; / is the first page.",
@@ -95,7 +95,7 @@ _SEEN: Final[Mapping[Sight, str]] = {
 
 
 def system_prompt(sight: Sight, wording: Wording = "full") -> str:
-    """What a policy is told before anything else."""
+    """System prompt of a policy."""
     if wording == "brief":
         return _BRIEF.format(actions=", ".join(get_args(SHAPES[sight].model_fields["action"].annotation)[:-1]))
     actions = _ANY if sight == "text" else (*_ANY[:-1], *_SCREEN, _ANY[-1])
@@ -103,7 +103,7 @@ def system_prompt(sight: Sight, wording: Wording = "full") -> str:
 
 
 def step_of(model: str, sample: Sample, sight: Sight) -> Step:
-    """The step that an answer asks for. Raises NotAnAction."""
+    """Parse an answer into a step. Raises NotAnAction."""
     try:
         answer = read_as(model, sample, SHAPES[sight])
     except AnswerUnstructured as problem:
@@ -125,7 +125,7 @@ def step_of(model: str, sample: Sample, sight: Sight) -> Step:
 
 
 def answer_of(step: Step) -> str:
-    """The answer that asks for a step: what `step_of` reads as the same but for the intent, which says why."""
+    """The answer for a step: `step_of` parses it into the same step, except for the intent."""
     target = step.url if step.type == "navigate" else step.label
     return json.dumps(
         {"why": step.intent, "action": step.type, "target": target or "", "value": step.value or ""}, ensure_ascii=False

@@ -1,4 +1,4 @@
-"""Policies side by side, one for each weights: a run is played by the model that serves the weights it is pinned to."""
+"""One policy for each weights: a run is executed by the model that serves the weights of its artifact."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Serves(Protocol):
     """An executor that has a policy for each weights it serves."""
 
     def policy_for(self, weights: str) -> PolicyExecutor:
-        """The policy of these weights, ready to play. Raises NotServed, ModelFailure."""
+        """The policy of these weights, loaded. Raises NotServed, ModelFailure."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ByWeights:
-    """The executor of checkpoints: `policies` by the weights that their model serves, `base` or a digest."""
+    """Executor of checkpoints. `policies` is keyed by the weights that each model serves: `base` or a digest."""
 
     policies: Mapping[str, PolicyExecutor]
     name: str = policy.NAME
@@ -48,9 +48,9 @@ class ByWeights:
 
 
 def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:
-    """Raise NotServed where no model serves the weights of one of these artifacts, before anything is played.
+    """Raise NotServed if no model serves the weights of one of these artifacts. Call it before any run.
 
-    What serves them on demand loads them now; ModelFailure where they cannot be loaded.
+    An executor that loads weights on demand loads them now. Raises ModelFailure if they cannot be loaded.
     """
     if isinstance(executor, Serves):
         for artifact in artifacts:

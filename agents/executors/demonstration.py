@@ -1,6 +1,6 @@
-"""Demonstrations: a plan, walked as a policy's conversation, so that a model can learn from it how to answer.
+"""Demonstrations: a plan executed as a policy's conversation, so that a model can learn from it how to answer.
 
-What is told and how it is answered is the policy executor's doing alone. Only who answers is another: the plan does.
+Prompts and form of the answers are the policy executor's. Only the content of the answers comes from the plan.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NO_TOKENS: Final = Offers(logprobs=False, token_ids=False, seed=False, images=F
 
 @dataclass(frozen=True, slots=True)
 class Demonstrator:
-    """The executor that says what a plan says, step by step, and finishes at its end or after what failed.
+    """Executor that answers with the steps of a plan, and finishes at its end or after a failed step.
 
-    Its runs hold text and no token ids: they are tokenised once, when a dataset is built of them.
+    Its runs contain text without token ids. They are tokenised once, when a dataset is built from them.
     """
 
     opening: Opening = over_http
@@ -46,7 +46,7 @@ class Demonstrator:
 
 
 def _answer(plan: Plan, request: CompletionRequest) -> str:
-    """The next step of the plan, as far as all before it went well."""
+    """The next step of the plan; `finish` at its end or after a failed step."""
     said = sum(message.role == "assistant" for message in request.messages)
     went_well = said == 0 or request.messages[-1].text.startswith("ok")
     return answer_of(plan[said] if went_well and said < len(plan) else _DONE)

@@ -1,4 +1,4 @@
-"""What can be wrong with an executor before it plays anything."""
+"""Errors of executors that are raised before any run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from eventlog.errors import FlywheelError
 
 class NoLogprobs(FlywheelError):
     """The runs of the executor {actual!r} cannot be trained on: its model gives no token ids with their logprobs; expected
-    a policy whose model offers both. Serve the model with vLLM and say so in its settings (FLYWHEEL_MODEL_TOKEN_IDS)."""
+    a policy whose model offers both. Serve the model with vLLM and set FLYWHEEL_MODEL_TOKEN_IDS."""
 
 
 class NotServed(FlywheelError):
-    """No model serves the weights {actual}: expected one of {expected}. Serve the checkpoint and name its model before it is judged."""
+    """No model serves the weights {actual}: expected one of {expected}. Serve the checkpoint and name its model in the settings first."""

@@ -1,6 +1,6 @@
-"""What an executor is: an assignment and a fresh instance in, what happened step by step out.
+"""Interface of executors: an assignment and a fresh instance in, the executed steps out.
 
-It says nothing of success: that is the oracle's. An environment that does not answer is raised, never an outcome.
+An executor does not judge success: the oracle does. An environment that does not answer is an error, not an outcome.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..plans import Plan
 from .errors import NoLogprobs
 
 LACKS: Final[frozenset[StepOutcome]] = frozenset({"no_such_link", "no_such_field", "no_such_option"})
-"""How a step ends whose control the page lacks."""
+"""Outcomes of a step whose control is missing on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What is to be done in an instance. A plan walker needs the plan, a policy the instruction.
+    """A task to execute in an instance. A plan walker needs the plan, a policy the instruction.
 
-    `seed` and `temperature_micro` are what a model draws with. `page_headers` go on every call to the pages. `profile`
-    is what a session's browser kept (cookies, the last address) as bytes; None starts fresh. `weights` are those of the
-    artifact that the run is pinned to. `advice` are lines of what helped before, for a policy.
+    `seed` and `temperature_micro` are sampling parameters of a model. `page_headers` are sent with every page request.
+    `profile` is the browser state of a session (cookies, the last address) as bytes; None starts fresh. `weights` are
+    those of the run's artifact. `advice` holds lines for a policy about what helped before.
     """
 
     instruction: str
@@ -44,7 +44,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedStep:
-    """One step as it went: its outcome, the status of the page it led to, what that page said and looked like (PNG)."""
+    """An executed step: its outcome, and the status, text and screenshot (PNG) of the page it led to."""
 
     index: int
     step: Step
@@ -55,13 +55,13 @@ class ExecutedStep:
 
     @property
     def is_failed(self) -> bool:
-        """Whether it ended badly; an optional step that found nothing to act on did not."""
+        """True if the step failed. An optional step whose control is missing did not fail."""
         return self.outcome != "ok" and not (self.step.optional and self.outcome in LACKS)
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call of a model, and the step it was asked for (None: before the first)."""
+    """A model call, and the step it was made for (None: before the first)."""
 
     role: ModelRole
     step: int | None
@@ -71,7 +71,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was said of a step right after it."""
+    """Result of checking a step right after it was executed."""
 
     index: int
     check: CheckName
@@ -79,14 +79,14 @@ class Verified:
 
     @property
     def model_calls(self) -> tuple[Called, ...]:
-        """The verifier's own call, where a model was asked."""
+        """The verifier's model call; empty if no model was asked."""
         exchange = self.checked.exchange
         return () if exchange is None else (Called("verifier", self.index, exchange.request, exchange.completion),)
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A whole assignment as it went. `profile` is what the browser keeps for the session's next call."""
+    """Result of an assignment. `profile` is the browser state for the session's next assignment."""
 
     taken: tuple[ExecutedStep, ...]
     status: RunStatus
@@ -96,45 +96,45 @@ class Execution:
 
     @property
     def failed_step(self) -> ExecutedStep | None:
-        """The last step, if it ended badly."""
+        """The last step if it failed, else None."""
         return self.taken[-1] if self.taken and self.taken[-1].is_failed else None
 
 
 Watch = Callable[[ExecutedStep], Verified | None]
-"""Who is told of each step right after it was taken, and may say whether it did what it was for."""
+"""Called with each step right after its execution; may return a check of the step's effect."""
 
 
 def no_verification(_taken: ExecutedStep) -> Verified | None:
-    """Nobody looks."""
+    """A Watch that checks nothing."""
     return None
 
 
 class Executor(Protocol):
-    """A way of doing a task. May be shared by threads: each call is single-use and isolated."""
+    """A way of doing a task. Thread-safe: calls are isolated from each other."""
 
     @property
     def name(self) -> str:
-        """What RunStarted says."""
+        """Name recorded in RunStarted."""
         ...
 
     @property
     def offers_logprobs(self) -> bool:
-        """Whether what it draws can be trained on: token ids with their logprobs."""
+        """True if its runs can be trained on, because they record token ids with their logprobs."""
         ...
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
-        """Do it. Raises EnvironmentFailure, and ModelFailure where the model of a policy does not answer."""
+        """Execute an assignment. Raises EnvironmentFailure, and ModelFailure if a policy's model does not answer."""
         ...
 
 
 def refuse_without_logprobs(executor: Executor) -> None:
-    """Raise NoLogprobs where what an executor draws cannot be trained on: for runs that are meant for GRPO."""
+    """Raise NoLogprobs if an executor offers no logprobs, which runs for GRPO need."""
     if not executor.offers_logprobs:
         raise NoLogprobs(actual=executor.name)
 
 
 def outcome_of(status: int) -> StepOutcome:
-    """How a page's status reads to an agent."""
+    """Outcome of a step that led to a page with this status."""
     if status < HTTPStatus.BAD_REQUEST:
         return "ok"
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:

@@ -1,4 +1,4 @@
-"""The surroundings of a run over plain HTTP: its instance made anew, a fresh session, the pages as they are served."""
+"""Inspects the pages of a run over plain HTTP: the instance is reset and visited in a fresh session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HttpInspector:
 
 
 def inspect_after(steps: Plan, session: Session) -> Inspection:
-    """Take steps in a session, as far as the first that fails, and look. Raises EnvironmentDown."""
+    """Execute steps in a session up to the first failure, and inspect the page. Raises EnvironmentDown."""
     surface = HttpSurface(session)
     went = walk_plan(steps, surface, max_steps=len(steps))
     page, failed = surface.page, went.failed_step

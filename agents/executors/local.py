@@ -1,4 +1,4 @@
-"""Policies whose weights lie in this process: one base model, and each checkpoint on it once a run is pinned to it."""
+"""Policies with weights in this process: a base model, and its checkpoints, each loaded when a run needs it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .executor import Assignment, Execution, Watch, no_verification
 from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http
 
 BRIEF_TOKENS: Final = 128
-"""Tokens of an answer where little is told: an action takes about fifty."""
+"""Most tokens of an answer with brief wording. An action takes about fifty."""
 
 FolderOf = Callable[[str], Path]
-"""The folder of a checkpoint by its digest. Raises FlywheelError where there is none to be had."""
+"""Returns the folder of a checkpoint by its digest. Raises FlywheelError if there is none."""
 
 
 def no_checkpoints(weights: str) -> Path:
-    """Nobody keeps any. Raises NotServed."""
+    """A FolderOf without checkpoints. Raises NotServed."""
     raise NotServed(actual=weights, expected=BASE)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalPolicies:
-    """The executor of a base model and of the checkpoints on it. Adapters of many runs at a time share its batches."""
+    """Executor of a base model and its checkpoints. Concurrent runs share its batches."""
 
     host: Host
     folder_of: FolderOf = no_checkpoints
@@ -41,7 +41,7 @@ class LocalPolicies:
 
     @property
     def model(self) -> Model:
-        """The base alone, by whose name a plan is recorded: which checkpoint is on it, a run's artifact says."""
+        """The base model. Plans are recorded under its name; a run's artifact names the checkpoint."""
         return self.host.base()
 
     @property
@@ -50,11 +50,11 @@ class LocalPolicies:
         return True
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
-        """See Executor. Raises what `serving` does."""
+        """See Executor. Raises what `policy_for` does."""
         return self.policy_for(assignment.weights).execute(assignment, instance, watch)
 
     def policy_for(self, weights: str) -> PolicyExecutor:
-        """The policy of these weights: `base`, or the digest of a checkpoint, which is loaded the first time.
+        """The policy of these weights: `base`, or the digest of a checkpoint, which is loaded at the first call.
 
         Raises NotServed, AdapterUnfit, CheckpointMissing, CheckpointAltered, DrawingFailed.
         """

@@ -1,4 +1,4 @@
-"""Looking at each step of an execution: who is asked, and what they are shown."""
+"""Verification of each executed step: which verifier is asked, and what it is shown."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..rewards import OPS_BY_SITE, step_kind
 from .executor import ExecutedStep, Verified, Watch, no_verification
 
 KindOf = Callable[[Step], str | None]
-"""Of which kind a step is; None where it isn't known."""
+"""Returns the kind of a step; None if it is unknown."""
 
 Look = Callable[[Instance, int], Mapping[str, Any]]
 """Reads the mutations of an instance above an id, as `fetch_mutations` gives them; never raises."""
 
 
 def watch_of(verifier: StepVerifier, kind: KindOf) -> Watch:
-    """A watch that has every step checked, once, right after it was taken."""
+    """A watch that verifies every step once, right after its execution."""
 
     def watch(taken: ExecutedStep) -> Verified:
         found = kind(taken.step)
@@ -38,13 +38,13 @@ def watch_of(verifier: StepVerifier, kind: KindOf) -> Watch:
 
 
 def observation_of(taken: ExecutedStep, kind: str | None) -> StepObservation:
-    """A step as a verifier is shown it."""
+    """The observation of a step that a verifier is shown."""
     picture = None if taken.screenshot is None else Image("image/png", taken.screenshot)
     return StepObservation(kind, taken.step.intent, expected_of(taken.step), taken.http_status, taken.text, picture)
 
 
 def expected_of(step: Step) -> str:
-    """What should be there after a step, in words."""
+    """Expected effect of a step, in words."""
     label, value = step.label or "", step.value or ""
     match step.type:
         case "navigate":
@@ -64,9 +64,9 @@ def expected_of(step: Step) -> str:
 def watch_factory(
     site: str, *, look: Look | None = None, by_model: StepVerifier | None = None
 ) -> Callable[[Instance], Watch]:
-    """Makes the watch of each instance: by the site's own record where it can be read, and then no model is asked.
+    """Makes the watch of each instance. It verifies by the site's own record if that can be read, else by a model.
 
-    Where there is neither a record nor a model, nobody looks.
+    Without a record and a model, steps are not verified.
     """
     table = OPS_BY_SITE.get(site, {})
 

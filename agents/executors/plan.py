@@ -1,4 +1,4 @@
-"""The plan executor: walks a micro-plan over plain HTTP, step by step, and stops at the first that fails."""
+"""The plan executor: walks a micro-plan over plain HTTP, step by step, and stops at the first failed step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME: Final = "plan"
 
 @dataclass(frozen=True, slots=True)
 class PlanExecutor:
-    """The executor over HTTP; it draws nothing."""
+    """Executor of plans over HTTP. It uses no model."""
 
     name: str = NAME
     offers_logprobs: bool = False

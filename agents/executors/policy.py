@@ -1,7 +1,7 @@
-"""The policy executor: any model chooses each next action, from a view of the page or from a picture of the window.
+"""The policy executor: a model chooses each action, from the text of the page or from a screenshot of the window.
 
-A run is one conversation: what it was told and what it answered, growing by a message at a time. So what a later call
-shares with an earlier one is kept once, and the last call holds the whole run.
+A run is one conversation that grows message by message. So messages that calls share are stored once, and the last call
+contains the whole run.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ from .surface import Acted, HttpSurface, Surface
 
 NAME: Final = "policy"
 TRIES: Final = 2
-"""How often a model may answer before a step is given up: once more after what was no action."""
+"""Most answers of a model for a step. An answer that is not an action is retried."""
 
 REPEATS: Final = 3
-"""The same action on a page that looks the same, so often in a run, ends it; the last of them is not taken."""
+"""A run ends when it chooses the same action on an identical page this often. The last one is not executed."""
 
 MAX_TOKENS: Final = 512
 BRIEF_VIEW: Final = 120
-"""Characters of a view, in whole lines from its first, that a policy is told which is told little."""
+"""Most characters of a view, in whole lines from the first, that brief wording shows to a policy."""
 
 _PAGE_TAG: Final = re.compile(r"</?page>")
 
 Opening = Callable[[Instance, Mapping[str, str]], AbstractContextManager[Surface]]
-"""Opens a visit to an instance, with the headers that every call to its pages carries."""
+"""Opens a surface on an instance. The headers are sent with every page request."""
 
 
 @contextmanager
 def over_http(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[Surface]:
-    """A visit over plain HTTP."""
+    """Open a surface over plain HTTP."""
     with Session(instance.url, headers=page_headers) as session:
         yield HttpSurface(session)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyExecutor:
-    """The executor of a model. `opening` makes the surface of each run. Raises NotOffered where it cannot see.
+    """Executor of a model. `opening` makes the surface of each run.
 
-    A `brief` wording is for small models: what a page says is cut to its beginning.
+    `brief` wording is for small models: the text of a page is cut to its beginning. Raises NotOffered if the policy
+    needs screenshots and the model takes no images.
     """
 
     model: Model
@@ -73,12 +74,12 @@ class PolicyExecutor:
         return self.model.offers.logprobs and self.model.offers.token_ids
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
-        """See Executor. It is done when it says so; a step that fails is told to it, and is no end."""
+        """See Executor. The model ends the run with `finish`. It is told of failed steps, which do not end the run."""
         with self.opening(instance, assignment.page_headers) as surface:
             return _play(_Talk(self, assignment), surface, assignment.max_steps, watch)
 
     def sampling_for(self, assignment: Assignment) -> Sampling:
-        """How each answer is drawn: as the assignment says, as far as the model takes it."""
+        """Sampling parameters of an assignment, as far as the model offers them."""
         offers = self.model.offers
         return Sampling(
             temperature_micro=assignment.temperature_micro,
@@ -90,7 +91,7 @@ class PolicyExecutor:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a policy sees at one moment; equal looks cannot be told apart."""
+    """What a policy sees between two actions."""
 
     words: str | None
     picture: bytes | None
@@ -98,7 +99,7 @@ class _Look:
 
 @dataclass
 class _Talk:
-    """The conversation with a model, and every call of it."""
+    """The conversation with a model, and all its model calls."""
 
     executor: PolicyExecutor
     assignment: Assignment
@@ -106,14 +107,14 @@ class _Talk:
     called: list[Called] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Say what the task is. No page is open yet."""
+        """Add the system prompt and the task. No page is open yet."""
         advice = _advice_paragraph(self.assignment.advice)
         told = f"The task:\n{self.assignment.instruction}\n\n{advice}No page is open yet."
         system = system_prompt(self.executor.sight, self.executor.wording)
         self.messages += [ChatMessage("system", (system,)), ChatMessage("user", (told,))]
 
     def next(self, index: int) -> Step | None:
-        """The action that it chooses; None where it answered twice with none. Raises ModelFailure."""
+        """The action that the model chooses; None after TRIES answers without one. Raises ModelFailure."""
         model, sight = self.executor.model, self.executor.sight
         schema = answer_schema(SHAPES[sight]) if model.offers.schema else None
         for _ in range(TRIES):
@@ -129,7 +130,7 @@ class _Talk:
         return None
 
     def tell(self, acted: Acted, before: _Look, after: _Look) -> None:
-        """Say how its action went, and what it sees now."""
+        """Add the outcome of the model's action, and what it sees now."""
         status = "" if acted.http_status is None else f", status {acted.http_status}"
         told = f"{acted.outcome}{status}"
         if after.picture is not None:
@@ -154,7 +155,7 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
         except RequestRejected:
             if not talk.called:
                 raise
-            return end_with("out_of_budget")  # the endpoint took what the run began with: the conversation outgrew it
+            return end_with("out_of_budget")  # the first request was accepted: the conversation outgrew the context
         if step is None:
             return end_with("halted")
         seen[step, look] += 1
@@ -177,7 +178,7 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
 
 
 def _advice_paragraph(advice: tuple[str, ...]) -> str:
-    """The lines of what helped before, as a paragraph; nothing where there are none."""
+    """The lines of advice as a paragraph; empty without advice."""
     lines = "".join(f"- {line}\n" for line in advice)
     return f"What helped before in tasks like it; see on the page whether it does here:\n{lines}\n" if lines else ""
 
@@ -199,7 +200,7 @@ def _first_lines(words: str) -> str:
 
 
 def _news(acted: Acted, before: str | None, after: str | None) -> str:
-    """The page in full where the action led to one, else the lines that are new on it."""
+    """The whole page if the action led to one, else its new lines."""
     if after is None:
         return "There is no page to be seen."
     if acted.led or before is None:

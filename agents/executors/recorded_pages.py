@@ -1,7 +1,7 @@
-"""Recorded pages in the place of a site: the plan executor walks them as it would walk the site. No network.
+"""Replays recorded pages in place of a site, so that the plan executor can walk them without a network.
 
-A page is recorded as its text. That names links, labels and buttons, but neither where a link leads, nor a field's kind
-and options, nor what a form sent. What the text cannot decide is taken from the record, and said.
+A page is recorded as text. The text names links, labels and buttons, but neither the target of a link, nor the kind and
+options of a field, nor what a form sent. These are taken from the recorded steps and listed in `Walked.trusted`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_FIELD = "no_such_field"
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """One step of the record: the plan's step, how it went, and the text of the page that it led to, if to any."""
+    """A recorded step: the plan's step, its event, and the text of the page it led to, if any."""
 
     step: Step
     event: StepTaken
@@ -41,7 +41,7 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """How a plan went over recorded pages: the requests it made in order, and what was taken from the record alone."""
+    """Result of walking a plan over recorded pages: its requests in order, and facts from recorded steps alone."""
 
     execution: Execution
     requests: tuple[str, ...]
@@ -50,16 +50,16 @@ class Walked:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A recorded page as HTML, and what of it the record alone says."""
+    """A recorded page as HTML, and the facts about it that come from recorded steps alone."""
 
     content: str
     trusted: tuple[str, ...]
 
 
 def walk_record(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -> Walked:
-    """Execute a plan over the pages of a record: each request is answered by the page that the record has next.
+    """Execute a plan over recorded pages: each request is answered with the next page of the record.
 
-    A request beyond the record is answered by an empty page with status 410.
+    A request after the last page is answered with status 410.
     """
     led = [place for place, step in enumerate(record) if step.text is not None]
     pages = [
@@ -81,7 +81,7 @@ def walk_record(plan: Plan, record: Sequence[RecordedStep], *, max_steps: int) -
 
 
 def describe_request(step: Step) -> str:
-    """What a step asks a site for, where it leads to a page."""
+    """Describes the request of a step that leads to a page."""
     if step.type == "navigate":
         return _path_of(httpx2.URL(ROOT + (step.url or "/").lstrip("/")))
     return "follow a link" if step.type == "click" else "send a form"
@@ -96,7 +96,7 @@ def _path_of(url: httpx2.URL) -> str:
 
 @dataclass
 class _Parts:
-    """What is added to a page's own lines, and which of its labels have which control."""
+    """Controls that are added to a page, and the control of each label."""
 
     text: str
     controls: dict[str, str] = field(default_factory=dict)
@@ -104,14 +104,14 @@ class _Parts:
     trusted: list[str] = field(default_factory=list)
 
     def says(self, label: str) -> bool:
-        """Whether the text has these words anywhere, or was cut where they may have been."""
+        """True if the text contains these words, or was cut and may have contained them."""
         return len(self.text) >= LONGEST_TEXT or normalize_label(label) in normalize_label(
             _MARKED.sub(r"\2", self.text)
         )
 
 
 def _rebuild_page(text: str, decisions: Sequence[RecordedStep]) -> _Shown:
-    """A recorded page on which the decisions made there can be made again, each as far as the text bears it out."""
+    """Rebuild a page so that the steps taken on it can be repeated, as far as its text supports them."""
     shown = controls(_page(_html(text, {}, ())))
     parts = _Parts(text)
     for decision in decisions:
@@ -157,7 +157,7 @@ def _trust_field(parts: _Parts, decision: RecordedStep, label: str, *, is_shown:
     else:
         control = _input(label)
     parts.controls[normalize_label(label)] = control
-    # A label around its options is left out of a page's text, so that a choice's label need not be there.
+    # A page's text omits a label that encloses its options, so the label of a choice may be missing.
     if not is_shown and (is_select or parts.says(label)):
         parts.added.append(f'<label for="{escape(label)}">{escape(label)}</label>{control}')
         parts.trusted.append(f"{name}that there is a field “{label}”")

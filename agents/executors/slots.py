@@ -1,13 +1,13 @@
-"""Slots: what a plan leaves open until an instance's instruction is read, such as `{quoted}`. Pure.
+"""Slots: placeholders in a plan, such as `{quoted}`, that an instance's instruction fills. Pure.
 
-| slot | what stands there |
+| slot | content |
 |---|---|
 | `{quoted}`, `{quoted:2}` | the first, the second text in double quotes |
 | `{number}`, `{number:2}` | the first, the second whole number, also of `3rd` and `Tab #3` |
 | `{after:WORDS}` | what follows these words, without the full stop at the end |
 | `{between:WORDS...WORDS}` | what stands between these words and the next such words |
 
-A label may name several things, divided by ` | `: the first of them that is to be seen is meant.
+A label may name several controls, separated by ` | `: the first visible one is used.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def fill(text: str, instruction: str) -> str:
 
 
 def slots_of(text: str) -> tuple[str, ...]:
-    """The slots that a text has, as they are written, each once."""
+    """Distinct slots of a text, as written."""
     return tuple(dict.fromkeys(slot[0] for slot in _SLOT.finditer(text)))
 
 
 def either(*labels: str) -> str:
-    """One label for several things: the first that is to be seen is meant."""
+    """One label for several controls, of which the first visible one is used."""
     return EITHER.join(dict.fromkeys(labels))
 
 

@@ -1,4 +1,4 @@
-"""What an agent acts on: a step in, how it went out, and what is seen afterwards. Over HTTP here, in Chromium beside.
+"""Surfaces, which execute an agent's steps and show it pages: the interface, and the one over HTTP.
 
 A surface is one visit to one instance. It belongs to one execution and is used by one thread at a time.
 """
@@ -18,9 +18,9 @@ from .executor import outcome_of
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """How a step went, the status of the page it led to (None: it asked the site for none), and whether it led to one.
+    """Outcome of a step, status of the page it led to (None: no request was made), and whether it led to a page.
 
-    A page can change in place: then a step led to one without a status.
+    If a page changes in place, `led` is True without a status.
     """
 
     outcome: StepOutcome
@@ -29,28 +29,28 @@ class Acted:
 
 
 class Surface(Protocol):
-    """Where steps are taken. Every method raises EnvironmentDown and ContractBroken; neither is the agent's doing."""
+    """Executes steps on pages. Every method raises EnvironmentDown and ContractBroken, which no agent causes."""
 
     def act(self, step: Step) -> Acted:
-        """Take one step. What the page lacks is an outcome, never an error."""
+        """Execute one step. A missing control is an outcome, not an error."""
         ...
 
     def text(self) -> str | None:
-        """What the page says now; None before the first one."""
+        """Text of the current page; None before the first page."""
         ...
 
     def view(self) -> str | None:
-        """The page as a model reads it; None before the first one."""
+        """The current page as shown to a model; None before the first page."""
         ...
 
     def screenshot(self) -> bytes | None:
-        """What the window shows now, as PNG; None before the first page, and where nothing is drawn."""
+        """Screenshot of the window as PNG; None before the first page, and if the surface renders none."""
         ...
 
 
 @dataclass(slots=True)
 class HttpSurface:
-    """Pages over plain HTTP: nothing is drawn, so that nothing can be clicked at and no key pressed."""
+    """Pages over plain HTTP. Nothing is rendered, so `click_at` and `press_key` find no target."""
 
     session: Session
     page: Page | None = None
@@ -79,7 +79,7 @@ class HttpSurface:
         return None
 
     def _move(self, step: Step) -> Page | None:
-        """Do one step; a page if it led to one. Raises Absent."""
+        """Execute one step. Returns the page it led to, if any. Raises Absent."""
         label = step.label or ""
         if step.type == "navigate":
             return self.session.open(step.url or "/")
@@ -103,5 +103,5 @@ class HttpSurface:
 
 
 def missing_target(step: Step) -> Problem:
-    """What is missing where a step finds nothing to act on."""
+    """Outcome of a step whose target is missing."""
     return "no_such_link" if step.type in {"click", "click_at"} else "no_such_field"

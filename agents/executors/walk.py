@@ -1,4 +1,4 @@
-"""Walking a plan on a surface: step by step, as far as the first that fails."""
+"""Walks a plan on a surface step by step, up to the first failed step."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Pictures = Literal["every step", "pages", "none"]
 def walk_plan(
     plan: Plan, surface: Surface, *, max_steps: int, watch: Watch = no_verification, pictures: Pictures = "none"
 ) -> Execution:
-    """Walk the plan, its loops as often as they say; an optional step whose control is not there is passed over.
+    """Walk a plan and repeat its loops. An optional step whose control is missing is skipped.
 
-    Steps are numbered as they are taken. Raises EnvironmentDown where the site does not answer: that is no outcome of
+    Steps are numbered in order of execution. Raises EnvironmentDown if the site does not answer, which is no outcome of
     the agent.
     """
     taken: list[ExecutedStep] = []

@@ -1,4 +1,4 @@
-"""A task done in Chromium: one browser for a process, a context of its own for each run."""
+"""Execution of tasks in Chromium: one browser per process, a separate context for each run."""
 
 from .chromium import Chromium
 from .executor import NAME, BrowserExecutor

@@ -1,6 +1,6 @@
-"""One Chromium for a process. Its driver lives in one event loop on a thread of its own; any thread may use it.
+"""One Chromium per process. Its driver runs in an event loop on a dedicated thread; any thread may use it.
 
-Visits are isolated from each other: each has a context, so that neither cookies nor storage nor cache are shared.
+Visits are isolated from each other: each has its own context, and shares no cookies, storage or cache.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ TIMEOUT_S: Final = 10.0
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Its children have a session of their own: Ctrl-C lets runs end, and the browser must not die under them."""
+    """Starts children in a new session, so that Ctrl-C does not kill the browser while runs are ending."""
 
     async def subprocess_exec(self, *program: Any, **options: Any) -> Any:
         return await super().subprocess_exec(*program, start_new_session=True, **options)
 
 
 class Chromium:
-    """A headless Chromium. Entering it starts it and raises BrowserMissing or BrowserNotStarted.
+    """A headless Chromium, started when the context is entered. Raises BrowserMissing, BrowserNotStarted.
 
-    `program` is the installed one; nothing is ever downloaded. `extra_headers` go on every request (preview proxies
-    want them). A browser that died is started again for the next visit.
+    `program` is the installed executable; nothing is downloaded. `extra_headers` are sent with every request, as
+    preview proxies need them. A browser that died is restarted for the next visit.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Chromium:
     def visit(
         self, root: str, profile: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Iterator[BrowserSurface]:
-        """A visit to the instance with this address, in a context of its own; it goes on from a profile if given.
+        """Visit the instance at this address in a new context, which restores the profile if one is given.
 
-        `headers` go on every request to the instance.
+        `headers` are sent with every request to the instance.
         """
         sent = {**self._headers, **(headers or {})}
         from .surface import BrowserSurface  # noqa: PLC0415 (playwright is an extra)
@@ -91,7 +91,7 @@ class Chromium:
             surface.close()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have something done in the browser's loop, and wait for it."""
+        """Run a coroutine in the browser's event loop, and wait for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _start(self) -> Browser:

@@ -1,4 +1,4 @@
-"""What keeps a browser from being used at all."""
+"""Errors of starting a browser."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from eventlog.errors import FlywheelError
 
 
 class BrowserNotStarted(FlywheelError):
-    """Chromium at {path} did not start: {actual}. Expected it to run headless, with its sandbox where it is not root's.
-    Try it by hand: {path} --headless --disable-gpu --dump-dom about:blank"""
+    """Chromium at {path} did not start: {actual}. Expected it to run headless, with its sandbox unless started by root.
+    To see why, run {path} --headless --disable-gpu --dump-dom about:blank"""

@@ -1,4 +1,4 @@
-"""The browser executor: the same plans in Chromium. What a step means and how it can end is as over HTTP."""
+"""The browser executor: walks plans in Chromium. Meaning and outcomes of steps are the same as over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME: Final = "browser"
 
 @dataclass(frozen=True, slots=True)
 class BrowserExecutor:
-    """The executor in a browser that is shared; each run has a context of its own. `pictures` says what is kept."""
+    """Executor in a shared browser, with a separate context for each run. `pictures` selects the kept screenshots."""
 
     chromium: Chromium
     pictures: Pictures = "pages"

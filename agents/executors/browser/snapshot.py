@@ -1,7 +1,7 @@
-"""What a window shows, as the document that rules for labels and texts are written for. Reading changes nothing.
+"""Snapshot of a window as an HTML document, to which the rules for labels and texts apply. Reading changes nothing.
 
-The document is copied into an inert one, with what its controls hold now. What is not shown is left out of the copy,
-and each element of it carries its place among the live ones, so that what the rules find can be acted on.
+The document is copied into an inert one, with the current values of its controls and without hidden elements. Each
+element carries the index of its live element, so that agents can act on what the rules find.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PageSnapshot:
 
 
 async def read_window(window: Window, root: str, status: int, body: Callable[[], Awaitable[bytes]]) -> PageSnapshot:
-    """Read a window. What is no HTML is read from its bytes, for a browser shows it in a document of its own making."""
+    """Read a window. Content other than HTML is read from its bytes, because a browser wraps it in HTML."""
     live = await window.evaluate_handle(_READ)
     found = await live.evaluate("({html, type, address}) => ({html, type, address})")
     document = parse_page(found["html"].encode(), "utf-8") if found["type"] == _HTML else parse_page(await body(), None)

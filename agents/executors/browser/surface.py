@@ -15,12 +15,12 @@ from ..surface import Acted
 from .visit import Visit
 
 T = TypeVar("T")
-# Opening, doing and settling may each take the whole time that a site has to answer.
+# Opening, acting and settling may each take the full timeout of a site.
 _PATIENCE: Final = 3
 
 
 class BrowserSurface:
-    """See Surface. Made by `Chromium.visit`, which also ends it."""
+    """See Surface. Made by `Chromium.visit`, which also closes it."""
 
     def __init__(self, visit: Visit, call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._visit = visit
@@ -43,15 +43,15 @@ class BrowserSurface:
         return self._ask("drawing", self._visit.screenshot())
 
     def profile(self) -> bytes:
-        """What the session's next call goes on from. Raises EnvironmentDown."""
+        """Browser state that the session's next visit restores. Raises EnvironmentDown."""
         return self._ask("its profile", self._visit.profile())
 
     def close(self) -> None:
-        """End the visit."""
+        """Close the visit."""
         self._call(self._visit.close())
 
     def _ask(self, operation: str, work: Coroutine[Any, Any, T]) -> T:
-        """A page that hangs or a window that died is a site that does not answer."""
+        """Run work in the browser. A hanging page and a dead window raise EnvironmentDown."""
         visit = self._visit
         try:
             found: T = self._call(_within(_PATIENCE * visit.timeout_s, work))

@@ -1,6 +1,6 @@
-"""A visit in Chromium: steps taken as a person takes them, by label, at a place in the window, or by a key.
+"""A visit in Chromium: executes steps as a person would, by label, at a place in the window, or by a key.
 
-It is used in the browser's own loop; surface.py is the same for any thread.
+It is used in the browser's event loop; surface.py wraps it for any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .snapshot import PageSnapshot, read_window
 WIDTH: Final = 1280
 HEIGHT: Final = 720
 SCROLLED: Final = {"down": HEIGHT * 3 // 4, "up": -HEIGHT * 3 // 4}
-# Nothing listens there: a request beyond the instance's origin ends in it, whatever made it.
+# A proxy where nothing listens: every request beyond the instance's origin fails there.
 _NOWHERE: Final = "http://127.0.0.1:1"
 _LEADING: Final = frozenset({"navigate", "click", "submit", "click_at"})
 _ONE_WINDOW: Final = "window.open = (address) => { if (address) location.assign(address); return window; };"
@@ -42,7 +42,7 @@ _TRIES: Final = 3
 async def open_visit(
     browser: Browser, root: str, profile: bytes | None, *, timeout_s: float, headers: Mapping[str, str]
 ) -> Visit:
-    """Begin a visit: the same window whatever the machine, no network but the origin of the instance."""
+    """Open a visit with the same window on every machine, and no network beyond the instance's origin."""
     kept = {} if profile is None else json.loads(profile)
     context = await browser.new_context(
         accept_downloads=False,
@@ -65,7 +65,7 @@ async def open_visit(
 
 
 class Visit:
-    """One context with one window, inside one instance. Raises Playwright's errors beside those of a surface."""
+    """One context with one window, inside one instance. Raises Playwright's errors and those of a surface."""
 
     def __init__(self, context: BrowserContext, window: Window, root: str, timeout_s: float, begin: str | None) -> None:
         self.root = root
@@ -79,7 +79,7 @@ class Visit:
         self._answer: Response | None = None
 
     async def guard(self) -> None:
-        """Watch what is requested from now on, and stop what leaves."""
+        """Track requests from now on, and block those that leave the instance."""
         self._context.on("request", self._note)
         self._context.on("page", lambda window: window.close())
         await self._context.route(re.compile("^(?!" + re.escape(self.root) + ")"), self._stop)
@@ -116,7 +116,7 @@ class Visit:
         return json.dumps(kept, sort_keys=True).encode()
 
     async def close(self) -> None:
-        """End the visit and forget all of it."""
+        """Close the context and discard its state."""
         await self._context.close()
 
     def _note(self, request: Request) -> None:
@@ -127,7 +127,7 @@ class Visit:
             self._left = (request.method, request.url)
 
     async def _stop(self, route: Route, request: Request) -> None:
-        """Stop a document that leaves the instance, and whatever else leaves the instance's origin."""
+        """Block documents outside the instance, and other requests outside the instance's origin."""
         is_home = urlsplit(request.url)[:2] == urlsplit(self.root)[:2]
         if is_home and (not _is_top(request) or is_inside(self.root, httpx2.URL(request.url))):
             await route.continue_()
@@ -168,7 +168,7 @@ class Visit:
                 return await self._click(step)
 
     async def _click(self, step: Step) -> Acted:
-        """Follow a link or press a button. What a form holds is for the site to judge, not for the browser."""
+        """Follow a link or press a button. The site validates forms, not the browser."""
         seen, label = await self._read(), step.label or ""
         is_link = step.type == "click"
         element = await self._live(seen, seen.page.anchor(label) if is_link else seen.page.button(label), step)
@@ -176,7 +176,7 @@ class Visit:
         if not is_link:
             await element.evaluate(_UNCHECKED)
         acted = await self._act_and_wait(step, element.click)
-        await self._window.mouse.move(-1, -1)  # so that nothing is drawn as hovered
+        await self._window.mouse.move(-1, -1)  # so that nothing is rendered as hovered
         return acted
 
     async def _clicked_at(self, step: Step) -> Acted:
@@ -197,7 +197,7 @@ class Visit:
         return element
 
     async def _read(self) -> PageSnapshot:
-        """Read the window; again where a script went elsewhere meanwhile."""
+        """Read the window, and retry if a script navigates meanwhile."""
         status = 0 if self._answer is None else self._answer.status
         for _ in range(_TRIES - 1):
             try:
@@ -210,7 +210,7 @@ class Visit:
         return b"" if self._answer is None else await self._answer.body()
 
     async def _act_and_wait(self, step: Step, action: Callable[[], Awaitable[object]]) -> Acted:
-        """Do it and wait for the page that it leads to, if it leads to one. Raises Absent where it cannot be done."""
+        """Run an action and wait for the page it leads to, if any. Raises Absent if the action is impossible."""
         self._asked, problem = None, None
         try:
             await action()
@@ -221,7 +221,7 @@ class Visit:
             raise leads_out(self.root, *self._left)
         if problem is not None and (not self._was_asked() or isinstance(problem, TooSlow)):
             if step.type != "navigate" and not self._was_asked() and not self._window.is_closed():
-                await self._window.evaluate("0")  # a page that hangs never answers: that is not the agent's doing
+                await self._window.evaluate("0")  # a hanging page never answers, which no agent causes
                 raise Absent(missing_target(step), step.label or "") from problem
             raise problem
         if self._asked is None:
@@ -245,17 +245,17 @@ async def _nothing() -> None:
 
 
 def _is_top(request: Request) -> bool:
-    """Whether a request is for the document of a window: neither what it loads beside nor a frame in it."""
+    """True if a request is for the main document of a window, not for a subresource or a frame."""
     if not request.is_navigation_request():
         return False
     try:
         return request.frame.parent_frame is None
-    except Error:  # a window that is only being made has no frame yet
+    except Error:  # a window that is still opening has no frame yet
         return True
 
 
 def _place(step: Step) -> tuple[int, int]:
-    """A place in the window from `x,y`. Raises Absent."""
+    """Parse `x,y` into a place in the window. Raises Absent."""
     found = re.fullmatch(r"\s*(\d{1,5})\s*,\s*(\d{1,5})\s*", step.value or "")
     if found is None:
         raise Absent("no_such_link", step.value or "")
@@ -263,7 +263,7 @@ def _place(step: Step) -> tuple[int, int]:
 
 
 def _pixels(step: Step) -> int:
-    """How far to scroll: pixels, down is positive; or `up` or `down` by most of a window. Raises Absent."""
+    """Pixels to scroll, positive for down. `up` and `down` scroll three quarters of a window. Raises Absent."""
     wanted = (step.value or "down").strip()
     if wanted in SCROLLED:
         return SCROLLED[wanted]

@@ -1,1 +1,1 @@
-"""MiniWoB++ tasks: the executor, its plans and scripts, and what recovery may look at."""
+"""MiniWoB++ tasks: executors of scripts and of plans, and the inspector for recovery."""

@@ -1,6 +1,6 @@
-"""Doing a task of MiniWoB++: a tab of the environment's Chromium as a surface, and the scripts that solve the tasks.
+"""Executor of MiniWoB++ tasks by script, and the surface on a tab of the environment's Chromium.
 
-The page belongs to the environment, since it grades itself. What an agent is given of it is mouse, keyboard and sight.
+The page belongs to the environment, because it grades itself. An agent gets only mouse, keyboard and view of it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _WAY: Final = re.compile(r"-?\d{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class MiniWobSurface:
-    """One instance's page, to see and to act on; it offers no way to the page's scripts, nor away from the page."""
+    """Surface of one instance's page. It gives no access to the page's scripts or to other pages."""
 
     _tab: Tab
 
     def look(self) -> View:
-        """What is visible now, with its places."""
+        """Visible elements with their places."""
         return View.model_validate(self._tab.read(scripts.LOOK))
 
     def text(self) -> str:
-        """See Surface. A line for each visible thing."""
+        """See Surface. One line for each visible element."""
         return self.look().text()
 
     def view(self) -> str:
-        """See Surface. It is the same."""
+        """See Surface. The same as `text`."""
         return self.text()
 
     def screenshot(self) -> bytes:
@@ -96,7 +96,7 @@ class MiniWobSurface:
         return Acted("ok", led=True)
 
     def _touch(self, step: Step, value: str) -> Acted:
-        """Click at a place, press a key or scroll, where the window has such a place and the keyboard such a key."""
+        """Click at a place, press a key or scroll, if the window has this place or the keyboard this key."""
         if step.type == "click_at" and (place := _PLACE.fullmatch(value)):
             x, y = int(place[1]), int(place[2])
             if x < WIDTH and y < HEIGHT:
@@ -112,7 +112,7 @@ class MiniWobSurface:
 
 
 def on_miniwob(tabs: Tabs) -> Callable[[Instance, Mapping[str, str]], AbstractContextManager[MiniWobSurface]]:
-    """What opens a visit to an instance of MiniWoB++, for a policy. Nothing is sent, so page headers go nowhere."""
+    """An Opening for MiniWoB++ instances, for a policy. It ignores page headers, because nothing is requested."""
 
     @contextmanager
     def open_surface(instance: Instance, _page_headers: Mapping[str, str]) -> Iterator[MiniWobSurface]:
@@ -123,7 +123,7 @@ def on_miniwob(tabs: Tabs) -> Callable[[Instance, Mapping[str, str]], AbstractCo
 
 @dataclass(frozen=True, slots=True)
 class MiniWobScript:
-    """The executor of the scripts, one for each task; it draws nothing. `pictures` keeps a screenshot of every step."""
+    """Executor of the scripts, one for each task. It uses no model. `pictures` keeps a screenshot of every step."""
 
     tabs: Tabs
     pictures: bool = False
@@ -131,7 +131,7 @@ class MiniWobScript:
     offers_logprobs: bool = False
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
-        """See Executor. A script that cannot find what it looks for halts."""
+        """See Executor. A script that does not find an element halts."""
         tab = self.tabs.tab(instance.instance)
         surface = MiniWobSurface(tab)
         solving = SCRIPTS[tab.task](surface.look())
@@ -153,7 +153,7 @@ class MiniWobScript:
 
 
 def _take_script_steps(solving: Generator[Step, View, None], surface: MiniWobSurface) -> Iterator[tuple[Step, Acted]]:
-    """Take each step that a script asks for, and show it what is visible afterwards. Raises Lost."""
+    """Execute each step that a script yields, and send it the view afterwards. Raises Lost."""
     step = next(solving, None)
     while step is not None:
         yield step, surface.act(step)

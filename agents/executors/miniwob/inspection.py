@@ -1,4 +1,4 @@
-"""A MiniWoB++ instance after its run: made anew as often as recovery wants to try something, and read as controls."""
+"""Inspects a MiniWoB++ instance after its run: resets it for each attempt of recovery, and lists its controls."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TICKED: Final = frozenset({"radio", "checkbox"})
 
 
 def miniwob_inspectors(tabs: Tabs) -> Callable[[Environment, Instance, int], Inspector]:
-    """What gives the surroundings of a run in one of these tabs."""
+    """Factory of inspectors for runs in these tabs."""
     return partial(MiniWobInspector, tabs)
 
 
 @dataclass(frozen=True, slots=True)
 class MiniWobInspector:
-    """See Inspector. A wrong click ends the task for good, but the instance is made anew for the next try."""
+    """See Inspector. A wrong click ends the task, but the instance is reset for the next attempt."""
 
     tabs: Tabs
     environment: Environment
@@ -55,10 +55,10 @@ class MiniWobInspector:
 
 
 def controls_of(view: View) -> tuple[Control, ...]:
-    """What can be acted on in a view. What takes a click is both a link and a button: here nothing tells them apart.
+    """Controls of a view. A clickable element is listed as a link and as a button, because nothing tells them apart.
 
-    Where a label holds what a slot is filled with in this instance, it comes with the slot in its place as well: so
-    `field 2` is `field {number}` where the second one is asked for, and another instance can use that.
+    A label that contains the content of a slot is also listed with the slot instead: `field 2` is also listed as
+    `field {number}` if the instruction names 2, so that another instance can use it.
     """
     found = [*_fields(view), *_clickable_controls(view)]
     return tuple(each for control in found for each in _labelled_controls(control, view.instruction))
@@ -92,7 +92,7 @@ def _to_click(label: str, *, is_named: bool = True) -> Iterator[Control]:
 
 
 def _labelled_controls(control: Control, instruction: str) -> Iterator[Control]:
-    """The control under its own label, and under the one with the first slot whose content it holds."""
+    """The control under its own label, and under the label with the first slot whose content it contains."""
     yield control
     for slot in _SLOTS:
         try:

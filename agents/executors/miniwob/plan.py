@@ -1,4 +1,4 @@
-"""Walking a plan on a MiniWoB++ page: its slots are filled from the instance's own instruction, step by step."""
+"""Walks a plan on a MiniWoB++ page. Its slots are filled from the instance's instruction, step by step."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NAME: Final = "miniwob-plan"
 
 @dataclass(frozen=True, slots=True)
 class SlotSurface:
-    """A page that takes steps with slots; what was taken is recorded as the plan has it, so that memory knows it."""
+    """Surface that executes steps with slots. Steps are recorded with their slots, so that memory can match them."""
 
     page: MiniWobSurface
 
     def act(self, step: Step) -> Acted:
-        """See Surface. A slot that the instruction does not fill is something that the page lacks."""
+        """See Surface. A slot that the instruction does not fill counts as a missing control."""
         view = self.page.look()
         try:
             return self.page.act(resolve_step(step, view))
@@ -47,7 +47,7 @@ class SlotSurface:
 
 
 def resolve_step(step: Step, view: View) -> Step:
-    """A step for what is seen now: slots filled, and of several labels the first that is there. Raises Unfilled."""
+    """Fill the slots of a step, and choose the first visible one of several labels. Raises Unfilled."""
     asked = fill_slots(step, view.instruction)
     labels = (asked.label or "").split(EITHER)
     if len(labels) == 1:
@@ -57,7 +57,7 @@ def resolve_step(step: Step, view: View) -> Step:
 
 
 def target(step: Step, view: View) -> VisibleElement | None:
-    """What a step acts on, if that is to be seen."""
+    """The element that a step acts on; None if it is not visible."""
     label = step.label or ""
     match step.type:
         case "fill_field":
@@ -71,7 +71,7 @@ def target(step: Step, view: View) -> VisibleElement | None:
 
 @dataclass(frozen=True, slots=True)
 class MiniWobPlan:
-    """The executor of plans with slots; it draws nothing."""
+    """Executor of plans with slots. It uses no model."""
 
     tabs: Tabs
     name: str = NAME

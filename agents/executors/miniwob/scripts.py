@@ -1,6 +1,6 @@
-"""A script for each task of MiniWoB++: from what is visible to the next click or word, by rule. Pure.
+"""Rule-based scripts, one for each task of MiniWoB++. Pure.
 
-A script is given a view, asks for a step, and is given the view after it. It knows nothing that is not to be seen.
+A script is given a view, yields a step, and is sent the view after it. It uses only what is visible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Script = Callable[[View], Solving]
 
 
 class Lost(Exception):
-    """What a script looks for is not to be seen."""
+    """An element that a script needs is not visible."""
 
 
 def _one(found: Iterable[T]) -> T:
@@ -36,7 +36,7 @@ def _match_instruction(view: View, pattern: str) -> tuple[str, ...]:
 
 
 def _match_page(view: View, pattern: str) -> tuple[str, ...]:
-    """The groups of a pattern in what is nothing else, wherever it is to be seen."""
+    """The groups of a pattern in the first visible text that matches it in full."""
     return _one(found.groups() for each in view.shown if (found := re.fullmatch(pattern, each.text)))
 
 
@@ -62,13 +62,13 @@ def _press(view: View, words: str) -> Step:
 
 
 def click_words(view: View, *words: str) -> Solving:
-    """Click what has these words, one after another."""
+    """Click the elements with these texts, one after another."""
     for each in words:
         view = yield _press(view, each)
 
 
 def click_quoted(view: View) -> Solving:
-    """Click what the instruction quotes; an `x` is a button that closes."""
+    """Click the element that the instruction quotes; `x` stands for the Close button."""
     quoted = _quotes(view)[0]
     yield _press(view, "Close" if quoted == "x" else quoted)
 
@@ -79,7 +79,7 @@ def click_tab(view: View) -> Solving:
 
 
 def _search(view: View, openers: str) -> Solving:
-    """Open one thing after another until the link that is quoted is to be seen, and click it."""
+    """Open sections or tabs until the quoted link is visible, and click it."""
     link = _quotes(view)[0]
     for opener in [each.text for each in view.shown if each.text.startswith(openers)]:
         if view.with_text(link) is not None:
@@ -151,12 +151,12 @@ def _enter(view: View, *texts: str, button: str = "Submit") -> Solving:
 
 
 def enter_quoted(view: View, times: int = 1) -> Solving:
-    """Type what is quoted."""
+    """Type the quoted text."""
     yield from _enter(view, *_quotes(view)[:1] * times)
 
 
 def enter_cased(view: View) -> Solving:
-    """Type what is quoted in the letters that are asked for."""
+    """Type the quoted text in upper or lower case, as asked."""
     text = _quotes(view)[0]
     yield from _enter(view, text.upper() if "upper case" in view.instruction else text.lower())
 
@@ -235,7 +235,7 @@ def read_table_twice(view: View) -> Solving:
 
 
 def calculate(view: View) -> Solving:
-    """Type what comes out."""
+    """Type the result."""
     left, sign, right = _match_page(view, r"(\d) ([-+x]) (\d) =")
     first, second = int(left), int(right)
     yield from _enter(view, str({"+": first + second, "-": first - second, "x": first * second}[sign]))
@@ -253,7 +253,7 @@ def solve_for_x(view: View) -> Solving:
 
 
 def read_letters(view: View) -> Solving:
-    """Type the letters as they stand from left to right."""
+    """Type the letters from left to right."""
     letters = sorted((each for each in view.shown if each.kind == "span"), key=lambda each: each.box)
     yield from _enter(view, "".join(each.text for each in letters))
 
