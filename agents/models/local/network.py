@@ -46,7 +46,7 @@ class Network:
             raise BaseUnfit(path=base.path, actual=said, expected="weights of a causal language model") from problem
         # Only files that changed since the base was named are hashed again.
         if (actual := folder_digest(base.path)) != base.digest:
-            raise BaseUnfit(path=base.path, actual=f"its digest is now {actual}", expected=f"{base.digest}")
+            raise BaseUnfit(path=base.path, actual=f"its digest is now {actual}", expected=base.digest)
         self._model: Any = model.to(self._device).eval()
         self._peft: Any = None
         self._worn = BASE
