@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 from lxml import html
+from markupsafe import Markup
 from starlette.testclient import TestClient
 
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.instance import Harbour
-from agents.envs.sites.markup import Html, document, tag
+from agents.envs.sites.markup import site_templates
 
 CANONICAL_SEED = next(seed for seed in range(10) if drift_family(seed) is CANONICAL)
 DRIFTED = tuple({drift_family(seed).name: seed for seed in (*range(60), *range(10_000, 10_060))}.values())
@@ -134,9 +137,15 @@ def test_the_oldest_unused_instance_makes_room() -> None:
     assert len(instances) == 1
 
 
-def test_markup_escapes_whatever_is_not_markup() -> None:
-    assert tag("a", {"href": '"><script>', "hidden": True, "title": None}, "<&>", Html("<b>")) == (
-        '<a href="&quot;&gt;&lt;script&gt;" hidden>&lt;&amp;&gt;<b></a>'
-    )
-    assert tag("input", {"value": "'"}) == '<input value="&#x27;">'
-    assert "<title>&lt;/title&gt;</title>" in document(title="</title>", style="", body=tag("body"))
+def test_templates_escape_values_and_drop_indentation(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    text = """<a href="{{ href }}">\n  {{ words }} {{ made }}
+    </a>{{ "\\n" }}
+    {% macro bold(text) %}<b>{{ text }}</b>{% endmacro %}
+    {{ bold(words) }}"""
+    (tmp_path / "templates" / "page.html").write_text(text)
+    template = site_templates(tmp_path).get_template("page.html")
+    shown = template.render(href="\"'><script>", words="<&>", made=Markup("<i>"))
+    assert shown == '<a href="&quot;&#x27;&gt;&lt;script&gt;">&lt;&amp;&gt; <i></a>\n<b>&lt;&amp;&gt;</b>'
+    with pytest.raises(UndefinedError, match="words"):
+        template.render(href="")

@@ -1,47 +1,46 @@
-"""HTML made of elements: whatever is not markup already is escaped, so a page cannot forget to."""
+"""Jinja2 environments for the pages of the bundled sites."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 from typing import Final
 
-VOID: Final = frozenset({"br", "hr", "input", "link", "meta"})
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+from markupsafe import Markup
+
+SHARED: Final = Path(__file__).parent / "templates"
+LINE_BREAK: Final = re.compile(r"\s*\n\s*")
 
 
-class Html(str):
-    """Text that is markup already and is not escaped again."""
+class Unindented(Extension):
+    """Drop line breaks and indentation from HTML templates; a printed newline string writes one into the page."""
 
-    __slots__ = ()
-
-
-def tag(name: str, attributes: Mapping[str, str | bool | None] | None = None, /, *children: str) -> Html:
-    """Make one element; an attribute that is True stands alone, one that is False or None is left out."""
-    opening = "".join(_attribute(key, value) for key, value in (attributes or {}).items())
-    if name in VOID:
-        return Html(f"<{name}{opening}>")
-    return Html(f"<{name}{opening}>{together(*children)}</{name}>")
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        """Yield the tokens of a template, with line breaks removed from its text."""
+        is_html = str(stream.name).endswith(".html")
+        for token in stream:
+            text = LINE_BREAK.sub("", token.value) if is_html and token.type == "data" else token.value
+            yield Token(token.lineno, token.type, text)
 
 
-def together(*children: str) -> Html:
-    """Join markup and text into markup."""
-    return Html("".join(child if isinstance(child, Html) else escape(child) for child in children))
-
-
-def document(*, title: str, style: str, body: Html) -> str:
-    """Make a whole HTML5 page with its style inline."""
-    head = tag(
-        "head",
-        None,
-        tag("meta", {"charset": "utf-8"}),
-        tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        tag("title", None, title),
-        tag("style", None, Html(style)),
+def site_templates(site: Path) -> Environment:
+    """Environment of one site: templates come from its `templates` folder, then from the folder shared by all sites."""
+    return Environment(
+        loader=FileSystemLoader([site / "templates", SHARED]),
+        autoescape=True,
+        auto_reload=False,
+        extensions=[Unindented],
+        finalize=_escape,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
     )
-    return "<!doctype html>\n" + tag("html", {"lang": "en"}, head, "\n", body) + "\n"
 
 
-def _attribute(key: str, value: str | bool | None) -> str:  # noqa: FBT001 (HTML has such attributes)
-    if value is None or value is False:
-        return ""
-    return f" {key}" if value is True else f' {key}="{escape(value)}"'
+def _escape(value: object) -> Markup:
+    """Escape like `html.escape`: recorded pages hold its `&quot;` and `&#x27;`, not MarkupSafe's numeric forms."""
+    return value if isinstance(value, Markup) else Markup(escape(str(value)))  # noqa: S704 (escaped here)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
-from .markup import Html, tag
-
 T = TypeVar("T")
 PAGE: Final = "pg"
 """The field that names a page; a site's form never shows it."""
@@ -43,19 +41,3 @@ def cut_page(rows: Sequence[T], page: int, size: int) -> Results[T]:
     pages = max(1, -(-len(rows) // size))
     page = min(page, pages)
     return Results(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)
-
-
-def count_results(results: Results[T], what: str) -> str:
-    """How many rows a search leaves, each of them a `what`, and which page this is."""
-    rows = f"1 {what}" if results.total == 1 else f"{results.total} {what}s"
-    return f"{rows} found, page {results.page} of {results.pages}"
-
-
-def page_links(path: str, query: Query, results: Results[T]) -> Html:
-    """The links to the page before and the page after."""
-    links: list[Html] = []
-    if results.page > 1:
-        links.append(tag("a", {"rel": "prev", "href": query.address(path, results.page - 1)}, "Previous"))
-    if results.page < results.pages:
-        links.append(tag("a", {"rel": "next", "href": query.address(path, results.page + 1)}, "Next"))
-    return tag("nav", {"class": "pages", "aria-label": "Pages"}, *links)

@@ -19,7 +19,7 @@ from ..visits import READING, page_response, redirect_to
 from .catalog import Boat
 from .drift import Place
 from .further_app import FurtherVisit
-from .further_pages import about_links, dealer_part
+from .further_pages import dealer_part
 from .further_tasks import FURTHER_TASKS
 from .instance import Harbour
 from .layout import Addresses
@@ -67,8 +67,7 @@ class _Visit:
         if text == "":
             return self._read(lambda: home_page(self._addresses, self._harbour.catalogue))
         if text in TEXTS:
-            more = (about_links(self._addresses),) if text == "about" else ()
-            return self._read(lambda: text_page(self._addresses, text, *more))
+            return self._read(lambda: text_page(self._addresses, text))
         found = self._harbour.family.locate(path)
         if found is None:
             further = await FurtherVisit(self._harbour, self._addresses, self._request).response(text)

@@ -11,7 +11,6 @@ from ..requests import read_form
 from ..visits import READING, page_response, redirect_to
 from .catalog import Boat
 from .further_pages import (
-    dealers_page,
     draw_page,
     email_fault,
     interruption_page,
@@ -40,8 +39,6 @@ class FurtherVisit:
     async def response(self, path: str) -> Response | None:
         """The answer; None for an address that is not found here."""
         match path.split("/"):
-            case ["dealers"]:
-                return self._read(lambda: dealers_page(self._addresses))
             case ["draw"]:
                 return await self._draw()
             case [kind, number, *parts] if number in self._harbour.catalogue.by_id:

@@ -22,7 +22,7 @@ from .further_tasks import (
     WATCH_WANTED,
     right_boat,
 )
-from .results_page import format_price
+from .layout import format_price
 from .search import SELLER_WORDS
 from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
 
