@@ -1,1 +1,1 @@
-"""What an agent acts on: the environment contract, its HTTP client, and our simulated sites."""
+"""Environments that agents act on: the contract, its HTTP client, and the bundled simulated sites."""

@@ -1,4 +1,4 @@
-"""Addresses as they may be shown and kept: without what is secret in them."""
+"""URLs with their secrets removed, for display and for the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CUT: Final = "…"
 
 
 def without_secrets(address: str) -> str:
-    """An address without what may be secret in it: user, password, query."""
+    """The URL without user, password and query, which may be secret."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -21,12 +21,12 @@ def without_secrets(address: str) -> str:
 
 
 def shown_in(text: str) -> str:
-    """A text whose addresses are as `shown` gives them."""
+    """The text with every URL in it stripped by `without_secrets`."""
     return _ADDRESS.sub(lambda found: without_secrets(found[0]), text)
 
 
 def without_instances(text: str, *instances: str) -> str:
-    """A text without ids of instances, which are secrets: these, and whatever is spelt as ours are."""
+    """The text without instance ids, which are secrets: the given ones, and any string of 32 hexadecimal digits."""
     for instance in filter(None, instances):
         text = text.replace(instance, _CUT)
     return _INSTANCE.sub(_CUT, text)

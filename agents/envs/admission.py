@@ -1,4 +1,4 @@
-"""Admission: a probe that nothing failed in makes an environment one to learn from, as long as its tasks stay."""
+"""Admission of environments for learning: granted on a probe without failures, valid while the tasks stay the same."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ STREAM: Final = "environment/{}"
 
 
 def record(store: EventStore, report: EnvironmentProbed, actor: str) -> Position:
-    """Append what was found, also where something failed; its position."""
+    """Append a probe report, even one with failures. Returns its position."""
     return _append(store, Append(STREAM.format(report.environment), (report,), actor))
 
 
 def admit(store: EventStore, probed: EnvironmentState, actor: str, reason: str) -> Position:
-    """Append that an environment is admitted on its newest probe; once for each probe, however often it is asked.
+    """Append the admission of an environment on its newest probe; idempotent for each probe.
 
-    Raises NotAdmitted where something failed in it, AdmittedOtherwise where somebody gave another reason.
+    Raises NotAdmitted if the probe has failures, AdmittedOtherwise if another actor or reason admitted it before.
     """
     if probed.failed_probes:
         raise NotAdmitted(environment=probed.environment, actual=why_not(probed))
@@ -43,7 +43,7 @@ def admit(store: EventStore, probed: EnvironmentState, actor: str, reason: str) 
 
 
 def check_admitted(views: Views, environment: str, tasks: Sequence[TaskText]) -> None:
-    """Whether an environment that grades these tasks may be learned from and judged by. Raises NotAdmitted."""
+    """Check that an environment with these tasks is admitted for learning and judging. Raises NotAdmitted."""
     state = views.get(ENVIRONMENTS, environment)
     if state is None or not state.admits(tasks_digest(tasks)):
         raise NotAdmitted(environment=environment, actual=why_not(state))
@@ -54,10 +54,10 @@ def why_not(state: EnvironmentState | None) -> str:
     if state is None:
         return "it was never probed"
     if state.failed_probes:
-        return f"of its probes at position {state.probed_since} failed: {', '.join(state.failed_probes)}"
+        return f"these probes failed at position {state.probed_since}: {', '.join(state.failed_probes)}"
     if state.admitted_since is None:
         return f"it was probed at position {state.probed_since} and not admitted"
-    return f"its tasks are others than those admitted at position {state.admitted_since}"
+    return f"its tasks differ from those admitted at position {state.admitted_since}"
 
 
 def _append(store: EventStore, request: Append) -> Position:
@@ -65,5 +65,5 @@ def _append(store: EventStore, request: Append) -> Position:
     if isinstance(outcome, KeyReused):
         raise AdmittedOtherwise(actual=outcome.first)
     if isinstance(outcome, Conflict):
-        raise TypeError(f"a probe names no version, and the store answered {outcome!r}; expected no conflict")
+        raise TypeError(f"appending a probe without an expected version gave {outcome!r}; expected no conflict")
     return outcome.first

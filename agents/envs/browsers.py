@@ -1,4 +1,4 @@
-"""What has to be installed before a Chromium can be driven, whoever drives it."""
+"""Checks that Chromium and Playwright are installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import BrowserMissing
 
 
 def usable(program: Path | None) -> Path:
-    """The Chromium that was named or found, if it and Playwright are there. Raises BrowserMissing."""
+    """The given Chromium, after checking that it and Playwright can be run. Raises BrowserMissing."""
     if importlib.util.find_spec("playwright") is None:
         raise BrowserMissing(
             what="Playwright",
@@ -22,7 +22,7 @@ def usable(program: Path | None) -> Path:
         raise BrowserMissing(
             what="Chromium",
             actual="none is on the PATH" if program is None else f"{str(program)!r} cannot be run",
-            expected="chromium, chromium-browser or google-chrome, or the one that FLYWHEEL_CHROMIUM names",
+            expected="chromium, chromium-browser or google-chrome, or a program named by FLYWHEEL_CHROMIUM",
             way_out="apt-get install chromium",
         )
     return program

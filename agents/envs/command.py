@@ -1,4 +1,4 @@
-"""A site from any command: started, awaited, and ended with all its children."""
+"""A site started by any command: run, polled until it is healthy, and ended with all its child processes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _ANY_HOST: Final = re.compile(r"//(0\.0\.0\.0|\[::\])(?=:|$)")
 class Command:
     """A command that serves a site.
 
-    `url` is where it will serve; without it the first address that the command prints is taken, from a line of JSON
-    with `url` (and `admin_url`) or out of any other line. `variables` are added to its environment and `spoken` goes
-    to its standard input: one of them carries the admin token. `health` is asked until it answers. `folder` is where
-    the command runs, the present one where it is left out.
+    `url` is the address at which it will serve. If it is None, the first address that the command prints is taken:
+    from a line of JSON with `url` (and `admin_url`), or from any other line. `variables` are added to its environment
+    and `spoken` is written to its standard input; one of the two carries the admin token. `health` is the path that is
+    polled until the site answers. `folder` is the working directory, None for the current one.
     """
 
     words: tuple[str, ...]
@@ -56,9 +56,9 @@ class Command:
 
 @contextmanager
 def command_site(name: str, command: Command, admin_token: str) -> Iterator[Site]:
-    """Run a command, yield its site when it is healthy, and end it with every process of its session.
+    """Run a command, yield its site once it is healthy, and end it with every process of its session.
 
-    Raises SiteDied with its last words, SiteNotReady, BadSiteUrl.
+    Raises SiteDied with its last output, SiteUnhealthy, BadSiteUrl.
     """
     deadline = time.monotonic() + command.ready_within_s
     with _run(command) as running:
@@ -79,7 +79,7 @@ def command_site(name: str, command: Command, admin_token: str) -> Iterator[Site
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A child, what it said line by line (None: no more), and its last words."""
+    """A child process, the queue of its output lines (None at the end), and the last of these lines."""
 
     child: subprocess.Popen[bytes]
     said: queue.Queue[str | None] = field(default_factory=queue.Queue)
@@ -87,7 +87,7 @@ class _Running:
     silent: threading.Event = field(default_factory=threading.Event)
 
     def listen(self) -> None:
-        """Read to the end, so that the child never waits for us."""
+        """Read the output to its end, so that the child never blocks on a full pipe."""
         for line in self.child.stdout or ():
             text = line.decode(errors="replace").rstrip()
             self.last.append(text)
@@ -96,12 +96,12 @@ class _Running:
         self.silent.set()
 
     def check_alive(self, name: str) -> None:
-        """Raise SiteDied if it ended."""
+        """Raise SiteDied if the child ended."""
         if self.child.poll() is not None:
             raise self.died_error(name)
 
     def died_error(self, name: str) -> SiteDied:
-        """The error of a child that ended, with all that it said."""
+        """Error for a child that ended, with its last output."""
         status = self.child.wait(STOP_WITHIN_S)
         self.silent.wait(STOP_WITHIN_S)
         return SiteDied(site=name, actual=status, stderr="\n".join(self.last).strip() or "none")
@@ -109,7 +109,7 @@ class _Running:
 
 @contextmanager
 def _run(command: Command) -> Iterator[_Running]:
-    child = subprocess.Popen(  # noqa: S603 (what the user named, without a shell)
+    child = subprocess.Popen(  # noqa: S603 (the user's command, without a shell)
         [sys.executable, "-P", str(LAUNCHER)],
         cwd=command.folder,
         stdin=subprocess.PIPE,
@@ -126,13 +126,13 @@ def _run(command: Command) -> Iterator[_Running]:
     finally:
         _end(child)
         ears.join(STOP_WITHIN_S)
-        # A process that left the session may still hold the pipe, and closing it would wait for that one.
+        # A process that left the session may still hold the pipe; closing it would block until that process ends.
         if not ears.is_alive() and child.stdout is not None:
             child.stdout.close()
 
 
 def _tell(child: subprocess.Popen[bytes], command: Command) -> None:
-    """Name the command, and leave standard input open: sites that watch it see when we end."""
+    """Send the launcher its command; standard input stays open, because sites may watch it to see when we end."""
     told = json.dumps({"variables": dict(command.variables), "command": list(command.words)})
     if child.stdin is not None:
         child.stdin.write(f"{told}\n{command.spoken}".encode())
@@ -140,7 +140,7 @@ def _tell(child: subprocess.Popen[bytes], command: Command) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End every process of the child's session: asked first, then made to; those who outlive the child too."""
+    """End every process of the child's session by SIGTERM, then SIGKILL, including those that outlive the child."""
     if child.stdin is not None:
         with suppress(BrokenPipeError):
             child.stdin.close()
@@ -152,7 +152,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _await_address(name: str, command: Command, running: _Running, deadline: float) -> tuple[str, str | None]:
-    """The address that the command printed, and that of its admin surface where it told both."""
+    """The address that the command printed, and the admin address if it printed both."""
     while True:
         try:
             line = running.said.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -185,11 +185,11 @@ def await_health(
     within_s: float,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ask until the site answers at all: what it answers is for its client to judge. Raises SiteUnhealthy.
+    """Poll a path until the site answers with any status below 500. Raises SiteUnhealthy.
 
-    `deadline` is of the monotonic clock; `check` is called before each try, and may raise.
+    `deadline` is on the monotonic clock; `check` is called before each try and may raise.
     """
-    actual = "it was not asked"
+    actual = "no request was sent"
     with httpx2.Client(trust_env=False, timeout=PATIENCE_S, headers=site.admin_headers) as web:
         while time.monotonic() < deadline:
             check()

@@ -1,4 +1,4 @@
-"""From a site to the Environment over it: our own client, or that of its dialect."""
+"""Connecting to a site: our own client, or a client for the site's dialect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .provider import Site
 
 
 def connect(site: Site, dialect: Dialect | None = None) -> EnvClient | ForeignClient:
-    """A site's Environment, with the headers of whatever stands before it; without a dialect it keeps the contract."""
+    """Client for a site, with its proxy headers; without a dialect, the site must keep the contract."""
     if dialect is None:
         return EnvClient(
             site.admin_url,

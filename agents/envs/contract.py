@@ -1,7 +1,7 @@
-"""The environment contract: what every simulated site answers, as frozen models.
+"""The environment contract: the answers of a simulated site as frozen models.
 
-`docs/environments.md` is the same in prose. Answers may carry more fields than these; a missing or mistyped one breaks
-the contract. Scores are integers in micro-units, because nothing that reaches the log may be a float.
+`docs/environments.md` describes it in prose. Answers may carry more fields than these; a missing or mistyped one breaks
+the contract. Scores are integers in micro-units, because events hold no floats.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Name = Annotated[StrictStr, Field(min_length=1)]
 
 
 class Answer(BaseModel):
-    """A part of an environment's answer; unknown fields are ignored so that sites can say more."""
+    """Part of an environment's answer; unknown fields are ignored, so that sites can add more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class TaskText(Answer):
-    """A task that a site can grade, its instruction as a person sees it, and what its failures have in common.
+    """A task that a site can grade: its instruction, and the cluster of its failures.
 
-    `cluster` says which cure a failure needs; `control` tasks have none. A site that does not say is `unsorted`.
+    `cluster` names the kind of cure that a failure needs; `control` tasks have none. The default is `unsorted`.
     """
 
     task_id: Name
@@ -41,7 +41,7 @@ class TaskText(Answer):
 
 
 class Health(Answer):
-    """A site that answers: its name, how many instances are open, and the tasks it can grade."""
+    """Health of a site: its name, the number of open instances, and the tasks that it can grade."""
 
     site: Name
     instances: Annotated[StrictInt, Field(ge=0)]
@@ -49,9 +49,9 @@ class Health(Answer):
 
 
 class Instance(Answer):
-    """One isolated copy of a site: the seed that made it, its secret id, and the address of its first page.
+    """One isolated copy of a site: its seed, its secret id, and the address of its first page.
 
-    `repeat` is the index that its noise was drawn for; None where a site does not say.
+    `repeat` is the index that its noise was drawn for; None if the site does not report one.
     """
 
     seed: Seed
@@ -61,7 +61,7 @@ class Instance(Answer):
 
 
 class Graded(Answer):
-    """An oracle's judgement of one instance. Reasons never name the answer; the diff may."""
+    """An oracle's grade of one instance. Reasons never reveal the answer; the diff may."""
 
     task_id: Name
     passed: StrictBool
@@ -82,7 +82,7 @@ class Mutation(Answer):
 
 
 class InstanceState(Answer):
-    """What an instance holds: equal fingerprints mean equal seeds and equal changes, whatever the instance."""
+    """State of an instance. Equal fingerprints mean equal seeds and equal changes, also between instances."""
 
     seed: Seed
     counts: Mapping[str, StrictInt]
@@ -90,7 +90,7 @@ class InstanceState(Answer):
 
 
 def micro_units(score: object) -> int:
-    """Turn a JSON score into micro-units; ValueError says why it is no number from 0 to 1."""
+    """Convert a JSON score to micro-units. Raises ValueError for anything but a number from 0 to 1."""
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise ValueError(f"the score is {score!r}, not a number")  # noqa: TRY004 (an answer's content, not a caller's type)
     if not math.isfinite(score) or not 0 <= score <= 1:

@@ -1,4 +1,4 @@
-"""What a run needs of a site, whoever made it: our own sites' client keeps it, and so does a foreign site's."""
+"""The interface of a site that runs need; implemented by the clients of our own sites and of foreign ones."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from .contract import Graded, Health, Instance, InstanceState, Mutation
 
 
 class Environment(Protocol):
-    """A site that can be seeded, graded and read; what it answers is that of docs/environments.md.
+    """A site that can be reset, graded and read, with the answers that docs/environments.md specifies.
 
-    Every method raises EnvironmentFailure in one of its kinds; none of them says anything about an agent.
+    Every method raises subclasses of EnvironmentFailure, which say nothing about an agent.
     """
 
     @property
     def admin_url(self) -> str:
-        """The address of the admin surface, as errors name it."""
+        """Address of the admin surface, as shown in errors."""
         ...
 
     @property
     def page_headers(self) -> Mapping[str, str]:
-        """What an agent's calls to the pages have to carry, besides the address."""
+        """Headers that an agent's page requests must carry."""
         ...
 
     @property
     def has_record(self) -> bool:
-        """Whether the site tells what was changed in it; of one that does not, `mutations` tells of none."""
+        """True if the site records changes; otherwise `mutations` is always empty."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -41,23 +41,23 @@ class Environment(Protocol):
         ...
 
     def health(self) -> Health:
-        """Whether the site serves, and which tasks it grades."""
+        """Health of the site, with the tasks that it grades."""
         ...
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
-        """An instance made from a seed, or the given one made anew."""
+        """Make an instance from a seed, or restart the given one."""
         ...
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """An instance judged for one task."""
+        """Grade of an instance for one task."""
         ...
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
-        """An instance's changes with ids above `since_id`, oldest first."""
+        """Changes of an instance with ids above `since_id`, oldest first."""
         ...
 
     def state(self, instance: Instance | str) -> InstanceState:
-        """What an instance holds, and its fingerprint."""
+        """State of an instance, with its fingerprint."""
         ...
 
     def close(self, instance: Instance | str) -> None:

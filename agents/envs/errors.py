@@ -1,4 +1,4 @@
-"""What goes wrong with an environment, kept apart from anything that an agent did."""
+"""Failures of environments, kept apart from failures of agents."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ class EnvironmentFailure(FlywheelError):
     """{message}."""
 
     def __init__(self, **facts: object) -> None:
-        # What failed ends up in the log: no address in it may let anyone in.
+        # Failures are logged, so their addresses must not contain credentials.
         super().__init__(**{name: shown_in(fact) if isinstance(fact, str) else fact for name, fact in facts.items()})
 
 
 class EnvironmentDown(EnvironmentFailure):
     """The environment at {url} does not answer {operation}: {actual}. Expected an answer within {timeout_s} s.
-    Start the site or check the address; a run that met this says nothing about its agent."""
+    Start the site or check the address; the failure does not count against an agent."""
 
 
 class EnvironmentRefused(EnvironmentFailure):
     """The environment at {url} refused {operation} with status {actual}: expected the admin token that the site was started with.
-    Check the token, and the extra headers if a preview proxy stands before the site."""
+    Check the token, and the extra headers if the site is behind a preview proxy."""
 
 
 class LoginPage(EnvironmentRefused):
-    """The address {url} answered {operation} with {actual}, not with JSON: the login page of a proxy that stands before the site,
-    or no admin surface at all. Give the headers that the proxy asks for, and check the address."""
+    """The address {url} answered {operation} with {actual}, not with JSON: the login page of a proxy,
+    or no admin surface at all. Pass the headers that the proxy needs, and check the address."""
 
 
 class ContractBroken(EnvironmentFailure):
@@ -42,22 +42,22 @@ class InstanceClosed(EnvironmentFailure):
 
 class NotSeedable(ContractBroken):
     """The environment at {url} is not seedable: {actual}; expected {expected}.
-    Seeds must change what its state answer says, or what a witness page of its dialect shows."""
+    Different seeds must change the site's state answer, or a witness page of its dialect."""
 
 
 class SeedLost(ContractBroken):
-    """The environment at {url} did not take seed {seed}: its state is {actual}, and was {expected} after the same seed before.
-    It went back to another seed, somebody else acts on it, or its dialect lacks a field that never stays the same."""
+    """The environment at {url} is not at seed {seed}: its state is {actual}, but was {expected} after the same seed before.
+    It was reset to another seed, another client acts on it, or its dialect does not list a volatile field."""
 
 
 class LeaseTaken(EnvironmentFailure):
-    """The lease of {key} was not free within {timeout_s} s: it is held by {actual}; expected its holder to be done.
-    A site with one instance serves one run at a time; wait longer, or end what holds it."""
+    """The lease of {key} was not free within {timeout_s} s: it is held by {actual}; expected its holder to release it.
+    A site with one instance serves one run at a time: wait longer, or end the holder."""
 
 
 class LeaseLost(EnvironmentFailure):
-    """The lease of {key} was lost while it was held: {actual}. Another run may have acted on the site meanwhile, so
-    this one has no grade; play it again."""
+    """The lease of {key} was lost during the run: {actual}. Another run may have acted on the site, so
+    this run has no grade; repeat it."""
 
 
 class TaskNotGraded(EnvironmentFailure):
@@ -77,7 +77,7 @@ class SitePortInUse(FlywheelError):
 
 
 class SiteDied(FlywheelError):
-    """The site {site} ended with exit status {actual} before it was ready: expected it to serve. Its last words: {stderr}"""
+    """The site {site} ended with exit status {actual} before it was ready: expected it to serve. Its last output: {stderr}"""
 
 
 class SiteNotReady(FlywheelError):
@@ -95,19 +95,19 @@ class BadSiteUrl(FlywheelError):
 
 
 class BadDialect(FlywheelError):
-    """The file {file} describes no dialect: {actual}; expected {expected}. docs/environments.md names the fields."""
+    """The file {file} is not a valid dialect: {actual}; expected {expected}. docs/environments.md names the fields."""
 
     is_usage = True
 
 
 class BrowserMissing(FlywheelError):
-    """There is no {what} to do it in a browser: {actual}; expected {expected}.
-    Install it with: {way_out}. On our own sites no browser is needed with --executor plan."""
+    """Runs in a browser need {what}: {actual}; expected {expected}.
+    Install it with: {way_out}. The bundled sites need no browser with --executor plan."""
 
 
 class SandboxFailed(EnvironmentFailure):
-    """The sandbox of the site {site} could not be {operation}: {actual}. Expected Daytona to do it within {timeout_s} s;
-    look at the sandbox, the key and the quota there."""
+    """The sandbox of the site {site} could not be {operation}: {actual}. Expected success within {timeout_s} s;
+    check the sandbox, the key and the quota at Daytona."""
 
 
 class DaytonaMissing(FlywheelError):
@@ -115,15 +115,15 @@ class DaytonaMissing(FlywheelError):
 
 
 class NotAdmitted(FlywheelError):
-    """The environment {environment} is not admitted: {actual}. Expected one whose probes all passed with the tasks that it grades now.
+    """The environment {environment} is not admitted: {actual}. Expected an environment whose probes all passed with its current tasks.
     Run `flywheel env probe {environment}`, or for a site that runs elsewhere `flywheel env probe URL --admin-url URL`."""
 
 
 class OtherSite(FlywheelError):
-    """The site at {url} says that it is {actual!r}: expected {expected!r}, which was asked for and whose admission and runs are meant.
-    Check the address, or ask for the site by its own name."""
+    """The site at {url} says that it is {actual!r}: expected {expected!r}, the name under which admission and runs are recorded.
+    Check the address, or use the site's own name."""
 
 
 class AdmittedOtherwise(FlywheelError):
-    """The environment was admitted on this probe before, at position {actual}, by somebody else or for another reason:
-    expected one admission for each probe. Probe it again to admit it anew."""
+    """The environment was already admitted on this probe, at position {actual}, by another actor or for another reason:
+    expected one admission per probe. Probe it again to admit it anew."""

@@ -1,7 +1,7 @@
-"""Leases: who acts on a site of one instance, from its reset to its grade, is alone on it.
+"""Leases: exclusive use of a single-instance site by one run, from its reset to its grade.
 
-A lease is taken by key. Here are its protocol, the one for the threads of a process, and an Environment that holds
-one while an instance is open; `api/environments/leases.py` has the one for processes on many machines.
+A lease is taken by key. This module has the protocol, an implementation for the threads of one process, and an
+Environment that holds a lease while an instance is open; `api/environments/leases.py` has one for many machines.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PATIENCE_S: Final = 600.0
 
 
 class Lease(Protocol):
-    """`with lease(key) as check:` holds the key alone; `check()` raises LeaseLost if it is not held any more.
+    """`with lease(key) as check:` holds the key exclusively; `check()` raises LeaseLost once it is no longer held.
 
-    Entering raises LeaseTaken after waiting for long enough.
+    Entering raises LeaseTaken after a timeout.
     """
 
     def __call__(self, key: str) -> AbstractContextManager[Callable[[], None]]:
-        """Take the lease of a key, and give it back at the end of the block."""
+        """Take the lease of a key, and release it at the end of the block."""
         ...
 
 
@@ -55,13 +55,13 @@ class ThreadLeases:
 
 
 def _nothing() -> None:
-    """A lease inside one process is held for as long as the process is."""
+    """Check nothing: a lease inside one process lasts as long as the process."""
 
 
 def with_lease(environment: Environment, lease: Lease, key: str | None = None) -> Leased:
     """An Environment that holds the lease of a key from each reset until the instance is closed.
 
-    Without a key it is the address of the admin surface: name one where a site has several addresses.
+    The default key is the address of the admin surface: give a key if the site has several addresses.
     """
     return Leased(environment, lease, f"site {environment.admin_url}" if key is None else key)
 
@@ -73,10 +73,10 @@ class _Held:
 
 
 class Leased:
-    """An Environment under a lease; made by `with_lease`. May be shared by threads: each reset waits for its turn.
+    """Environment under a lease, made by `with_lease`. Threads may share it: each reset waits for the lease.
 
-    A reset that fails gives the lease back, and so does a close that fails. `oracle`, `mutations` and `state` raise
-    LeaseLost where the lease was lost before they were answered: nothing read so is a fact about one run.
+    A failed reset or close also releases the lease. `oracle`, `mutations` and `state` raise LeaseLost if the lease was
+    lost before the answer came, because the answer may then mix several runs.
     """
 
     def __init__(self, environment: Environment, lease: Lease, key: str) -> None:
@@ -87,17 +87,17 @@ class Leased:
 
     @property
     def admin_url(self) -> str:
-        """The site's own."""
+        """Address of the site's admin surface."""
         return self._environment.admin_url
 
     @property
     def page_headers(self) -> Mapping[str, str]:
-        """The site's own."""
+        """Headers that page requests to the site must carry."""
         return self._environment.page_headers
 
     @property
     def has_record(self) -> bool:
-        """The site's own."""
+        """True if the site records changes."""
         return self._environment.has_record
 
     def __enter__(self) -> Self:
@@ -109,7 +109,7 @@ class Leased:
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connections, and give back what is still held."""
+        """Close the connections and release the lease if it is held."""
         try:
             self._environment.disconnect()
         finally:
@@ -117,11 +117,11 @@ class Leased:
                 self._held.popitem()[1].stack.close()
 
     def health(self) -> Health:
-        """Ask whether the site serves; needs no lease."""
+        """Health of the site; needs no lease."""
         return self._environment.health()
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
-        """Wait for the lease, then reset; an instance that is given is under its lease already. Raises LeaseTaken."""
+        """Wait for the lease, then reset; a given instance holds the lease already. Raises LeaseTaken."""
         if instance is not None:
             check = self._of(instance).check
             again = self._environment.reset(seed, instance=instance, repeat=repeat)
@@ -134,7 +134,7 @@ class Leased:
         return made
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """Have an instance judged, by a judgement that no other run had a part in."""
+        """Grade an instance. Raises LeaseLost if another run may have acted on it."""
         held = self._of(instance)
         graded = self._environment.oracle(instance, task_id)
         held.check()
@@ -148,14 +148,14 @@ class Leased:
         return found
 
     def state(self, instance: Instance | str) -> InstanceState:
-        """Read what an instance holds."""
+        """Read an instance's state."""
         held = self._of(instance)
         state = self._environment.state(instance)
         held.check()
         return state
 
     def close(self, instance: Instance | str) -> None:
-        """Close an instance and give the lease back, also where the closing fails."""
+        """Close an instance and release the lease, even if closing fails."""
         held = self._of(instance)
         try:
             self._environment.close(instance)

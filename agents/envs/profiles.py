@@ -1,7 +1,7 @@
-"""What a browser would keep between two visits: cookies and the last address, apart from where an instance is served.
+"""Browser profiles: cookies and the last address of a visit, independent of where an instance is served.
 
-Two visits of a session are to two instances, perhaps on two machines. So cookies of a path are kept by their path from
-the instance's root, and are put back at the new one's.
+Two visits of a session use two instances, possibly on two machines. So cookie paths are stored relative to the
+instance's root and are restored under the new instance's root.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from eventlog.events.event import FrozenModel
 
 HOST_WIDE = "//"
-"""The path of a cookie that its host gets whatever the instance."""
+"""Path of a cookie that is sent to the whole host, whatever the instance."""
 
 
 class StoredCookie(FrozenModel):
-    """A cookie. `path` is from the instance's root; `expires` is in seconds since 1970, None as long as the session."""
+    """A cookie. `path` is from the instance's root; `expires` is in seconds since 1970, None for a session cookie."""
 
     name: str
     value: str
@@ -27,27 +27,27 @@ class StoredCookie(FrozenModel):
 
 
 class Profile(FrozenModel):
-    """What a visit leaves behind. `address` is the path, from the instance's root, of the page it stood on last."""
+    """State kept after a visit. `address` is the path of the last page, from the instance's root."""
 
     cookies: tuple[StoredCookie, ...] = ()
     address: str = "/"
 
     def to_bytes(self) -> bytes:
-        """As JSON."""
+        """The profile as JSON."""
         return self.model_dump_json().encode()
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Profile:
-        """The profile that was written so. Raises ValueError."""
+        """Parse a profile written by `to_bytes`. Raises ValueError."""
         return cls.model_validate_json(body)
 
 
 EMPTY = Profile()
-"""A browser that was never used."""
+"""Profile of an unused browser."""
 
 
 def cookies_in(jar: Iterable[Cookie], root: str) -> tuple[StoredCookie, ...]:
-    """The cookies that an instance with this root would be sent, by path and name."""
+    """Cookies that would be sent to an instance with this root, by path and name."""
     place = urlsplit(root)
     host, base = place.hostname or "", place.path
     found = (
@@ -81,7 +81,7 @@ def _host_of(cookie: Cookie) -> str:
 
 
 def _cookie(kept: StoredCookie, host: str, path: str) -> Cookie:
-    domain = host if "." in host else f"{host}.local"  # as the jar names a host without a dot
+    domain = host if "." in host else f"{host}.local"  # the jar's name for a host without a dot
     return Cookie(
         version=0,
         name=kept.name,

@@ -1,4 +1,4 @@
-"""Where sites come from: one of ours as a child process, or one that the user runs and names."""
+"""Sites started as child processes, or reached at an address that the user gives."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TAIL: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A site that serves; `pid` is None where it is not our child. Token and headers are left out of its text.
+    """A running site; `pid` is None if it is not our child process. Token and headers are left out of its repr.
 
-    `page_headers` go on every call to the pages, `admin_headers` on every call to the admin surface.
+    `page_headers` are sent with every page request, `admin_headers` with every admin request.
     """
 
     name: str
@@ -68,8 +68,8 @@ def local_site(
     """Start one of our sites as a child process, yield it when it serves, and stop it afterwards.
 
     `conditions` make the pages that agents see slow or failing.
-    The child also ends when this process does, however that happens.
-    Raises UnknownSite, SitePortInUse, SiteDied (with its last words), SiteNotReady.
+    The child also ends when this process does, even if it is killed.
+    Raises UnknownSite, SitePortInUse, SiteDied (with its last output), SiteNotReady.
     """
     if name not in KNOWN:
         raise UnknownSite(actual=name, expected=", ".join(sorted(KNOWN)))
@@ -85,7 +85,7 @@ def local_site(
 
 @contextmanager
 def _child(command: list[str], errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    # `python -m` looks in its working directory first: there the child finds the code that its parent runs.
+    # `python -m` searches the working directory first, so the child runs the same code as its parent.
     child = subprocess.Popen(  # noqa: S603 (our own module, its name checked)
         command, cwd=CODE_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
     )
@@ -121,7 +121,7 @@ def _tell(child: subprocess.Popen[bytes], token: str) -> None:
             child.stdin.write(f"{token}\n".encode())
             child.stdin.flush()
         except BrokenPipeError:
-            return  # it died already; reading its first line tells how
+            return  # it died already; reading its first line reports why
 
 
 def _first_line(name: str, child: subprocess.Popen[bytes], errors: IO[bytes], within_s: float) -> dict[str, object]:
@@ -130,7 +130,7 @@ def _first_line(name: str, child: subprocess.Popen[bytes], errors: IO[bytes], wi
     try:
         line = said.get(timeout=within_s)
     except queue.Empty as problem:
-        raise SiteNotReady(site=name, actual="it said nothing", timeout_s=within_s) from problem
+        raise SiteNotReady(site=name, actual="it printed nothing", timeout_s=within_s) from problem
     if not line:
         status = child.wait(STOP_WITHIN_S)
         raise SiteDied(site=name, actual=status, stderr=_tail(errors))
@@ -146,11 +146,11 @@ def _ready_facts(name: str, line: bytes, within_s: float) -> dict[str, object]:
     try:
         facts = json.loads(line)
     except ValueError as problem:
-        raise SiteNotReady(site=name, actual=f"it said {line[:TAIL]!r}", timeout_s=within_s) from problem
+        raise SiteNotReady(site=name, actual=f"it printed {line[:TAIL]!r}", timeout_s=within_s) from problem
     if facts.get("failed") == SitePortInUse.__name__:
         raise SitePortInUse(**facts["facts"])
     if not {"url", "admin_url"} <= facts.keys():
-        raise SiteNotReady(site=name, actual=f"it said {line[:TAIL]!r}", timeout_s=within_s)
+        raise SiteNotReady(site=name, actual=f"it printed {line[:TAIL]!r}", timeout_s=within_s)
     return dict(facts)
 
 

@@ -1,6 +1,6 @@
-"""A site in a Daytona sandbox: made or attached to, started, reached through its preview proxy, ended afterwards.
+"""A site in a Daytona sandbox: created or attached to, started, reached through its preview proxy, and ended.
 
-Daytona's own library does the talking; it comes with the extra `daytona` and is imported on use.
+Uses Daytona's own library, which comes with the extra `daytona` and is imported on use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AtTheEnd = Literal["delete", "stop", "leave"]
 
 @dataclass(frozen=True, slots=True)
 class DaytonaAccount:
-    """Whose sandboxes they are: Daytona's key, its address and region where they are not the usual ones."""
+    """Access to Daytona: the key, and the address and region if they are not the defaults."""
 
     key: str = field(repr=False)
     url: str | None = None
@@ -42,10 +42,10 @@ class DaytonaAccount:
 class Sandbox:
     """A sandbox that serves a site: an existing one by `sandbox_id`, else a new one from `snapshot` or `image`.
 
-    Previews do not count as use, so a sandbox stops `autostop_minutes` after it was last started or spoken to by
-    Daytona's own calls (0: never): give it more than the longest sweep. What it is told is in `variables`.
-    `admin_port` is None where pages and admin surface share a port. What was made is deleted at the end, what was
-    attached to is left as it was found, where `at_the_end` says nothing else.
+    Preview requests do not count as activity, so a sandbox stops `autostop_minutes` after its start or the last Daytona
+    API call (0: never): choose more than the longest sweep. `variables` are its environment variables. `admin_port` is
+    None if pages and admin surface share a port. By default, a created sandbox is deleted at the end, and an existing
+    one is left as it was found; `at_the_end` overrides this.
     """
 
     sandbox_id: str | None = None
@@ -62,13 +62,13 @@ class Sandbox:
 
     @property
     def end_action(self) -> AtTheEnd:
-        """What becomes of it, where nothing was said: gone if it was made here, and as it was found if not."""
+        """What to do with the sandbox at the end: by default, delete a created one and leave an existing one."""
         return self.at_the_end or ("delete" if self.sandbox_id is None else "leave")
 
 
 @contextmanager
 def daytona_site(name: str, sandbox: Sandbox, account: DaytonaAccount, admin_token: str) -> Iterator[Site]:
-    """Yield a sandbox's site when it answers, with the headers that its preview proxy asks for; end it afterwards.
+    """Yield a sandbox's site once it answers, with the headers for its preview proxy; end the sandbox afterwards.
 
     Raises DaytonaMissing, SandboxFailed, BadSiteUrl, SiteUnhealthy.
     """
@@ -96,7 +96,7 @@ def _daytona(name: str, sandbox: Sandbox, account: DaytonaAccount) -> Daytona:
 
 @contextmanager
 def _translate_errors(name: str, operation: str, sandbox: Sandbox) -> Iterator[None]:
-    """Daytona's errors as ours."""
+    """Raise Daytona's errors as SandboxFailed."""
     from daytona import DaytonaError  # noqa: PLC0415 an extra, imported on use
 
     try:
@@ -108,7 +108,7 @@ def _translate_errors(name: str, operation: str, sandbox: Sandbox) -> Iterator[N
 
 @contextmanager
 def _run_sandbox(name: str, sandbox: Sandbox, daytona: Daytona) -> Iterator[Theirs]:
-    """A sandbox that was started, ended as it was told to be however the block ends."""
+    """Yield a started sandbox, and end it as configured, even after an error."""
     if sandbox.sandbox_id is None:
         with _translate_errors(name, "made", sandbox):
             theirs, was_started = _create_sandbox(name, sandbox, daytona), True
@@ -127,7 +127,7 @@ def _run_sandbox(name: str, sandbox: Sandbox, daytona: Daytona) -> Iterator[Thei
 
 
 def _create_sandbox(name: str, sandbox: Sandbox, daytona: Daytona) -> Theirs:
-    """A new sandbox; it goes by itself once it stopped, so that a process that was killed leaves nothing behind."""
+    """Create a sandbox; with `delete`, Daytona deletes it once it stops, so a killed process leaves nothing behind."""
     from daytona import (  # noqa: PLC0415 an extra, imported on use
         CreateSandboxFromImageParams,
         CreateSandboxFromSnapshotParams,
@@ -170,7 +170,7 @@ def _end(theirs: Theirs, sandbox: Sandbox, *, was_started: bool) -> None:
 
 
 def _preview(name: str, theirs: Theirs, port: int, sandbox: Sandbox) -> tuple[str, Mapping[str, str]]:
-    """The address of a port behind the preview proxy, and the headers without which it shows a login page."""
+    """Address of a port behind the preview proxy, and the headers that skip the proxy's login page."""
     with _translate_errors(name, "previewed", sandbox):
         link = theirs.get_preview_link(port)
     return link.url, {TOKEN_HEADER: link.token, WARNING_HEADER: "true"}

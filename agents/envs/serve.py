@@ -1,7 +1,7 @@
-"""Serving one site on two ports of one process: `python -m agents.envs.serve marketplace --port 0 --admin-port 0`.
+"""Serve one site on two ports of one process: `python -m agents.envs.serve marketplace --port 0 --admin-port 0`.
 
-The admin token is the first line of standard input, so that no list of processes shows it. When the ports are open,
-one line of JSON on standard output says which; the process ends when its standard input does, unless `--stay` is given.
+The admin token is the first line of standard input, so that no process list shows it. Once the ports are open, one
+line of JSON on standard output names them; the process ends when standard input closes, unless `--stay` is given.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GRACE_S: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ServedSite:
-    """A site that serves: its name, and the addresses of its pages and of its admin surface."""
+    """A running site: its name, and the addresses of its pages and of its admin surface."""
 
     site: str
     url: str
@@ -45,7 +45,7 @@ class ServedSite:
 class _Quiet(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # two servers share the process, which handles signals once for both
+        yield  # signals are handled once for both servers of the process
 
 
 async def serve_site(
@@ -60,10 +60,10 @@ async def serve_site(
     public_url: str | None = None,
     conditions: Conditions = CLEAR,
 ) -> None:
-    """Serve a site until `stop` is set; port 0 is any free one, `announce` is told when both are open.
+    """Serve a site until `stop` is set; port 0 takes any free port, `announce` is called once both ports are open.
 
-    `public_url` is the address of the pages as agents see it, where that is not the host and port. `conditions` make
-    the pages slow or failing; the admin surface knows nothing of them.
+    `public_url` is the address of the pages as agents see it, if it differs from host and port. `conditions` make the
+    pages slow or failing; the admin surface is not affected.
     Raises UnknownSite, WeakToken, SitePortInUse.
     """
     kind = KNOWN.get(name)
@@ -91,7 +91,7 @@ async def serve_site(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one site from the command line; the exit status is 0 when it was stopped and 1 when it could not start."""
+    """Run one site from the command line. Returns 0 if it was stopped, 1 if it could not start."""
     options = _options(arguments)
     token = sys.stdin.readline().strip()
     try:
@@ -136,13 +136,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("site", help=f"one of: {', '.join(sorted(KNOWN))}")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="for the pages that agents see; 0 takes any free port")
+    parser.add_argument("--admin-port", type=int, default=0, help="for the admin surface; 0 takes any free port")
+    parser.add_argument("--public-url", help="address at which agents reach the pages, behind a proxy")
+    parser.add_argument("--stay", action="store_true", help="keep serving after standard input closes")
+    parser.add_argument("--latency-ms", metavar="A-B", help="delay each page by A to B ms, drawn by seed")
     parser.add_argument(
-        "--admin-port", type=int, default=0, help="for reset, oracle and the like; 0 takes any free port"
+        "--failure-rate", type=float, metavar="P", help="answer this share of page requests with 503, from 0 to 1"
     )
-    parser.add_argument("--public-url", help="the address of the pages as agents reach it, behind a proxy")
-    parser.add_argument("--stay", action="store_true", help="go on when standard input ends")
-    parser.add_argument("--latency-ms", metavar="A-B", help="let each page wait so long, drawn by seed")
-    parser.add_argument("--failure-rate", type=float, metavar="P", help="answer this share of pages 503, from 0 to 1")
     options = parser.parse_args(arguments)
     try:
         options.conditions = read_conditions(options.latency_ms, options.failure_rate)
@@ -154,7 +154,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 @contextmanager
 def _listen(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once only on sockets that name TCP; otherwise each answer waits 40 ms.
+    # asyncio sets TCP_NODELAY only on sockets created with IPPROTO_TCP; without it, small answers wait 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

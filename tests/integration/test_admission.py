@@ -122,7 +122,7 @@ def test_a_site_that_fails_at_first_use_is_recorded_and_refused(
         EnvClient(site.admin_url, site.admin_token) as client,
     ):
         admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
-        with pytest.raises(NotAdmitted, match="of its probes at position 3 failed: unknown_task"):
+        with pytest.raises(NotAdmitted, match="position 3 failed: unknown_task"):
             Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
     assert kinds(house, EnvironmentProbed, EnvironmentAdmitted, BenchmarkFrozen) == ["EnvironmentProbed"]
 

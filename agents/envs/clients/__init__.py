@@ -1,1 +1,1 @@
-"""Speaking to a site: its admin surface, and its pages over plain HTTP."""
+"""Clients of a site: its admin surface, and its pages over plain HTTP."""

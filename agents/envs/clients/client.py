@@ -1,4 +1,4 @@
-"""Speaking to an environment's admin surface: every answer is checked, every failure has a name."""
+"""Client of an environment's admin surface: every answer is checked, every kind of failure has its own error."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .wire import Body, Facts, Wire
 
 
 class EnvClient:
-    """One environment's admin surface over one pool of connections; may be shared by threads.
+    """Client of one environment's admin surface, with one connection pool; threads may share it.
 
     Every method raises EnvironmentDown, EnvironmentRefused or ContractBroken; those that take an instance also
-    InstanceClosed, and `oracle` TaskNotGraded. None of them ever says anything about an agent.
-    `extra_headers` go on every call (preview proxies want them); `page_headers` are what an agent's calls to the pages
-    have to carry, and are only kept here for it. `page_url` is where an agent reaches the pages, if that is not where
-    the site believes it is.
+    InstanceClosed, and `oracle` TaskNotGraded. None of these errors says anything about an agent.
+    `extra_headers` are sent with every call (preview proxies need them); `page_headers` are only stored here, for the
+    agent's page requests. `page_url` is where agents reach the pages, if it differs from the address that the site
+    reports.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class EnvClient:
         return answer.model_copy(update={"url": f"{self._page_url}{urlsplit(answer.url).path}"})
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """Have an instance judged for one task."""
+        """Grade an instance for one task."""
         facts = self._call("GET", "oracle", instance=instance, query={"task_id": task_id})
         try:
             facts["score_micro"] = micro_units(facts.pop("score", None))
@@ -95,7 +95,7 @@ class EnvClient:
             raise self._wire.contract_error("oracle", str(problem), "a score from 0 to 1") from problem
         graded = self._wire.read(Graded, "oracle", facts)
         if graded.task_id != task_id:
-            raise self._wire.contract_error("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+            raise self._wire.contract_error("oracle", f"it graded {graded.task_id!r}", f"a grade of {task_id!r}")
         return graded
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
@@ -113,7 +113,7 @@ class EnvClient:
         return found
 
     def state(self, instance: Instance | str) -> InstanceState:
-        """Read what an instance holds, and its fingerprint."""
+        """Read an instance's state and fingerprint."""
         return self._wire.read(InstanceState, "state", self._call("GET", "state", instance=instance))
 
     def expose(self, instance: Instance | str, *, latency_ms: str = "0-0", failure_rate: float = 0.0) -> None:

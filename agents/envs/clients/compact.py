@@ -1,7 +1,7 @@
-"""A page as a model reads it: one line a heading, text, link, field or button, in the order of the page. Pure.
+"""Compact view of a page for a model: one line per heading, text, link, field or button, in page order. Pure.
 
-What can be acted on is named by what a person sees, as steps name it. Addresses are paths from the instance's root, so
-the same seed gives the same bytes in every instance.
+Controls are named by their visible text, as in the steps of plans. Addresses are paths from the instance's root, so the
+same seed gives the same bytes in every instance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from .pages import Link, Page, caption_of, element_text, enclosing_form, normalize_label
 
 LONGEST_VIEW: Final = 6_000
-"""Characters of a view but for the line that says what was left out. Text takes what controls and headings leave."""
+"""Characters of a view, without the line that counts dropped lines. Controls and headings fill it first, then text."""
 
 LONGEST_LINE: Final = 300
 MOST_OPTIONS: Final = 40
@@ -32,18 +32,18 @@ _BETWEEN_CELLS: Final = " | "
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a view. What is not kept may be left out where the view grows too long."""
+    """A line of a view. Lines that are not `is_kept` may be dropped if the view grows too long."""
 
     text: str
     is_kept: bool
 
 
 _Part = str | _Line | None
-"""Running text; a line of its own; None: the end of a line."""
+"""Running text, a separate line, or None for the end of a line."""
 
 
 def compact_view(page: Page, longest: int = LONGEST_VIEW) -> str:
-    """The view of a page: its path, status and title, then its lines; says how many were left out."""
+    """View of a page: path, status and title, then its lines, and the number of dropped lines."""
     title = page.document.find(".//title")
     head = [f"page {page.path}, status {page.status}"]
     if title is not None and element_text(title):
@@ -56,7 +56,7 @@ def compact_view(page: Page, longest: int = LONGEST_VIEW) -> str:
 
 
 def _fit_lines(lines: Sequence[_Line], longest: int) -> Iterator[str]:
-    """The lines that fit, in their order: kept ones are chosen first."""
+    """Lines that fit, in page order; kept lines are chosen first."""
     chosen: set[int] = set()
     left = longest
     for place in sorted(range(len(lines)), key=lambda place: (not lines[place].is_kept, place)):
@@ -69,7 +69,7 @@ def _fit_lines(lines: Sequence[_Line], longest: int) -> Iterator[str]:
 
 
 def _lines(parts: Iterator[_Part]) -> Iterator[_Line]:
-    """Running text gathered into lines."""
+    """Join running text into lines."""
     running = ""
     for part in parts:
         if isinstance(part, str):
@@ -87,7 +87,7 @@ def _lines(parts: Iterator[_Part]) -> Iterator[_Line]:
 
 
 def _parts(element: Any, page: Page, links: Mapping[Any, str]) -> Iterator[_Part]:
-    """What an element and all in it come to."""
+    """Parts of an element and of its descendants."""
     if not isinstance(element.tag, str) or element.tag in _UNSEEN or element.get("hidden") is not None:
         return
     line = _line(element, page, links)
@@ -103,12 +103,12 @@ def _parts(element: Any, page: Page, links: Mapping[Any, str]) -> Iterator[_Part
     for child in element:
         yield from _parts(child, page, links)
         yield child.tail or ""
-    if is_block and element.tag != "dt":  # what is said of a term stands beside it
+    if is_block and element.tag != "dt":  # a term and its description share a line
         yield None
 
 
 def _line(element: Any, page: Page, links: Mapping[Any, str]) -> _Line | None:
-    """What can be acted on, and headings; an empty line for what is left out; None for anything else."""
+    """Line of a heading or control; an empty line for what is left out; None for any other element."""
     found: str | None = None
     match element.tag:
         case "a":
@@ -127,13 +127,13 @@ def _line(element: Any, page: Page, links: Mapping[Any, str]) -> _Line | None:
 
 
 def _link(link: Link, names: Mapping[str, int]) -> str:
-    """A link, with its path where its text alone would not tell it from another."""
+    """A link, with its path if its text does not identify it."""
     is_clear = bool(link.text) and names[normalize_label(link.text)] == 1
     return f"[link] {link.text}" if is_clear else f"[link] {link.text} -> {link.path}"
 
 
 def _field(caption: str, control: Any) -> str:
-    """A field with its kind, its options and what it holds now."""
+    """A field with its kind, its options and its current value."""
     name = caption.rstrip(":* ")[:LONGEST_LINE]
     if control.tag == "select":
         options = list(control.iter("option"))
@@ -143,7 +143,7 @@ def _field(caption: str, control: Any) -> str:
         now = "" if chosen is None else element_text(chosen)[:LONGEST_LINE]
         return f'[choice] {name}: "{now}" of {", ".join(shown)}{more}'
     if control.tag == "textarea":
-        holds = _SPACE.sub(" ", str(control.value or "")).strip()  # a browser drops the first line break of one
+        holds = _SPACE.sub(" ", str(control.value or "")).strip()  # browsers drop the first line break of a textarea
         return f'[field] {name}: "{holds[:LONGEST_LINE]}"'
     kind = str(control.get("type") or "text")
     if kind in {"checkbox", "radio"}:

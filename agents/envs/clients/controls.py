@@ -1,4 +1,4 @@
-"""What can be acted on, on a page, named by what a person sees: links, buttons, fields, choices. Pure."""
+"""Controls of a page by their visible names: links, buttons, fields, choices. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ControlKind = Literal["link", "button", "field", "choice"]
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One of them. `form` is the number of the form around it on its page, None outside of any.
+    """One control. `form` is the number of its form on the page, None outside of forms.
 
-    `path` is where a link leads, from the instance's root; "" where that is not seen. `options` are those of a choice,
-    `value` is what a field holds, or which option is chosen. `is_named` is False where the page calls it nothing, and
-    its label only counts its place.
+    `path` is where a link leads, from the instance's root; "" if that is unknown. `options` are those of a choice,
+    `value` is a field's content or the chosen option. `is_named` is False if the page gives the control no name, and
+    its label only counts its position.
     """
 
     kind: ControlKind
@@ -32,7 +32,7 @@ class Control:
 
 
 def controls(page: Page) -> tuple[Control, ...]:
-    """The controls of a page, each where steps can act on it: links first, then forms, in the order of the page."""
+    """Controls of a page that steps can act on: links first, then forms, in page order."""
     return (*_links(page), *_in_forms(page))
 
 
@@ -67,7 +67,7 @@ def _field(caption: str, control: Any, form: int | None) -> Control:
 
 
 def offers(shown: Sequence[Control], step: Step) -> bool:
-    """Whether the control that a step names is there; a step that names none can always be taken."""
+    """True if the control that a step names is present, or if the step names none."""
     wanted = normalize_label(step.label or "")
     match step.type:
         case "click":

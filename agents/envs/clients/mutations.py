@@ -1,4 +1,4 @@
-"""Reading an environment without ever raising, for places where a failed look must not end a run."""
+"""Reads of an environment that never raise, for code in which a failed read must not end a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import EnvironmentFailure
 from .client import EnvClient
 
 ONLY = ""
-"""The instance of a server that has no other."""
+"""Instance of a server that has only one."""
 
 
 def fetch_mutations(
@@ -40,7 +40,7 @@ def fetch_mutations(
 
 
 def read_mutations(client: Environment, instance: Instance | str, since_id: int) -> dict[str, Any]:
-    """The same as `fetch_mutations`, over the connections of a client that is open already."""
+    """Same as `fetch_mutations`, with a client that is already connected."""
     try:
         found = client.mutations(instance, since_id)
     except EnvironmentFailure as problem:
@@ -60,7 +60,7 @@ def grade_run(
 ) -> dict[str, Any]:
     """Return the oracle's grade: task_id, passed, score_micro, reasons, diff.
 
-    On any failure `{"task_id": ..., "error": ...}`: no grade, which is not a grade of zero.
+    On any failure return `{"task_id": ..., "error": ...}`: no grade, which differs from a grade of zero.
     """
     try:
         with EnvClient(

@@ -1,4 +1,4 @@
-"""Pages as an agent meets them: read, and filled by visible label. Pure over the parsed document."""
+"""Pages as an agent sees them: read, and filled in by visible label. Pure over the parsed document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Problem = Literal["no_such_link", "no_such_field", "no_such_option"]
 
 
 class Absent(Exception):
-    """The page shows no such control; `problem` says which kind was looked for."""
+    """The page has no such control; `problem` names the kind that was looked for."""
 
     def __init__(self, problem: Problem, label: str) -> None:
         self.problem = problem
@@ -26,7 +26,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as a person sees it, and where it leads: a path from the instance's root."""
+    """A link: its visible text, and its path from the instance's root."""
 
     text: str
     path: str
@@ -34,7 +34,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer of the site: status, path from the instance's root, and the parsed document (filled in place)."""
+    """A page of the site: status, path from the instance's root, and the parsed document (filled in place)."""
 
     status: int
     path: str
@@ -43,11 +43,11 @@ class Page:
     document: html.HtmlElement
 
     def links(self) -> tuple[Link, ...]:
-        """All links that stay inside the instance, in order."""
+        """Links that stay inside the instance, in page order."""
         return tuple(link for _, link in self.anchors())
 
     def anchors(self) -> Iterator[tuple[Any, Link]]:
-        """The same links with their elements."""
+        """The same links, with their elements."""
         for element in self.document.iter("a"):
             target = join_address(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
@@ -58,7 +58,7 @@ class Page:
         return self._anchor(label)[1]
 
     def anchor(self, label: str) -> Any:
-        """The element of such a link. Raises Absent."""
+        """Element of the link that `link` finds. Raises Absent."""
         return self._anchor(label)[0]
 
     def _anchor(self, label: str) -> tuple[Any, Link]:
@@ -71,7 +71,7 @@ class Page:
         return found[0]
 
     def field(self, label: str) -> Any:
-        """The form control that a label belongs to. Raises Absent."""
+        """Form control of a label. Raises Absent."""
         for element in self.document.iter("label"):
             if normalize_label(caption_of(element)) == normalize_label(label):
                 control = self.control_of(element)
@@ -80,7 +80,7 @@ class Page:
         raise Absent("no_such_field", label)
 
     def control_of(self, label: html.HtmlElement) -> Any:
-        """The control that a label element belongs to; None where it has none."""
+        """Control of a label element; None if it has none."""
         target = label.get("for")
         return label.find(".//*[@name]") if target is None else self.document.get_element_by_id(target, None)
 
@@ -94,14 +94,14 @@ class Page:
         raise Absent("no_such_field", label)
 
     def fillable(self, label: str) -> Any:
-        """The text field that a label belongs to. Raises Absent."""
+        """Text field of a label. Raises Absent."""
         control = self.field(label)
         if control.tag not in {"input", "textarea"}:
             raise Absent("no_such_field", label)
         return control
 
     def fill(self, label: str, value: str) -> None:
-        """Write into a text field. Raises Absent."""
+        """Fill a text field. Raises Absent."""
         control = self.fillable(label)
         if control.tag == "textarea":
             control.value = value
@@ -109,7 +109,7 @@ class Page:
             control.set("value", value)
 
     def option(self, label: str, option: str) -> tuple[Any, int]:
-        """The list that a label belongs to, and the place of the option with this visible text. Raises Absent."""
+        """The choice of a label, and the index of its option with this visible text. Raises Absent."""
         control = self.field(label)
         if control.tag != "select":
             raise Absent("no_such_field", label)
@@ -127,18 +127,18 @@ class Page:
                 element.set("selected", "selected")
 
     def text(self) -> str:
-        """What the page says, one line a block, without addresses: the same for the same seed in every instance."""
+        """Text of the page, one line per block, without addresses: equal for equal seeds in every instance."""
         return "\n".join(_lines(self.document))[:LONGEST_TEXT]
 
 
 def page_at(root: str, address: str, status: int, document: html.HtmlElement) -> Page:
-    """A document as the page of its address."""
+    """Page of a parsed document at an address."""
     path = "/" + address.removeprefix(root) if address.startswith(root) else urlsplit(address).path
     return Page(status, path, address, root, document)
 
 
 def parse_page(content: bytes, encoding: str | None) -> html.HtmlElement:
-    """The document of an answer, whatever it holds: nothing, broken HTML, or no HTML at all."""
+    """Parse an answer, which may also be empty, broken HTML, or not HTML."""
     try:
         parser = html.HTMLParser(encoding=encoding)
     except LookupError:
@@ -150,7 +150,7 @@ def parse_page(content: bytes, encoding: str | None) -> html.HtmlElement:
 
 
 def join_address(base: str, reference: str) -> str:
-    """The address that a reference on a page stands for; nowhere, where it is none."""
+    """Absolute address of a reference on a page; empty if the reference is invalid."""
     try:
         return urljoin(base, reference)
     except ValueError:
@@ -158,23 +158,23 @@ def join_address(base: str, reference: str) -> str:
 
 
 def enclosing_form(element: Any) -> Any:
-    """The form around a control; None where it is in none."""
+    """Form around a control; None outside of forms."""
     return next(element.iterancestors("form"), None)
 
 
 def element_text(element: Any) -> str:
-    """What an element says, its space evened out."""
+    """Text of an element with normalized whitespace."""
     return _SPACE.sub(" ", str(element.text_content())).strip()
 
 
 def caption_of(label: html.HtmlElement) -> str:
-    """What a label says, without what stands in a control that it wraps."""
+    """Text of a label, without the content of controls inside it."""
     own = label.xpath(".//text()[not(ancestor::select or ancestor::textarea or ancestor::button)]")
     return _SPACE.sub(" ", "".join(map(str, own))).strip()
 
 
 def normalize_label(text: str) -> str:
-    """A label as labels are compared: without case, needless space, and a colon or star at its end."""
+    """A label normalized for comparison: without case, extra whitespace, and a colon or star at its end."""
     return _SPACE.sub(" ", text).strip().rstrip(":*").strip().casefold()
 
 

@@ -1,6 +1,6 @@
-"""A visit to one instance over plain HTTP, without scripts: pages opened, forms sent, never out of the instance.
+"""A visit to one instance over plain HTTP, without scripts: opens pages, sends forms, never leaves the instance.
 
-Addresses in plans are paths from the instance's root (`/boats`), so a plan says nothing of where an instance is served.
+Addresses in plans are paths from the instance's root (`/boats`), so plans do not depend on where an instance is served.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .wire import UNAVAILABLE
 
 
 class Session:
-    """One agent's visit to one instance; keeps cookies, and can go on with the profile of a visit before it.
+    """One agent's visit to one instance; keeps cookies, and can continue from the profile of an earlier visit.
 
-    `headers` go on every call; preview proxies want them.
-    Raises EnvironmentDown where the site does not answer, and ContractBroken where it leads out of the instance.
+    `headers` are sent with every request; preview proxies need them.
+    Raises EnvironmentDown if the site does not answer, and ContractBroken if it leads out of the instance.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Session:
         self._client.close()
 
     def profile(self) -> Profile:
-        """What the visit would leave to the next one of its state key: cookies, and the page it stands on."""
+        """Profile for the next visit with the same state key: cookies, and the address of the current page."""
         return Profile(cookies=cookies_in(self._client.cookies.jar, self.root), address=self._address)
 
     def open(self, path: str) -> Page:
-        """Open a path from the instance's root. Raises Absent for one that is no address in the instance."""
+        """Open a path from the instance's root. Raises Absent if it is not an address inside the instance."""
         return self._request("GET", address_of(self.root, path))
 
     def submit(self, page: Page, label: str) -> Page:
@@ -99,17 +99,17 @@ class Session:
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Reading the trusted certificates takes longer than a whole visit, so it is done once."""
+    """Shared TLS context: loading the trusted certificates takes longer than a whole visit."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 def root_address(address: str) -> str:
-    """An instance's address as its pages' addresses begin: spelt one way, with a slash at its end."""
+    """Normalized root address of an instance, with a slash at its end."""
     return str(httpx2.URL(address if address.endswith("/") else address + "/"))
 
 
 def address_of(root: str, path: str) -> str:
-    """The address of a path from an instance's root. Raises Absent for one that is no address in the instance."""
+    """Address of a path from an instance's root. Raises Absent if it is not an address inside the instance."""
     try:
         address = httpx2.URL(root + path.lstrip("/"))
     except httpx2.InvalidURL as problem:
@@ -120,13 +120,13 @@ def address_of(root: str, path: str) -> str:
 
 
 def is_inside(root: str, address: httpx2.URL) -> bool:
-    """Whether an address lies in the instance with this root."""
+    """True if an address lies inside the instance with this root."""
     bare = str(address.copy_with(query=None, fragment=None))
     return bare.startswith(root) or bare + "/" == root
 
 
 def leads_out(root: str, operation: str, address: str) -> ContractBroken:
-    """What is raised where a site sends its agent out of the instance."""
+    """Error for a site that sends its agent out of the instance."""
     return ContractBroken(
         url=root,
         operation=operation,

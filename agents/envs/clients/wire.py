@@ -1,4 +1,4 @@
-"""Calls to an admin surface over one pool of connections: what may be sent again, and which failure has which name."""
+"""HTTP calls to an admin surface over one connection pool: retries, and the error for each kind of failure."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ UNAVAILABLE: Final = frozenset(
         HTTPStatus.GATEWAY_TIMEOUT,
     }
 )
-"""Statuses by which a site, or a proxy before it, says that it did not do what was asked: pages' or admin's."""
+"""Statuses by which a site or its proxy says that it did not process a request, to pages or to the admin surface."""
 
 REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 CONNECT_TRIES: Final = 4
 FIRST_WAIT_S: Final = 0.05
-# Shorter than any site keeps an idle connection, so that a request never meets one that is being closed.
+# Shorter than the idle timeout of any site, so that no request uses a connection that is being closed.
 IDLE_S: Final = 4.0
 LONGEST_SHOWN: Final = 200
 
 
 class Wire:
-    """A pool of connections to one site; may be shared by threads.
+    """Connection pool to one site; threads may share it.
 
-    `admin_header` carries the token if there is one, `extra_headers` go on every call besides. Raises
-    EnvironmentRefused where a header cannot be sent.
+    `admin_header` carries the token if there is one, `extra_headers` are sent with every call. Raises
+    EnvironmentRefused if a header cannot be sent.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Wire:
         body: Body | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """Send one call; `operation` is its name in errors. Raises EnvironmentDown where no answer comes."""
+        """Send one call; errors name it by `operation`. Raises EnvironmentDown if no answer comes."""
         try:
             request = self._pool.build_request(
                 method, f"{self.url}{path}", params=query, json=body, headers=dict(headers or {})
@@ -94,7 +94,7 @@ class Wire:
             raise self.down(operation, f"{type(problem).__name__} {problem}".strip()) from problem
 
     def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request, again after a pause when no connection came about: then the site has seen nothing of it."""
+        """Send a request; retry after a pause if no connection was made, because the site then saw nothing of it."""
         wait_s = FIRST_WAIT_S
         for _ in range(CONNECT_TRIES - 1):
             try:
@@ -105,7 +105,7 @@ class Wire:
         return self._pool.send(request)
 
     def check_open(self, operation: str, answer: httpx2.Response, *, refused: Collection[int] = REFUSED) -> None:
-        """Raise LoginPage, EnvironmentRefused or EnvironmentDown where the answer is none of the site's meaning."""
+        """Raise LoginPage, EnvironmentRefused or EnvironmentDown for a login page, a refusal or an outage."""
         status = answer.status_code
         if _is_html(answer) and (status < HTTPStatus.BAD_REQUEST or status in refused):
             raise LoginPage(
@@ -123,7 +123,7 @@ class Wire:
             raise self.contract_error(operation, actual, "status 200")
 
     def facts(self, operation: str, answer: httpx2.Response) -> Facts:
-        """The object of an answer in JSON. Raises ContractBroken."""
+        """Parse an answer as a JSON object. Raises ContractBroken."""
         try:
             facts = json.loads(answer.content)
         except (ValueError, RecursionError) as problem:
@@ -133,7 +133,7 @@ class Wire:
         return facts
 
     def read(self, shape: type[A], operation: str, facts: object) -> A:
-        """Facts as a model. Raises ContractBroken."""
+        """Validate facts as a model. Raises ContractBroken."""
         try:
             return shape.model_validate(facts)
         except ValidationError as problem:
@@ -144,16 +144,16 @@ class Wire:
             ) from problem
 
     def down(self, operation: str, actual: str) -> EnvironmentDown:
-        """The error of a site that does not answer."""
+        """Error for a site that does not answer."""
         return EnvironmentDown(url=self.url, operation=operation, actual=actual, timeout_s=self._timeout_s)
 
     def contract_error(self, operation: str, actual: str, expected: str) -> ContractBroken:
-        """The error of a site that answers something else."""
+        """Error for an answer that breaks the contract."""
         return ContractBroken(url=self.url, operation=operation, actual=actual, expected=expected)
 
 
 def shown_text(answer: httpx2.Response) -> str:
-    """The beginning of what an answer says."""
+    """Beginning of an answer's text, for errors."""
     return repr(answer.text[:LONGEST_SHOWN])
 
 

@@ -1,1 +1,1 @@
-"""Sites that somebody else built: what their answers look like, and a client that makes an Environment of them."""
+"""Foreign sites: their dialects, and a client that makes an Environment of them."""

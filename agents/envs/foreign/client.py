@@ -1,4 +1,4 @@
-"""A foreign site as an Environment: seeded as it wants it, verified by what it holds, read in its own words."""
+"""Client for a foreign site: seeds it, verifies the seed by its state, and reads its answers by its dialect."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ABSENT: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 class ForeignClient:
-    """An Environment over a site that speaks a dialect; without one, a plain address is taken tolerantly.
+    """Environment over a site that speaks a dialect; the default dialect is tolerant.
 
-    No seed is believed. After each reset the site's state is read and digested: the same seed has to give the same
-    state again (SeedLost), and another seed another one (NotSeedable). The first reset seeds a second time for that.
-    On a site of one instance an instance's id is made up here, and only the newest one is open; who shares such a
-    site takes a lease (`agents/envs/leases.py`). Raises EnvironmentFailure in its kinds, as `EnvClient` does.
+    Seeds are verified: after each reset the site's state is read and digested. The same seed must give the same state
+    again (SeedLost), and another seed another state (NotSeedable); the first reset seeds twice to check that.
+    On a single-instance site the instance id is made up here, and only the newest instance is open; clients that share
+    such a site take a lease (`agents/envs/leases.py`). Raises subclasses of EnvironmentFailure, as `EnvClient` does.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ForeignClient:
         )
         self.admin_url = self._wire.url
         self.page_url = (self.dialect.page_url or page_url or self.admin_url).rstrip("/")
-        # Pages are asked without the token, for they may be somebody else's.
+        # Page requests carry no token, because the pages may belong to somebody else.
         self._pages = Wire(
             self.page_url, None, timeout_s=timeout_s, extra_headers=self.page_headers, transport=transport, pause=pause
         )
@@ -76,20 +76,20 @@ class ForeignClient:
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connections; the site keeps what it holds."""
+        """Close the connections; the site keeps its state."""
         self._wire.close()
         self._pages.close()
 
     @property
     def has_record(self) -> bool:
-        """Whether its dialect says where the site tells what was changed."""
+        """True if the dialect names the site's list of changes."""
         return self.dialect.paths.mutations is not None
 
     def health(self) -> Health:
-        """Ask whether the site serves; its tasks are those of the dialect, else those that it names."""
+        """Health of the site; its tasks come from the dialect, else from the site."""
         facts = self._ask("GET", self.dialect.paths.health, "health")
         if facts.get("ok") is False:
-            raise self._wire.down("health", "it says that it is not well")
+            raise self._wire.down("health", "it reports that it is unhealthy")
         site, tasks = facts.get("site"), facts.get("tasks")
         is_told = isinstance(tasks, list) and all(isinstance(each, dict) for each in tasks)
         named = {
@@ -100,7 +100,7 @@ class ForeignClient:
         return self._wire.read(Health, "health", named)
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:  # noqa: ARG002
-        """Seed the site and verify it. Raises NotSeedable, SeedLost; `repeat` draws noise that foreign sites lack."""
+        """Seed the site and verify it. Raises NotSeedable, SeedLost; `repeat` is ignored, for lack of noise."""
         with self._turn:
             if instance is not None:
                 self._check_open(instance)
@@ -109,7 +109,7 @@ class ForeignClient:
             return self._instance_of_seed(seed, instance)
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """Have an instance judged for one task. Raises TaskNotGraded, also where the site says so in a reason."""
+        """Grade an instance for one task. Raises TaskNotGraded, also if the site reports it as a reason."""
         self._check_open(instance)
         path = self.dialect.paths.oracle
         answer = self._answer("GET", path, "oracle", query={"task_id": task_id}, instance=instance)
@@ -125,12 +125,12 @@ class ForeignClient:
             raise self._wire.contract_error("oracle", str(problem), "a score from 0 to 1") from problem
         graded = self._wire.read(Graded, "oracle", read)
         if graded.task_id != task_id:
-            raise self._wire.contract_error("oracle", f"it judged {graded.task_id!r}", f"a judgement of {task_id!r}")
+            raise self._wire.contract_error("oracle", f"it graded {graded.task_id!r}", f"a grade of {task_id!r}")
         self._check_open(instance)
         return graded
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
-        """Read an instance's changes with ids above `since_id`, oldest first; none from a site that tells of none."""
+        """Changes of an instance with ids above `since_id`, oldest first; empty if the site lists none."""
         self._check_open(instance)
         path = self.dialect.paths.mutations
         if path is None:
@@ -152,20 +152,20 @@ class ForeignClient:
             ) from problem
 
     def state(self, instance: Instance | str) -> InstanceState:
-        """Read what an instance holds; the fingerprint is ours, over what does not change by itself."""
+        """State of an instance; the fingerprint is computed here, without volatile fields."""
         state = self._state(instance_id(instance), self._check_open(instance))
         self._check_open(instance)
         return state
 
     def close(self, instance: Instance | str) -> None:
-        """Close an instance; a site of one instance goes on, but this client grades it no more."""
+        """Close an instance; a single-instance site keeps running, but this client no longer grades that instance."""
         self._check_open(instance)
         self._forget(instance)
 
     def _instance_of_seed(self, seed: int, instance: Instance | str | None) -> Instance:
-        """An instance of a seed, remembered if its state is of that seed."""
+        """Seed an instance, verify its state, and register it as open."""
         if self.dialect.one_instance:
-            self._open.clear()  # beforehand: whoever is being answered now must not take it for their own
+            self._open.clear()  # before seeding, so that no pending call takes the new run's answer
         facts = self._sow(seed, instance)
         if self.dialect.one_instance:
             made = self._only(seed, instance)
@@ -184,14 +184,14 @@ class ForeignClient:
         return made
 
     def _only(self, seed: int, instance: Instance | str | None) -> Instance:
-        """The one instance under a made-up id."""
+        """The only instance, under a made-up id."""
         if instance is None:
             self._made += 1
         name = f"only-{self._made}" if instance is None else instance_id(instance)
         return Instance(seed=seed, instance=name, url=f"{self.page_url}/")
 
     def _sow(self, seed: int, instance: Instance | str | None) -> Facts:
-        """Have the site seeded by the call that it has for that."""
+        """Seed the site by the call that its dialect names."""
         paths = self.dialect.paths
         if self.dialect.seeding == "none":
             if seed != self.dialect.only_seed:
@@ -207,7 +207,7 @@ class ForeignClient:
         if paths.reset is None or self.dialect.seeding == "seed":
             told = "it has no call that takes a seed"
             raise NotSeedable(
-                url=self.admin_url, operation="reset", actual=told, expected="one, as its dialect names it"
+                url=self.admin_url, operation="reset", actual=told, expected="a seeding call, named by its dialect"
             )
         return self._post(paths.reset, "reset", {"seed": seed}, instance)
 
@@ -215,13 +215,13 @@ class ForeignClient:
         return self._check_accepted(operation, self._answer("POST", path, operation, body=body, instance=instance))
 
     def _check_accepted(self, operation: str, answer: httpx2.Response) -> Facts:
-        """What a site said to a call that it was to obey: nothing, or an object that does not say no."""
+        """Check that the site accepted a call: its answer is empty, or an object that does not report a failure."""
         if answer.status_code == HTTPStatus.NO_CONTENT:
             return {}
         self._wire.check_ok(operation, answer)
         facts = self._wire.facts(operation, answer)
         if facts.get("ok") is False:
-            raise self._wire.contract_error(operation, f"it says {str(facts)[:200]}", "that it was done")
+            raise self._wire.contract_error(operation, f"it reported {str(facts)[:200]}", "success")
         return facts
 
     def _state(self, name: str, seed: int) -> InstanceState:
@@ -241,7 +241,7 @@ class ForeignClient:
         self._open.pop(instance_id(instance), None)
 
     def _check_open(self, instance: Instance | str) -> int:
-        """The seed of an open instance. Raises InstanceClosed."""
+        """Seed of an open instance. Raises InstanceClosed."""
         seed = self._open.get(instance_id(instance))
         if seed is None:
             raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))

@@ -1,7 +1,7 @@
-"""How a foreign site says what the contract asks: a frozen description that a person can write as JSON or TOML.
+"""Dialects: how a foreign site's API differs from the contract, as a frozen model written in JSON or TOML.
 
-Every field has a default, and the defaults are tolerant: they try what the known dialects do, and take several names
-for one thing. A narrower description makes a surprise an error.
+The defaults are tolerant: they try all known dialects and accept several names for one thing. A narrower dialect turns
+surprises into errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Part(BaseModel):
 
 
 class Paths(_Part):
-    """Where each call goes; None for a call that the site does not have."""
+    """Paths of the calls; None for a call that the site does not have."""
 
     health: Path_ = "/__env__/health"
     reset: Path_ | None = "/__env__/reset"
@@ -39,9 +39,9 @@ class Paths(_Part):
 
 
 class MutationFields(_Part):
-    """The names of a change's fields; the first one that a row has is read.
+    """Field names of a change; the first one present in a row is read.
 
-    `mine` are operations that the site itself writes down, such as a reset: no agent did them, so they are left out.
+    `mine` are operations that the site itself records, such as a reset; they are left out, because no agent did them.
     """
 
     listed: Names = ("mutations",)
@@ -55,13 +55,13 @@ class MutationFields(_Part):
 
 
 class Dialect(_Part):
-    """One site's way of speaking.
+    """Dialect of one site.
 
-    `seeding`: a body to `reset`, a call of its own (`seed`), that one where it exists and else the reset (`either`),
-    or `none`: then only `only_seed` can be asked for, the one that the site was started with. `since_filters` says
-    that the site's `since` may be trusted to leave out ids up to it. `volatile` are names of fields, at any depth of a
-    state, that change by themselves. `witnesses` are pages whose text goes into the fingerprint besides, for a site
-    whose state says too little to tell seeds apart. `headers` go on every call, the agent's too.
+    `seeding` is how seeds are sent: in the body of `reset`, by a separate call (`seed`), by that call if it exists and
+    else by the reset (`either`), or `none`: then only `only_seed` is available, with which the site was started.
+    `since_filters` is true if the site's `since` leaves out ids up to it. `volatile` are names of fields, at any depth
+    of a state, that change by themselves. `witnesses` are pages whose text is added to the fingerprint, for a site
+    whose state does not tell seeds apart. `headers` are sent with every call, also with the agent's.
     """
 
     site: Name | None = None
@@ -98,23 +98,23 @@ class Dialect(_Part):
         try:
             re.compile(pattern or "")
         except re.error as problem:
-            raise ValueError(f"no regular expression: {problem}") from problem
+            raise ValueError(f"not a regular expression: {problem}") from problem
         return pattern
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
         if (self.seeding == "none") != (self.only_seed is not None):
-            raise ValueError("only_seed says which seed a site with the seeding `none` was started with")
+            raise ValueError("only_seed must be given with the seeding `none`, and only with it")
         lacks = {"reset": self.paths.reset, "seed": self.paths.seed}.get(self.seeding, "/")
         if lacks is None:
             raise ValueError(f"the seeding `{self.seeding}` needs a path of that name")
         if not self.one_instance and self.seeding != "reset":
-            raise ValueError("a site of many instances mints them at its reset")
+            raise ValueError("a site with many instances needs the seeding `reset`")
         return self
 
 
 def read_dialect(file: Path) -> Dialect:
-    """The dialect in a file, TOML if it is named so and else JSON. Raises BadDialect."""
+    """Read a dialect from a file: TOML if its name ends in `.toml`, else JSON. Raises BadDialect."""
     try:
         text = file.read_text()
         facts = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)

@@ -1,4 +1,4 @@
-"""Finding a site's dialect by asking it: harmless reads, and seeding only where that is allowed."""
+"""Detect a site's dialect from its answers: harmless reads, and seeding only if allowed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def observe(
     timeout_s: float = 30.0,
     transport: httpx2.BaseTransport | None = None,
 ) -> Dialect:
-    """A site of one instance's dialect, as far as its answers show it; what they do not show stays as in `known`.
+    """Dialect of a single-instance site, as far as its answers show it; the rest stays as in `known`.
 
-    Without `may_seed` everything is a GET, and whether seeds are taken is left for the first reset to find out. With
-    it the site is seeded three times by each call that may do so, and what it held is lost.
-    Raises EnvironmentFailure in its kinds, LoginPage where a proxy stands before the site.
+    Without `may_seed` only GET requests are sent, and the first reset finds out whether seeds are accepted. With it,
+    each possible seeding call is used three times, and the site's previous state is lost.
+    Raises subclasses of EnvironmentFailure, LoginPage if a proxy answers instead of the site.
     """
     dialect = known or Dialect()
     more: dict[str, Any] = {"headers": dialect.headers, "timeout_s": timeout_s, "transport": transport}
@@ -50,7 +50,7 @@ def observe(
 
 
 def _refusals(stranger: Wire, dialect: Dialect) -> Dialect:
-    """Which status means a wrong token: what the state answers to one."""
+    """Detect the status for a wrong token from the state call."""
     answer = stranger.ask("GET", dialect.paths.state, "state")
     if answer.is_client_error:
         return _with(dialect, refused=(answer.status_code,))
@@ -58,7 +58,7 @@ def _refusals(stranger: Wire, dialect: Dialect) -> Dialect:
 
 
 def _seed_call(wire: Wire, dialect: Dialect) -> Dialect:
-    """Whether there is a call for seeding: one that exists refuses a GET by its method, not as unknown."""
+    """Detect a separate seeding call: an existing one refuses GET by method, not as unknown."""
     if dialect.paths.seed is None or dialect.seeding != "either":
         return dialect
     if wire.ask("GET", dialect.paths.seed, "seed").status_code != HTTPStatus.NOT_FOUND:
@@ -67,7 +67,7 @@ def _seed_call(wire: Wire, dialect: Dialect) -> Dialect:
 
 
 def _changes(wire: Wire, dialect: Dialect) -> Dialect:
-    """Whether changes are told, under which names, and whether `since` leaves out what it should."""
+    """Detect whether changes are listed, under which field names, and whether `since` filters them."""
     path = dialect.paths.mutations
     if path is None:
         return dialect
@@ -91,7 +91,7 @@ def _changes(wire: Wire, dialect: Dialect) -> Dialect:
 
 
 def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
-    """How the site says that it grades no such task: by a status, or by a reason of a failed judgement."""
+    """Detect how the site reports an unknown task: by a status, or by the reason of a failed grade."""
     answer = wire.ask("GET", dialect.paths.oracle, "oracle", query={"task_id": NO_TASK})
     if answer.is_client_error and answer.status_code not in dialect.refused:
         return _with(dialect, unknown_task_status=(answer.status_code,), unknown_task_reason=None)
@@ -104,7 +104,7 @@ def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
 
 
 def _find_seed_call(wire: Wire, dialect: Dialect, health: Facts) -> Dialect:
-    """Which call takes a seed, and which fields of the state change by themselves."""
+    """Detect which call accepts a seed, and which state fields are volatile."""
     calls: dict[Seeding, str | None] = {"seed": dialect.paths.seed, "reset": dialect.paths.reset}
     for seeding, path in calls.items():
         if path is None:
@@ -118,7 +118,7 @@ def _find_seed_call(wire: Wire, dialect: Dialect, health: Facts) -> Dialect:
 
 
 def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect) -> Dialect | None:
-    """The dialect with that call, if one seed gives one state through it, and another seed another."""
+    """The dialect with this seeding call, if equal seeds give equal states through it, and different seeds do not."""
     states: list[Facts] = []
     for seed in (SEEDS[0], SEEDS[0], SEEDS[1]):
         answer = wire.ask("POST", path, seeding, body={"seed": seed})
@@ -126,7 +126,7 @@ def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect) -> Dia
             return None
         wire.check_open(seeding, answer, refused=dialect.refused)
         if not answer.is_success:
-            raise wire.contract_error(seeding, f"status {answer.status_code}", "that it takes a seed")
+            raise wire.contract_error(seeding, f"status {answer.status_code}", "a call that accepts a seed")
         states.append(_facts(wire, dialect.paths.state, "state"))
     first, again, other = states
     volatile = tuple(sorted({*dialect.volatile, *changed_fields(first, again)}))

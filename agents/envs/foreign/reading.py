@@ -1,4 +1,4 @@
-"""Pure: what a foreign site answered, as the contract's models. ValueError says what cannot be read."""
+"""Parse a foreign site's answers into the contract's models. Pure; ValueError says what cannot be parsed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..contract import MICRO, Mutation, micro_units
 from .dialect import Dialect, MutationFields
 
 NOWHERE: Final = "-"
-"""The target of a change that names none."""
+"""Target of a change that names no target."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON: Final[TypeAdapter[JsonValue]] = TypeAdapter(JsonValue)
 
 
 def mutations_of(facts: Mapping[str, object], row: MutationFields, since_id: int) -> tuple[Mutation, ...]:
-    """The changes with ids above `since_id`, oldest first; rows without an id are numbered from 1 in their order.
+    """Changes with ids above `since_id`, oldest first; rows without an id are numbered from 1.
 
-    A row that the site wrote itself is left out, and its number stays taken.
+    Rows that the site recorded itself are left out, but keep their number.
     """
     listed = _first(facts, row.listed)
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
@@ -52,7 +52,7 @@ def _mutation(facts: Mapping[str, object], row: MutationFields, place: int) -> M
 
 
 def _payload(value: object) -> dict[str, JsonValue]:
-    """An object stays one, JSON in a string is read, and what is no object becomes the field `value` of one."""
+    """Payload as an object: JSON in a string is parsed, and any other value becomes the field `value`."""
     read = value
     if isinstance(value, str):
         try:
@@ -84,7 +84,7 @@ def _moment(value: object, otherwise: int) -> int:
 
 
 def _microseconds(text: str, otherwise: int) -> int:
-    """A time in ISO 8601, in UTC where it names no zone, as microseconds since 1970."""
+    """An ISO 8601 time as microseconds since 1970, in UTC if it names no zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -112,9 +112,9 @@ def _first(facts: Mapping[str, object], names: Sequence[str]) -> object:
 
 
 def graded_facts(facts: Mapping[str, object], task_id: str) -> dict[str, object]:
-    """What `Graded` is made of. `passed` alone decides: a score of 0.8 that did not pass stays both.
+    """Fields of a `Graded`. `passed` is taken as reported: a score of 0.8 that did not pass stays a failure.
 
-    Without a score it is 1 or 0 as it passed.
+    Without a score, it is 1 if the task was passed, else 0.
     """
     score = facts.get("score", 1 if facts.get("passed") is True else 0)
     reasons, diff = facts.get("reasons", ()), facts.get("diff", {})
@@ -128,7 +128,7 @@ def graded_facts(facts: Mapping[str, object], task_id: str) -> dict[str, object]
 
 
 def is_unknown_task(facts: Mapping[str, object], dialect: Dialect) -> bool:
-    """Whether a judgement that did not pass says that the site has no such task."""
+    """True if a failed grade says that the site has no such task."""
     reasons = facts.get("reasons")
     if facts.get("passed") is not False or dialect.unknown_task_reason is None or not isinstance(reasons, list):
         return False
@@ -136,7 +136,7 @@ def is_unknown_task(facts: Mapping[str, object], dialect: Dialect) -> bool:
 
 
 def state_fingerprint(state: Mapping[str, object], volatile: Collection[str], witnesses: Sequence[str] = ()) -> str:
-    """`sha256:` and our own digest over a state without its volatile fields, and over what the witness pages say."""
+    """`sha256:` and a digest of the state without its volatile fields, and of the text of the witness pages."""
     still = {"state": _still(state, volatile), "witnesses": list(witnesses)}
     text = json.dumps(still, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -153,7 +153,7 @@ def _still(value: object, volatile: Collection[str]) -> object:
 
 
 def counts_of(state: Mapping[str, object]) -> dict[str, int]:
-    """How many there are of what: the object `counts`, else the whole numbers of the state itself."""
+    """Counts by kind: the object `counts`, else the whole numbers of the state itself."""
     counts = state.get("counts")
     held = counts if isinstance(counts, dict) else state
     return {
@@ -164,7 +164,7 @@ def counts_of(state: Mapping[str, object]) -> dict[str, int]:
 
 
 def changed_fields(one: object, other: object) -> Iterator[str]:
-    """Names of the fields by which two answers differ, at any depth; a list of another length counts as its field."""
+    """Names of the fields in which two answers differ, at any depth; a list of changed length counts as its field."""
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
             before, after = one.get(name), other.get(name)

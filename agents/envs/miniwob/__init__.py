@@ -1,1 +1,1 @@
-"""MiniWoB++ as a foreign environment: its pages in a headless Chromium of ours, one environment for each task."""
+"""MiniWoB++ as a foreign environment: its pages in our own headless Chromium, one environment per task."""

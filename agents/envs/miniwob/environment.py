@@ -1,6 +1,6 @@
-"""One task of MiniWoB++ as an environment: the page is the site, its own grader is the oracle.
+"""One MiniWoB++ task as an environment: the page is the site, its built-in grader is the oracle.
 
-The page runs in a browser of ours, so that its grader is out of reach: an agent has the mouse and the keyboard.
+The page runs in our own browser, so an agent cannot reach the grader: it has only mouse and keyboard.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WRONG: Final = "the task ended without a positive reward"
 
 
 class MiniWob:
-    """The environment `miniwob.<task>`; may be shared by threads. It has no noise, so that `repeat` changes nothing.
+    """The environment `miniwob.<task>`; threads may share it. It has no noise, so `repeat` changes nothing.
 
-    Every method raises EnvironmentDown where Chromium or the page died; those that take an instance also
-    InstanceClosed, and `oracle` TaskNotGraded. None of them says anything about an agent. Raises UnknownPage.
+    Every method raises EnvironmentDown if Chromium or the page died; those that take an instance also InstanceClosed,
+    and `oracle` TaskNotGraded. None of these errors says anything about an agent. Raises UnknownPage.
     """
 
     def __init__(self, task: str, tabs: Tabs) -> None:
@@ -49,21 +49,21 @@ class MiniWob:
 
     @property
     def name(self) -> str:
-        """What events call this environment."""
+        """Name of the environment in events."""
         return self.task.task_id
 
     def disconnect(self) -> None:
-        """Close the instances that are open: nobody else can reach them."""
+        """Close all open instances; only this client can reach them."""
         for instance in self._minted:
             self._tabs.close(instance)
         self._minted.clear()
 
     def health(self) -> Health:
-        """The one task, and how many instances are open."""
+        """Health: the only task, and the number of open instances."""
         return Health(site=self.name, instances=len(self._minted), tasks=(self.task.task_text(),))
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:  # noqa: ARG002
-        """Mint an instance from a seed, or make the given one anew under its id and address."""
+        """Make an instance from a seed, or restart the given one under its id and address."""
         if instance is not None:
             self._tab(instance)
         name = secrets.token_hex(16) if instance is None else _id(instance)
@@ -72,7 +72,7 @@ class MiniWob:
         return answer
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """What the page's grader said first: passed means a raw reward of 1. The clock has no part in it."""
+        """First result of the page's grader: passed means a raw reward of 1; time plays no part."""
         tab = self._tab(instance)
         if task_id != self.task.task_id:
             raise TaskNotGraded(url=self.admin_url, actual=task_id, expected=self.task.task_id)
@@ -91,11 +91,11 @@ class MiniWob:
         )
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
-        """What mouse and keyboard made happen: clicks, changes, submits. `at` counts them."""
+        """Changes caused by mouse and keyboard: clicks, changes, submits. `at` counts them."""
         return tuple(mutation for mutation in _mutations(self._tab(instance)) if mutation.id > since_id)
 
     def state(self, instance: Instance | str) -> InstanceState:
-        """A digest of the page as it stands and of the mutations; where they lie in time is left out."""
+        """State with a digest of the current page and of the mutations without their times."""
         tab = self._tab(instance)
         stands = tab.read(scripts.STANDS)
         done = [mutation.model_dump(mode="json", exclude={"at"}) for mutation in _mutations(tab)]

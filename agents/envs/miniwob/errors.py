@@ -1,4 +1,4 @@
-"""What MiniWoB++ needs and may lack."""
+"""Errors of the MiniWoB++ environments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from eventlog.errors import FlywheelError
 
 
 class PagesMissing(FlywheelError):
-    """The pages of MiniWoB++ are not there: {actual}. Expected the folder `html` of the distribution miniwob.
+    """The pages of MiniWoB++ are missing: {actual}. Expected the folder `html` of the distribution miniwob.
     `make setup` installs it, and so does `pip install --no-deps --requirement requirements/miniwob.txt`."""
 
 
 class UnknownPage(FlywheelError):
-    """There is no MiniWoB++ task {actual!r} here: expected one of {expected}."""
+    """There is no MiniWoB++ task {actual!r}: expected one of {expected}."""

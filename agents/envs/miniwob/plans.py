@@ -1,7 +1,7 @@
-"""The plans of MiniWoB++ tasks: what a person writes down who has read a task's instruction and not seen its page.
+"""Plans for MiniWoB++ tasks, as a person would write them from the instruction without seeing the page.
 
-What an instance asks for stands in slots, which are filled from its own instruction (agents/executors/slots.py). Tasks
-that ask for something that has to be worked out from the page, such as a sum or a row of a table, have none.
+Slots stand for the values of an instance and are filled from its own instruction (agents/executors/slots.py). Tasks
+whose answer must be worked out from the page, such as a sum or a row of a table, have no plan.
 """
 
 from __future__ import annotations

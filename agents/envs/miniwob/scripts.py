@@ -1,4 +1,4 @@
-"""The JavaScript that is put into a page: how it starts, and what is read of it. No agent has any of it."""
+"""JavaScript injected into pages: how a task starts, and what is read from its page. Agents cannot access it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ LISTEN: Final = """
   for (const kind of ['click', 'change', 'submit']) window.addEventListener(kind, listen, true);
 })();
 """
-"""Before anything of the page: a clock that always starts at the same time, and what the agent's own hands did.
+"""Runs before the page's own scripts: a clock with a fixed start, and a log of the agent's actions.
 
-Only events that the browser made of mouse and keyboard are trusted; those that scripts make are left out."""
+Only trusted events, which the browser makes from mouse and keyboard, are logged; scripted events are left out.
+"""
 
 START: Final = """
 (seed) => {
@@ -47,8 +48,9 @@ START: Final = """
   Object.defineProperty(window, '__begun', {value: true});
 }
 """
-"""Seed, begin, and never begin again: the first result stays. Animations are over at once, and what
-stands beside the page, the last reward and where one clicked, is not shown."""
+"""Seed and start the task, only once, so that its first result stays. Animations end at once; the
+display of the last reward and the click markers are hidden.
+"""
 
 RESULT: Final = """
 () => window.__begun === true
@@ -78,7 +80,7 @@ STANDS: Final = """
   return {page: JSON.stringify(read(document.body)), elements};
 }
 """
-"""The whole page in one canonical text: elements, attributes, words, what forms hold. Reading changes nothing."""
+"""The whole page as one canonical text: elements, attributes, words, form values. Reading changes nothing."""
 
 LOOK: Final = """
 () => {
@@ -132,4 +134,4 @@ LOOK: Final = """
   return {instruction: typeof core === 'undefined' ? '' : core.getUtterance(), shown};
 }
 """
-"""What a person sees: words, controls and coloured things in the window, unless they are covered. With their boxes."""
+"""Everything a person sees, with its box: words, controls and coloured shapes in the window that are not covered."""

@@ -1,4 +1,4 @@
-"""The pages of MiniWoB++ on a loopback port: files as they were shipped, below each open instance's own prefix."""
+"""The MiniWoB++ pages on a loopback port: files as shipped, under a separate prefix for each open instance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOWHERE = "/no such file"
 
 
 def pages_folder() -> Path:
-    """Where the distribution keeps its pages; nothing of it is imported. Raises PagesMissing."""
+    """Folder of the installed pages, found without importing the distribution. Raises PagesMissing."""
     try:
         entry = Path(str(distribution(DISTRIBUTION).locate_file(ENTRY)))
     except PackageNotFoundError as problem:
@@ -30,7 +30,7 @@ def pages_folder() -> Path:
 
 
 def is_installed() -> bool:
-    """Whether there are pages to play."""
+    """True if the MiniWoB++ pages are installed."""
     try:
         pages_folder()
     except PagesMissing:
@@ -44,7 +44,7 @@ def serve_pages(pages: Path, is_open: Callable[[str], bool]) -> Iterator[str]:
 
     class Pages(SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # The pages are UTF-8 and do not say so.
+        # The pages are UTF-8 but do not declare it.
         extensions_map = {  # noqa: RUF012 (the library's)
             **SimpleHTTPRequestHandler.extensions_map,
             ".html": "text/html; charset=utf-8",
@@ -52,7 +52,7 @@ def serve_pages(pages: Path, is_open: Callable[[str], bool]) -> Iterator[str]:
         }
 
         def handle(self) -> None:
-            with suppress(ConnectionError):  # a page that was closed asks for no more
+            with suppress(ConnectionError):  # a closed page drops its connections
                 super().handle()
 
         def translate_path(self, path: str) -> str:
@@ -61,7 +61,7 @@ def serve_pages(pages: Path, is_open: Callable[[str], bool]) -> Iterator[str]:
             return super().translate_path(f"/{parts[3]}" if is_known else NOWHERE)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the library's name)
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, directory=str(pages)))
     server.daemon_threads = True

@@ -1,7 +1,7 @@
-"""One headless Chromium in a thread of its own, and a tab in a context of its own for each open instance.
+"""One headless Chromium in its own thread, with one tab in its own browser context for each open instance.
 
-Playwright is bound to its thread. Everything that it does happens in one event loop there; callers from any thread hand
-over what is to be done and wait for it, so that many runs are played side by side. Nothing is tried again.
+Playwright is bound to its thread. All its calls run in one event loop there; callers from other threads submit a
+coroutine and block for its result, so that many runs play in parallel. Nothing is retried.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ FLAGS: Final = ("--disable-dev-shm-usage", "--disable-gpu")
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One instance's page. Its mouse, keyboard and pictures are for agents; `read` is not.
+    """Page of one instance. Its mouse, keyboard and screenshots are for agents; `read` is not.
 
-    Every method raises EnvironmentDown where the page or its browser is gone.
+    Every method raises EnvironmentDown if the page or its browser is gone.
     """
 
     instance: str
@@ -48,11 +48,11 @@ class Tab:
     call: Callable[[str, Callable[[], Awaitable[Any]]], Any]
 
     def read(self, script: str) -> Any:
-        """What one of our own scripts says of the page."""
+        """Result of one of our own scripts on the page."""
         return self.call("a reading", lambda: self.page.evaluate(script))
 
     def click_at(self, x: int, y: int) -> None:
-        """Move the mouse there and click."""
+        """Move the mouse to a point and click."""
         self.call("a click", lambda: self.page.mouse.click(x, y))
 
     def press_key(self, key: str) -> None:
@@ -60,7 +60,7 @@ class Tab:
         self.call("a key", lambda: self.page.keyboard.press(key))
 
     def type_text(self, text: str) -> None:
-        """Type, sign by sign, into what has the focus."""
+        """Type into the focused element, character by character."""
         self.call("typing", lambda: self.page.keyboard.type(text))
 
     def scroll(self, pixels: int) -> None:
@@ -68,13 +68,13 @@ class Tab:
         self.call("scrolling", lambda: self.page.mouse.wheel(0, pixels))
 
     def screenshot(self) -> bytes:
-        """The window as PNG."""
+        """Screenshot of the window as PNG."""
         picture: bytes = self.call("a screenshot", lambda: self.page.screenshot(caret="hide"))
         return picture
 
 
 class Tabs:
-    """All open tabs; may be shared by threads. A Chromium that died is started again with the next instance."""
+    """All open tabs; threads may share it. A dead Chromium is restarted with the next instance."""
 
     def __init__(self, portal: BlockingPortal, executable: str) -> None:
         self.origin = "http://127.0.0.1/"
@@ -87,7 +87,7 @@ class Tabs:
         self._starting = asyncio.Lock()
 
     def open(self, instance: str, task: str, seed: int) -> Tab:
-        """Open the page of a task (`click-button`) for an instance, seed it and begin. Raises EnvironmentDown."""
+        """Open a task's page (such as `click-button`) for an instance, seed it and start it. Raises EnvironmentDown."""
         self.close(instance)
         self._served.add(instance)
         url = f"{self.origin}/{PREFIX}/{instance}/miniwob/{task}.html"
@@ -106,7 +106,7 @@ class Tabs:
         return self._tabs[instance]
 
     def serves(self, instance: str) -> bool:
-        """Whether the pages of an instance are there."""
+        """True if an instance is open."""
         return instance in self._served
 
     def close(self, instance: str) -> None:
@@ -118,7 +118,7 @@ class Tabs:
                 self.call("close", tab.page.context.close)
 
     def call(self, operation: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Have something done in the browser's thread. Raises EnvironmentDown if it fails or takes too long."""
+        """Run a coroutine in the browser's thread. Raises EnvironmentDown if it fails or times out."""
         from playwright.async_api import Error  # noqa: PLC0415 (heavy)
 
         waiting = self._portal.start_task_soon(ask)
@@ -130,7 +130,7 @@ class Tabs:
             raise EnvironmentDown(url=self.origin, operation=operation, actual=said, timeout_s=TIMEOUT_S) from problem
 
     def stop(self) -> None:
-        """End the browser; no instance is open afterwards."""
+        """Close the browser and with it every instance."""
         self._served.clear()
         self._tabs.clear()
         self._portal.call(self._stop)
@@ -178,7 +178,7 @@ class Tabs:
 
 
 def _only(origin: str) -> tuple[str, ...]:
-    """Flags that leave nothing but the pages' own server to be reached: everything else goes to a closed port."""
+    """Chromium flags that allow only the pages' own server: all other requests go to a closed proxy port."""
     return "--proxy-server=127.0.0.1:9", f"--proxy-bypass-list=<-loopback>;{urlsplit(origin).netloc}"
 
 
@@ -187,7 +187,7 @@ async def _begin(context: BrowserContext, url: str, seed: int) -> Page:
     page = await context.new_page()
     page.set_default_timeout(TIMEOUT_S * 1000)
     await page.goto(url)
-    # Of one width, for the pages' generator takes a seed and its own repetition (1, 11, 111) for the same.
+    # Zero-padded, because the pages' generator treats a seed and its repetitions (1, 11, 111) as equal.
     await page.evaluate(scripts.START, f"{seed:016}")
     await context.route("**/*", _stay)
     context.on("page", lambda opened: opened.close())
@@ -195,7 +195,7 @@ async def _begin(context: BrowserContext, url: str, seed: int) -> Page:
 
 
 async def _stay(route: Route) -> None:
-    """Once a task has begun, its page stays: a browser that is answered 204 leaves the page that it has as it is."""
+    """Keep a started task on its page: a navigation answered with 204 leaves the browser where it is."""
     if route.request.is_navigation_request():
         await route.fulfill(status=HTTPStatus.NO_CONTENT)
     else:
@@ -204,7 +204,7 @@ async def _stay(route: Route) -> None:
 
 @contextmanager
 def open_tabs(chromium: Path | None, pages: Path | None = None) -> Iterator[Tabs]:
-    """Serve the pages and keep a Chromium for them; both end with the context. Raises PagesMissing, BrowserMissing."""
+    """Serve the pages and run a Chromium for them; both end with the context. Raises PagesMissing, BrowserMissing."""
     folder = pages_folder() if pages is None else pages
     found = str(usable(chromium))
     with start_blocking_portal("asyncio", name="miniwob") as portal:

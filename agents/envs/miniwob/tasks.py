@@ -1,4 +1,4 @@
-"""The tasks of MiniWoB++ that are played here: each was solved by a script from what an agent sees, at many seeds."""
+"""The MiniWoB++ tasks in use: a script solved each of them at many seeds from what an agent sees."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _OPEN: Final = (Step(type="navigate", intent="open the page", url="/"),)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One page of MiniWoB++. `asks` is what all its seeds have in common; the page says the rest.
+    """One page of MiniWoB++. `asks` is the instruction that all seeds share; the page states the rest.
 
-    `varies` is what a seed changes: the answer, or only the places of what is to be clicked, in equal words.
+    `varies` is what a seed changes: the answer, or only the positions of the elements to click.
     """
 
     name: str
@@ -30,15 +30,15 @@ class Task:
 
     @property
     def task_id(self) -> str:
-        """What the oracle is asked for, and the name of the environment."""
+        """Task id for the oracle, and name of the environment."""
         return f"{SITE}.{self.name}"
 
     def task_text(self) -> TaskText:
-        """The task as health tells it."""
+        """The task as reported by health."""
         return TaskText(task_id=self.task_id, instruction=self.asks)
 
     def template(self) -> Template:
-        """The task as a sweep takes it. Where no plan can be written before the page was seen, it opens the page."""
+        """The task as a sweep template. Without a plan written in advance, its plan only opens the page."""
         return Template(
             template_id=self.task_id,
             cluster=self.task_text().cluster,
@@ -92,7 +92,7 @@ TASKS: Final[Mapping[str, Task]] = {task.name: task for task in _ALL}
 
 
 def task_named(name: str) -> Task:
-    """A task by its name, with or without `miniwob.` before it. Raises UnknownPage."""
+    """Task by name, with or without the prefix `miniwob.`. Raises UnknownPage."""
     found = TASKS.get(name.removeprefix(f"{SITE}."))
     if found is None:
         raise UnknownPage(actual=name, expected=", ".join(sorted(TASKS)))

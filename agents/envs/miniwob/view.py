@@ -1,4 +1,4 @@
-"""What an agent sees of a page: the instruction, and what is visible with its box in pixels of the window. Pure."""
+"""An agent's view of a page: the instruction, and the visible elements with their boxes in window pixels. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..contract import Answer
 
 FIELDS: Final = frozenset({"input", "textarea", "select"})
 CLICKED: Final = frozenset({"a", "button", "h3", "label", "span"})
-"""What a person clicks at for the words in it, besides what takes text or a choice."""
+"""Tags that a person clicks for the words in them, besides fields."""
 
 
 class VisibleElement(Answer):
-    """One visible thing: its kind (an HTML tag), its box (left, top, width, height), where to click it, its looks."""
+    """One visible element: its kind (HTML tag), box (left, top, width, height), point to click, and appearance."""
 
     kind: str
     box: tuple[int, int, int, int]
@@ -30,11 +30,11 @@ class VisibleElement(Answer):
 
     @property
     def is_field(self) -> bool:
-        """Whether it takes text or a choice."""
+        """True if it takes text or a choice."""
         return self.kind in FIELDS
 
     def line(self, name: str = "") -> str:
-        """All of it in one line; `name` is what a field is called."""
+        """The element in one line; `name` is the name of a field."""
         left, top, width, height = self.box
         kind = f"{self.kind}:{self.type}" if self.type else self.kind
         words = [f'"{self.text}"' if self.text else "", f"({name})" if name else "", self.color]
@@ -47,18 +47,18 @@ class VisibleElement(Answer):
 
 
 class View(Answer):
-    """A page as it is seen now: what it asks for, and everything visible in the order of the page."""
+    """Current view of a page: its instruction, and everything visible in page order."""
 
     instruction: str
     shown: tuple[VisibleElement, ...]
 
     def text(self) -> str:
-        """The view as compact text: the instruction, then a line for each visible thing."""
+        """The view as text: the instruction, then one line for each visible element."""
         names = {id(field): name for name, field in self.named_fields()}
         return "\n".join([self.instruction, *(each.line(names.get(id(each), "")) for each in self.shown)])
 
     def named_fields(self) -> tuple[tuple[str, VisibleElement], ...]:
-        """The fields and what they are called: by their own label, the words right before them, or `field 2`."""
+        """Fields with their names: their own label, the words right before them, or `field 2`."""
         found: list[tuple[str, VisibleElement]] = []
         before = ""
         for each in self.shown:
@@ -68,21 +68,21 @@ class View(Answer):
         return tuple(found)
 
     def fields(self, *types: str) -> tuple[VisibleElement, ...]:
-        """Everything that takes text or a choice, of these types where any are given."""
+        """Fields, only of these types if any are given."""
         return tuple(each for each in self.shown if each.is_field and (not types or each.type in types))
 
     def field(self, name: str) -> VisibleElement | None:
-        """The field that is called so."""
+        """Field with this name."""
         return next((field for called, field in self.named_fields() if called == name), None)
 
     def field_called(self, label: str) -> VisibleElement | None:
-        """The field that is called so, as labels are compared: without case, needless space and a colon at the end."""
+        """Field with this name, compared without case, extra whitespace and a colon at the end."""
         return next(
             (field for called, field in self.named_fields() if normalize_label(called) == normalize_label(label)), None
         )
 
     def find_target(self, label: str) -> VisibleElement | None:
-        """What a label means: exactly these words, else a field called so, else what one clicks with them in it."""
+        """Element that a label means: one with exactly this text, else a field so named, else a clickable one with it."""
         wanted = f" {normalize_label(label)} "
         clicked = [each for each in self.shown if each.kind in CLICKED]
         return (
@@ -93,6 +93,6 @@ class View(Answer):
         )
 
     def with_text(self, text: str) -> VisibleElement | None:
-        """What has exactly these words: of several the one that takes a click, else the last."""
+        """Element with exactly this text: of several, one that can be clicked, else the last."""
         found = [each for each in self.shown if each.text == text]
         return max(found, key=lambda each: each.kind in {"button", "a", "span"}, default=None)

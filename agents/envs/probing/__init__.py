@@ -1,1 +1,1 @@
-"""What an environment must show before anything is learned there or judged there."""
+"""Probes that an environment must pass before it is used for learning or judging."""

@@ -1,4 +1,4 @@
-"""Probes of the two ports and of trouble: who is let in, what is unknown, and what a dead process looks like."""
+"""Probes of access and outages: admin tokens, the pages' address, unknown tasks, and a dead process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_THERE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWE
 
 
 def wrong_token(target: Target) -> str:
-    """Every admin call but health is refused without the token, and does nothing."""
+    """Check that every admin call except health is refused without the token and changes nothing."""
     count = 0
     with target.new_instance(target.seeds[0]) as instance:
         before = target.environment.state(instance)
@@ -62,7 +62,7 @@ def _is_refused(ask: Callable[[], object]) -> bool:
 
 
 def pages_port(target: Target) -> str:
-    """Where agents are, there is no admin surface."""
+    """Check that the pages' address has no admin surface."""
     with target.new_instance(target.seeds[0]) as instance:
         origin = _origin(instance.url)
         if origin == _origin(target.admin_url):
@@ -91,7 +91,7 @@ def _origin(address: str) -> str:
 
 
 def unknown_task(target: Target) -> str:
-    """A task that there is not is refused: no score, and nothing that could be taken for one."""
+    """Check that an unknown task is refused and gets no score."""
     with target.new_instance(target.seeds[0]) as instance:
         for task_id in (NO_SUCH_TASK, f"{target.tasks[0].task_id}x"):
             try:
@@ -103,7 +103,7 @@ def unknown_task(target: Target) -> str:
 
 
 def killed_process(target: Target) -> str:
-    """A process that dies in a run is `EnvironmentDown` to whoever asks, and a fresh one makes the same instance."""
+    """Check that a dead process raises EnvironmentDown, and that a fresh process makes the same instance."""
     if target.start is None:
         raise Skipped("its process is not ours to kill")
     seed, task = target.seeds[0], target.tasks[0].task_id

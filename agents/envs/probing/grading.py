@@ -1,4 +1,4 @@
-"""Probes of the grader: who must not pass, who must, and that looking changes nothing."""
+"""Probes of the grader: agents that must fail, solutions that must pass, and grading without side effects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STEPS: Final = 12
 WALKS_EACH: Final = 4
 """Random walks for each seed."""
 LUCK: Final = 10
-"""A task may be passed by at most one of so many random walks."""
+"""A task may be passed by at most one in this many random walks."""
 DRAWS: Final = 16
-"""Instances in which a control task has to be won at least once."""
+"""Instances tried for a control task, which must be won at least once."""
 
 
 def null_agent(target: Target) -> str:
-    """Nothing is done, then the first page is only looked at: no task may pay for that."""
+    """Check that no task rewards doing nothing or only opening the first page."""
     for seed in target.seeds:
         with target.new_instance(seed) as instance:
             for done in ("without any action", "after one look at the first page"):
@@ -34,7 +34,7 @@ def null_agent(target: Target) -> str:
 
 
 def random_agent(target: Target) -> str:
-    """Random walks must not break the site, and must not pass what takes more than luck."""
+    """Check that random walks do not break the site and pass tasks only by luck."""
     walks = [(seed, number) for seed in target.seeds for number in range(WALKS_EACH)]
     passes = dict.fromkeys((task.task_id for task in target.graded_by_deeds), 0)
     for seed, number in walks:
@@ -56,7 +56,7 @@ def random_agent(target: Target) -> str:
 
 
 def oracle_agent(target: Target) -> str:
-    """A known solution passes every task; of a control task, at least one of a few instances is won."""
+    """Check that a known solution passes every task; a control task must be won at least once in several instances."""
     for task in target.tasks:
         if task.cluster == CONTROL:
             _require_win(target, task)
@@ -78,7 +78,7 @@ def _require_win(target: Target, task: TaskText) -> None:
 
 
 def looking_only(target: Target) -> str:
-    """Grading, twice for each task, leaves an instance as it is, and says the same both times."""
+    """Check that grading each task twice gives the same grade and leaves the instance unchanged."""
     seed = target.seeds[0]
     with target.new_instance(seed) as instance:
         for when in ("fresh", "used"):

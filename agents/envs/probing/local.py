@@ -1,4 +1,4 @@
-"""Targets: one of our sites in a process of its own, or a site that runs elsewhere."""
+"""Probe targets: one of our sites in its own process, or a site that runs elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .probes import SEEDS
 from .target import Solve, Started, Target
 
 SOLVERS: Final[Mapping[str, Solve]] = MappingProxyType({"helpdesk": solve_helpdesk, "marketplace": solve_marketplace})
-"""How the tasks of our sites are done by one who knows the answers."""
+"""Known solutions of our sites' tasks, by site."""
 
 
 def probe_target(
@@ -36,9 +36,9 @@ def probe_target(
     solve: Solve | None = None,
     dialect: Dialect | None = None,
 ) -> Target:
-    """What is known of a site that serves, and what is ours to kill where we started it.
+    """Describe a running site as a probe target, with a way to kill and restart it if we started it.
 
-    `solve` is a known solution of a site that is not ours. Raises EnvironmentFailure.
+    `solve` is a known solution for a site that is not ours. Raises EnvironmentFailure.
     """
     health = client.health()
     is_ours = site.pid is not None
@@ -59,14 +59,14 @@ def probe_target(
 
 
 def _known_solution(name: str, tasks: tuple[TaskText, ...]) -> Solve | None:
-    """Our solution, where the site grades the tasks that ours of that name grades."""
+    """Our known solution, if the site grades the same tasks as our site of that name."""
     kind = known_sites().get(name)
     return SOLVERS.get(name) if kind is not None and kind.tasks == tasks else None
 
 
 @contextmanager
 def start_site(name: str) -> Iterator[Started]:
-    """One of our sites in a process that may be killed."""
+    """Start one of our sites in a process that may be killed."""
     with local_site(name) as site, EnvClient(site.admin_url, site.admin_token) as client:
         yield Started(client, lambda: _kill(site))
 
@@ -74,5 +74,5 @@ def start_site(name: str) -> Iterator[Started]:
 def _kill(site: Site) -> None:
     if site.pid is not None:
         os.kill(site.pid, signal.SIGKILL)
-        # Waited for, and left to whoever started it: from here on nothing answers.
+        # Wait for its death but leave the zombie to `local_site`: from here on, nothing answers.
         os.waitid(os.P_PID, site.pid, os.WEXITED | os.WNOWAIT)

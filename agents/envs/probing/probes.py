@@ -1,4 +1,4 @@
-"""The table of probes, and one report over all of them."""
+"""The list of probes, and the report over all of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from . import access, grading, seeding
 from .target import Failed, Skipped, Target
 
 SEEDS: Final = (0, 1, 10_000)
-"""Two of the seeds for training and one of the sealed ones."""
+"""Two training seeds and one sealed seed."""
 LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentProbe:
-    """One question to an environment: `ask` says what it found, or raises Failed or Skipped."""
+    """One check of an environment: `ask` returns what it found, or raises Failed or Skipped."""
 
     name: str
     meaning: str
@@ -30,27 +30,29 @@ class EnvironmentProbe:
 
 
 PROBES: Final = (
-    EnvironmentProbe("null_agent", "doing nothing pays nothing", grading.null_agent),
-    EnvironmentProbe("random_agent", "random walks break no page and pass no task but by luck", grading.random_agent),
+    EnvironmentProbe("null_agent", "doing nothing earns nothing", grading.null_agent),
+    EnvironmentProbe("random_agent", "random walks break no page and pass tasks only by luck", grading.random_agent),
     EnvironmentProbe("oracle_agent", "a known solution passes every task", grading.oracle_agent),
-    EnvironmentProbe("grading_only_looks", "the oracle changes nothing and says the same twice", grading.looking_only),
     EnvironmentProbe(
-        "two_seeds", "a seed makes one instance, another seed another with another answer", seeding.two_seeds
+        "grading_only_looks", "the oracle changes nothing and grades the same twice", grading.looking_only
     ),
     EnvironmentProbe(
-        "repeat_without_reset", "what was done stays until a reset, and only until then", seeding.repeat_without_reset
+        "two_seeds", "equal seeds make equal instances, different seeds different ones", seeding.two_seeds
+    ),
+    EnvironmentProbe(
+        "repeat_without_reset", "changes stay until a reset and are gone after it", seeding.repeat_without_reset
     ),
     EnvironmentProbe("side_by_side", "two instances do not see each other", seeding.side_by_side),
     EnvironmentProbe("mutations_by_id", "changes are listed once, in order of their ids", seeding.mutations_by_id),
     EnvironmentProbe("wrong_token", "the admin surface refuses strangers", access.wrong_token),
     EnvironmentProbe("pages_port", "the agent's address has no admin surface", access.pages_port),
-    EnvironmentProbe("unknown_task", "a task that there is not gets no score", access.unknown_task),
-    EnvironmentProbe("killed_process", "a dead process is down, never a score", access.killed_process),
+    EnvironmentProbe("unknown_task", "an unknown task gets no score", access.unknown_task),
+    EnvironmentProbe("killed_process", "a dead process is an outage, not a score", access.killed_process),
 )
 
 
 def tasks_digest(tasks: Sequence[TaskText]) -> str:
-    """SHA-256 over ids, instructions and clusters, in whatever order a site lists them."""
+    """SHA-256 over task ids, instructions and clusters, independent of their order."""
     ordered = sorted(tasks, key=lambda task: task.task_id.encode())
     return digest([[task.task_id, task.instruction, task.cluster] for task in ordered]).hex()
 
@@ -58,7 +60,7 @@ def tasks_digest(tasks: Sequence[TaskText]) -> str:
 def report(
     target: Target, probes: Sequence[EnvironmentProbe] = PROBES, advance: Callable[[], None] = lambda: None
 ) -> EnvironmentProbed:
-    """Ask every probe. Raises EnvironmentDown where the site stopped answering altogether: then there is no report."""
+    """Run every probe. Raises EnvironmentDown if the site stops answering; then there is no report."""
     results = []
     for probe in probes:
         results.append(run_probe(probe, target))
@@ -76,7 +78,7 @@ def report(
 
 
 def run_probe(probe: EnvironmentProbe, target: Target) -> ProbeResult:
-    """Ask one probe. Raises EnvironmentDown where the site stopped answering altogether."""
+    """Run one probe. Raises EnvironmentDown if the site stops answering."""
     try:
         return _result(probe, "passed", probe.ask(target))
     except Skipped as skipped:
@@ -90,7 +92,7 @@ def run_probe(probe: EnvironmentProbe, target: Target) -> ProbeResult:
 
 
 def _result(probe: EnvironmentProbe, outcome: ProbeOutcome, detail: str) -> ProbeResult:
-    """What is kept: one line, without the ids of instances, which are secrets."""
+    """Probe result as it is stored: one line, without instance ids, which are secrets."""
     return ProbeResult(name=probe.name, outcome=outcome, detail=without_instances(" ".join(detail.split()))[:LONGEST])
 
 
@@ -101,6 +103,6 @@ def _fingerprints(target: Target) -> tuple[StartFingerprint, ...]:
             with target.new_instance(seed) as instance:
                 made = target.fingerprint(instance).removeprefix("sha256:")
         except EnvironmentFailure:
-            continue  # why seeds do not work here stands in the probes
+            continue  # the probe results say why this seed failed
         found.append(StartFingerprint(env_seed=seed, fingerprint=made))
     return tuple(found)

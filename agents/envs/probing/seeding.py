@@ -1,4 +1,4 @@
-"""Probes of seeds and instances: seeds make instances, resets clear them, neighbours do not see each other."""
+"""Probes of seeds and instances: seeds make instances, resets clear them, instances are isolated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .target import Failed, Skipped, Target
 
 
 def two_seeds(target: Target) -> str:
-    """One seed twice is one state, two seeds are two, and the answer of one is not that of the other."""
+    """Check that one seed always gives one state, and that two seeds differ in state and in answer."""
     found: dict[str, int] = {}
     for seed in target.seeds:
         with target.new_instance(seed) as one, target.new_instance(seed) as two:
@@ -31,7 +31,7 @@ def two_seeds(target: Target) -> str:
 
 
 def repeat_without_reset(target: Target) -> str:
-    """What was done stays until a reset and is gone after it, so that a used instance can be told from a fresh one."""
+    """Check that changes stay until a reset and are gone after it, so that used instances differ from fresh ones."""
     seed, env = target.seeds[0], target.environment
     with target.new_instance(seed) as instance:
         start = target.fingerprint(instance)
@@ -52,7 +52,7 @@ def repeat_without_reset(target: Target) -> str:
 
 
 def side_by_side(target: Target) -> str:
-    """Two instances of one seed: what is done to one, its reset and its end are not seen in the other."""
+    """Check that changes, a reset and a close of one instance do not affect another instance of the same seed."""
     seed, env = target.seeds[0], target.environment
     with target.new_instance(seed) as one:
         with target.new_instance(seed) as two:
@@ -74,7 +74,7 @@ def side_by_side(target: Target) -> str:
 
 
 def mutations_by_id(target: Target) -> str:
-    """Ids ascend, `since` asks for those above one, what was listed stays listed, and a reset begins again."""
+    """Check that mutation ids ascend, `since` filters by id, listed mutations stay listed, and a reset clears them."""
     seed, env = target.seeds[0], target.environment
     with target.new_instance(seed) as instance:
         if env.mutations(instance):

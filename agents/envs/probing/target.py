@@ -1,4 +1,4 @@
-"""What is probed: an environment by its methods, how its pages are visited, and what else is known of it."""
+"""Probe targets: an environment's client, how its pages are visited, and optional facts about it."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from ..errors import EnvironmentFailure
 from .walking import random_walk
 
 CONTROL: Final = "control"
-"""The cluster of tasks that chance decides."""
+"""Cluster of the tasks that chance decides."""
 LONG_WALK: Final = 30
-"""Steps at random that change something on most sites."""
+"""Number of random steps that changes something on most sites."""
 
 
 class Failed(Exception):
-    """A probe found what must not be; its text says what."""
+    """A probe failed; the text says why."""
 
 
 class Skipped(Exception):
-    """A probe's question does not arise here; its text says why."""
+    """A probe does not apply here; the text says why."""
 
 
 Solve = Callable[[Session, str, int], None]
-"""Do a task (by id) on the pages of a session with the right answer of a seed. May raise Absent."""
+"""Do a task (by id) in a session with the correct answer for a seed. May raise Absent."""
 
 Visit = Callable[[Instance], Session]
 """Open a session in an instance."""
 
 
 def visit(instance: Instance) -> Session:
-    """A session over plain HTTP, without further headers."""
+    """Open a session over plain HTTP, without extra headers."""
     return Session(instance.url)
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A process of the site that may be killed; `kill` comes back when it is dead."""
+    """A site process that may be killed; `kill` returns once it is dead."""
 
     environment: Environment
     kill: Callable[[], None]
@@ -52,7 +52,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """How the one task of a site that is used in a browser of ours is done, from what its page shows, and looked at."""
+    """Actions for the only task of a site that runs in our browser: solving it from its page, and looking at it."""
 
     solve: Callable[[Instance], None]
     look: Callable[[Instance], None]
@@ -60,11 +60,11 @@ class Deeds:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An environment to probe. `stranger` speaks to it with another token.
+    """An environment to probe. `stranger` is a client with a wrong token.
 
-    `solve` is None where no solution is known, `start` where its process is not ours to kill. `url` is the admin
-    address as reports show it, None for a site that we started. `headers` go on requests to its pages. `deeds` stand
-    for visit and solution where there are no pages to be visited over HTTP.
+    `solve` is None if no solution is known, `start` if the process is not ours to kill. `url` is the admin address
+    shown in reports, None for a site that we started. `headers` are sent with every page request. `deeds` replace
+    visit and solution if the pages cannot be visited over HTTP.
     """
 
     name: str
@@ -83,43 +83,43 @@ class Target:
 
     @property
     def is_solved(self) -> bool:
-        """Whether a known solution was given."""
+        """True if a known solution was given."""
         return self.solve is not None or self.deeds is not None
 
     @property
     def graded_by_deeds(self) -> tuple[TaskText, ...]:
-        """The tasks that an agent can pass by what it does: all but the controls."""
+        """Tasks that an agent's actions decide: all except the controls."""
         return tuple(task for task in self.tasks if task.cluster != CONTROL)
 
     @contextmanager
     def new_instance(self, seed: int, *, repeat: int = 0) -> Iterator[Instance]:
-        """An instance of its own, closed afterwards."""
+        """Yield a fresh instance and close it afterwards."""
         instance = self.environment.reset(seed, repeat=repeat)
         try:
             yield instance
         except (Failed, Skipped):
-            # What was found counts, not that an ill site cannot close.
+            # A failing close must not hide the probe's result.
             with suppress(EnvironmentFailure):
                 self.environment.close(instance)
             raise
         self.environment.close(instance)
 
     def solve_task(self, instance: Instance, task_id: str, seed: int) -> Graded:
-        """Do a task on an instance with the answer of a seed, and have it judged. Raises Skipped."""
+        """Do a task on an instance with the answer of a seed, and grade it. Raises Skipped."""
         if self.deeds is not None:
             self.deeds.solve(instance)
             return self.environment.oracle(instance, task_id)
         if self.solve is None:
             raise Skipped("no known solution was given")
-        # The answer of another seed need not be on these pages; the oracle says what came of it.
+        # The answer of another seed may be missing from these pages; the oracle grades the outcome anyway.
         with self.visit(instance) as session, suppress(Absent):
             self.solve(session, task_id, seed)
         return self.environment.oracle(instance, task_id)
 
     def use_instance(self, instance: Instance, seed: int, *, turn: int = 0) -> None:
-        """Change something in an instance: do a task, or walk by seed where no solution is known.
+        """Change an instance: do a task, or walk at random if no solution is known.
 
-        Raises Skipped where nothing came of it, Failed where a task was passed and no change is listed.
+        Raises Skipped if nothing changed, Failed if a task was passed but no change is listed.
         """
         before, is_done = self.environment.mutations(instance), False
         if self.is_solved:
@@ -135,7 +135,7 @@ class Target:
             raise Skipped("nothing that was done there changed the instance")
 
     def looked_at(self, instance: Instance) -> None:
-        """Open an instance's page, and do nothing."""
+        """Open an instance's page without acting."""
         if self.deeds is not None:
             self.deeds.look(instance)
             return
@@ -143,5 +143,5 @@ class Target:
             session.open("/")
 
     def fingerprint(self, instance: Instance) -> str:
-        """The fingerprint of an instance as it is now."""
+        """Current fingerprint of an instance."""
         return self.environment.state(instance).fingerprint

@@ -1,4 +1,4 @@
-"""An agent that means nothing: it follows links and sends forms as a seed draws them."""
+"""A random agent: it follows links and submits forms as a seed draws them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WORDS: Final = (
     "a line\nand another",
     "long " * 60,
 )
-"""What it writes into fields: plausible, empty, and what careless sites break at."""
+"""Values that it types: plausible, empty, and ones that break careless sites."""
 
 WRITTEN: Final = frozenset({"text", "email", "search", "number", "tel", "url", "password", "date", ""})
 
 
 def random_walk(session: Session, rng: random.Random, steps: int) -> Iterator[Page]:
-    """The first page, then so many more: by links, and by forms filled at random."""
+    """Yield the first page, then `steps` more, reached by random links and randomly filled forms."""
     page = session.open("/")
     yield page
     for _ in range(steps):
@@ -40,7 +40,7 @@ def random_walk(session: Session, rng: random.Random, steps: int) -> Iterator[Pa
 
 
 def _step_at_random(session: Session, page: Page, rng: random.Random) -> Page:
-    """One step; where the page leads nowhere, back to the first one."""
+    """Take one random step; return to the first page from a dead end."""
     links = [link.path for link in page.links()]
     buttons = [(button, caption) for button in _buttons(page) if (caption := _caption(button))]
     try:
@@ -67,7 +67,7 @@ def _form_of(button: Any) -> list[Any]:
 
 
 def _fill(button: Any, rng: random.Random) -> None:
-    """Write into every control of the form that a button belongs to."""
+    """Fill every control of the button's form."""
     for control in _form_of(button)[0].iter("input", "select", "textarea"):
         if control.tag == "select":
             _choose(control, rng)
