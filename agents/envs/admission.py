@@ -54,7 +54,7 @@ def why_not(state: EnvironmentState | None) -> str:
     if state is None:
         return "it was never probed"
     if state.failed_probes:
-        return f"these probes failed at position {state.probed_since}: {', '.join(state.failed_probes)}"
+        return f"its probe at position {state.probed_since} failed: {', '.join(state.failed_probes)}"
     if state.admitted_since is None:
         return f"it was probed at position {state.probed_since} and not admitted"
     return f"its tasks differ from those admitted at position {state.admitted_since}"

@@ -1,4 +1,4 @@
-"""Rewards: what a run earned, what its steps earned, and what shapes learning. Pure, in integers, terms kept apart."""
+"""Rewards of runs and steps, and their shaping for learning. Pure, in integers, with separate terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reward of a listings task without an oracle: manners while acting, a gate on what is said at the end. Pure."""
+"""Reward of a listings task without an oracle: conduct while acting, and a gate on the final summary. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 from .signals import Action, EpisodeState, GymResult, RewardSignal, RunResult
 
 GATE: Final = 1_000_000
-"""What the whole gate pays, in micro-reward."""
+"""Full reward of the gate, in micro-reward."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarketplaceListingReward:
     """Step: `format`, `off_site`, `loop`, `url_progress`. End: the done-summary gate, `gate_done` and `gate_fields`.
 
-    All of it rests on what the agent does and says, so it is a proxy: it may shape, it never decides. Good form pays
-    nothing and new pages pay only so often: a longer run earns no more by being longer.
-    `hosts`: where the agent belongs; none given: anywhere. Amounts are micro-reward.
+    It rests on what the agent does and claims, so it is a proxy: it may shape rewards but never decides. Good format
+    earns nothing, and new pages earn only a limited number of times, so a longer run does not earn more.
+    `hosts` are the hosts where the agent may act, any host if empty. Amounts are micro-reward.
     """
 
     required_fields: tuple[str, ...] = ("make", "price", "url")
@@ -32,7 +32,7 @@ class MarketplaceListingReward:
     most_new_pages: int = 5
 
     def step(self, action: Action, gym_result: GymResult, state: EpisodeState) -> RewardSignal:
-        """What a step earns. `state` is the run before it."""
+        """Reward of a step. `state` is the run before the step."""
         info = gym_result.info
         url = info.get("url")
         components = {"format": self.malformed} if info.get("is_malformed", False) else {}
@@ -45,9 +45,9 @@ class MarketplaceListingReward:
         return RewardSignal(components)
 
     def episode(self, run_result: RunResult, state: EpisodeState, ground_truth: object = None) -> RewardSignal | None:
-        """What the end of a run earns: half for being done, half for the share of required fields in its summary.
+        """Reward of the end of a run: half for being done, half for the share of required fields in its summary.
 
-        `state` and `ground_truth` are for subclasses. None, which only they give, is no reward, never a reward of zero.
+        `state` and `ground_truth` are for subclasses. None, which only subclasses return, means no reward, not zero.
         """
         del state, ground_truth
         if not run_result.is_done:

@@ -1,6 +1,6 @@
 """Process, progress and the shaped return; `docs/rewards.md` has the formula. Pure, in millionths, rounded down.
 
-A change of any number here is a new SHAPING_VERSION.
+Changing any number here requires a new SHAPING_VERSION.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EFFORT_A_STEP: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """How a run went, as far as shaping asks: actions, steps that went well, steps taken, planned, and allowed."""
+    """Conduct of a run for shaping: its actions, successful steps, steps taken, steps planned, and steps allowed."""
 
     effort: int
     succeeded: int
@@ -43,16 +43,16 @@ class Conduct:
 
 
 def conduct_of(outcomes: Sequence[StepOutcome], usage: Usage, *, planned: int, max_steps: int) -> Conduct:
-    """The conduct of a run by the outcomes of its steps; where its actions were not counted, a step is one."""
+    """Conduct of a run from its step outcomes; if actions were not counted, each step counts as one."""
     effort = len(outcomes) if usage.actions is None else usage.actions
     succeeded = sum(outcome == "ok" for outcome in outcomes)
     return Conduct(effort, succeeded, len(outcomes), planned, max_steps)
 
 
 def steps_planned(executor: str, plan: Sequence[Step], max_steps: int) -> int:
-    """The steps that a run was to take: those of the plan that it executed, or the most allowed where it had none.
+    """Number of planned steps of a run: those of the plan that it executed, or the maximum allowed without a plan.
 
-    Loops count as often as they are walked, as far as the most allowed.
+    A loop's steps count once per iteration, up to the maximum allowed.
     """
     return max_steps if executor in PLANLESS else len(unroll(plan, max(len(plan), max_steps)))
 
@@ -71,23 +71,23 @@ class Shaped:
 
 
 def process_term(effort: int, *, planned: int, max_steps: int) -> int:
-    """How sparing a run was: 1 - effort / max(max_steps, 4 x planned, 20), not below 0. `effort` counts actions."""
+    """Economy of a run: 1 - effort / max(max_steps, 4 x planned, 20), at least 0. `effort` counts actions."""
     cap = max(max_steps, EFFORT_A_STEP * planned, LEAST_CAP)
     return max(0, FULL * (cap - effort) // cap)
 
 
 def progress_term(succeeded: int, *, taken: int, planned: int, passed: bool) -> int:
-    """How far a run came: 1 if it passed, else the share of steps that went well of those planned, or taken if more.
+    """Progress of a run: 1 if it passed, else successful steps / max(planned, taken).
 
-    For an agent without a plan `planned` is the most steps it may take, so that stopping early is no progress.
+    Without a plan, `planned` is the maximum number of steps, so that stopping early is not progress.
     """
     return FULL if passed else FULL * min(succeeded, taken) // max(1, taken, planned)
 
 
 def shaped_return(score: int, *, passed: bool, progress: int, process: int, penalty: int | None) -> Shaped:
-    """The score, [passed], progress / 2 and process x progress / 4, less the penalty; in millionths.
+    """Score + [passed] + progress / 2 + process x progress / 4 - penalty, in millionths.
 
-    Process counts only as far as progress goes: whoever does nothing is sparing and earns nothing for it.
+    Process is weighted by progress, because a run that does nothing is economical but must earn nothing for it.
     """
     earned = score * SCORE_WEIGHT // FULL + (PASS_WEIGHT if passed else 0)
     shape = progress * PROGRESS_WEIGHT // FULL + PROCESS_WEIGHT * process * progress // FULL**2
@@ -96,10 +96,7 @@ def shaped_return(score: int, *, passed: bool, progress: int, process: int, pena
 
 
 def shape_reward(reward: RewardGraded, conduct: Conduct | None) -> RewardGraded:
-    """A reward with process, progress and shaped return of its score, outcome and penalty.
-
-    Without a conduct all of them are None.
-    """
+    """Add process, progress and shaped return to a reward; all three are None without a conduct."""
     if conduct is None:
         return _with(reward, process=None, progress=None, version=None, value=None)
     process, progress = conduct.process(), conduct.progress(passed=reward.passed)

@@ -1,4 +1,4 @@
-"""What step rewards read and give: micro-units, component by component, so that nothing is blended. Pure."""
+"""Inputs and outputs of step rewards: micro-units, one value per component, so that nothing is blended. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypedDict
 from .steps import MutationKey
 
 Action = str
-"""What the agent did, as text: two equal ones are the same action."""
+"""The agent's action as text; equal texts are the same action."""
 
 
 class Info(TypedDict, total=False):
-    """What the caller's loop tells of a step.
+    """Facts of a step, from the caller's loop.
 
-    `oracle_mutations_delta`: mutations since the step before (absent where the site could not be read).
-    `oracle_step_kind`: what the step was for. `url`: the page it led to. `is_malformed`: the action could not be read.
+    `oracle_mutations_delta`: mutations since the step before (absent if the site could not be read).
+    `oracle_step_kind`: purpose of the step. `url`: the page it led to. `is_malformed`: the action was not readable.
     """
 
     oracle_mutations_delta: Sequence[Mapping[str, object]]
@@ -26,7 +26,7 @@ class Info(TypedDict, total=False):
 
 
 class Grading(TypedDict, total=False):
-    """What `grade_run` gives (the seeds' GradingResult as a dictionary); with `error` it is no grade."""
+    """Result of `grade_run` (the seeds' GradingResult as a dictionary); with `error` there is no grade."""
 
     task_id: str
     passed: bool
@@ -37,7 +37,7 @@ class Grading(TypedDict, total=False):
 
 
 class Extras(TypedDict, total=False):
-    """What a run carries along. `oracle_paid` and `oracle_step_total` are kept by EpisodeState.after."""
+    """Values carried along a run. `oracle_paid` and `oracle_step_total` are maintained by EpisodeState.after."""
 
     oracle_terminal: Grading
     oracle_step_total: int
@@ -46,14 +46,14 @@ class Extras(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class GymResult:
-    """A step as the environment answered it."""
+    """Result of a step, from the environment."""
 
     info: Info = field(default_factory=Info)
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How the agent says that it ended: whether it called itself done, and its summary by field."""
+    """The agent's own report at its end: whether it declared itself done, and its summary by field."""
 
     is_done: bool = False
     summary: Mapping[str, str] = field(default_factory=dict)
@@ -61,14 +61,14 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class RewardSignal:
-    """Micro-reward by component; `paid` are the mutations that it paid for."""
+    """Micro-reward by component; `paid` are the mutations that it rewards."""
 
     components: Mapping[str, int] = field(default_factory=dict)
     paid: frozenset[MutationKey] = frozenset()
 
     @property
     def value(self) -> int:
-        """The sum of the components."""
+        """Sum of the components."""
         return sum(self.components.values())
 
     def __add__(self, other: RewardSignal) -> RewardSignal:
@@ -79,14 +79,14 @@ class RewardSignal:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeState:
-    """A run so far (the seeds' EpisodeState): its actions, the pages it was on, and what it carries along."""
+    """A run up to now (the seeds' EpisodeState): its actions, the pages it visited, and its carried values."""
 
     actions: tuple[Action, ...] = ()
     urls: tuple[str, ...] = ()
     extras: Extras = field(default_factory=Extras)
 
     def after(self, action: Action, gym_result: GymResult, signal: RewardSignal) -> EpisodeState:
-        """The state after a step that earned `signal`."""
+        """State after a step that earned `signal`."""
         url = gym_result.info.get("url")
         extras = Extras(**self.extras)
         extras["oracle_paid"] = extras.get("oracle_paid", frozenset()) | signal.paid
@@ -94,7 +94,7 @@ class EpisodeState:
         return EpisodeState((*self.actions, action), self.urls if url is None else (*self.urls, url), extras)
 
     def with_grade(self, terminal: Grading) -> EpisodeState:
-        """The state with the oracle's grade of the run."""
+        """State with the oracle's grade of the run."""
         extras = Extras(**self.extras)
         extras["oracle_terminal"] = terminal
         return EpisodeState(self.actions, self.urls, extras)

@@ -1,4 +1,4 @@
-"""The step reward of an oracle: mutations that a step was meant to cause, each paid once. Pure."""
+"""Step reward from an oracle: mutations that a step was expected to cause, each paid once. Pure."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ DEFAULT_VALUE: Final = 100_000
 """Micro-reward of a matching mutation (the seeds' 0.1)."""
 
 MutationKey = tuple[str, str, str]
-"""Operation, target type and target id: what counts as the same change, whatever its id, time and payload."""
+"""Operation, target type and target id: identifies the same change, regardless of its id, time and payload."""
 
 Delta = Iterable[object] | None
 
 
 def oracle_step_reward(delta: Delta, expected_ops: Collection[str], value: int = DEFAULT_VALUE) -> int:
-    """`value` (micro) for each mutation of `delta` whose `operation` is expected; 0 where there is nothing to see.
+    """`value` (micro) for each mutation of `delta` whose `operation` is expected; 0 without a delta.
 
-    Linear in the matching mutations: it pays a repetition again. What isn't a mutation counts for nothing.
+    It is linear, so a repeated mutation is paid again. Entries that are not mutations count for nothing.
     """
     return value * sum(operation_of(mutation) in expected_ops for mutation in delta or ())
 
 
 def operation_of(mutation: object) -> str | None:
-    """The operation of a mutation; None where it is none. It is called `op` by some sites."""
+    """Operation of a mutation, which some sites call `op`; None if it has none."""
     if not isinstance(mutation, Mapping):
         return None
     operation = mutation.get("operation", mutation.get("op"))
@@ -31,7 +31,7 @@ def operation_of(mutation: object) -> str | None:
 
 
 def mutation_key(mutation: object) -> MutationKey | None:
-    """What a mutation is paid for once; None where it is no mutation."""
+    """Key by which a mutation is paid once; None for an entry that is not a mutation."""
     operation = operation_of(mutation)
     if operation is None or not isinstance(mutation, Mapping):
         return None
@@ -41,7 +41,7 @@ def mutation_key(mutation: object) -> MutationKey | None:
 def unpaid_keys(
     delta: Delta, expected_ops: Collection[str], paid: Collection[MutationKey], at_most: int
 ) -> tuple[MutationKey, ...]:
-    """The keys of `delta` that are expected and not paid yet, each once and in order; `at_most` (>= 0) of them."""
+    """Keys of expected mutations in `delta` that are not paid yet, each once and in order; at most `at_most` (>= 0)."""
     found: dict[MutationKey, None] = {}
     for mutation in delta or ():
         key = mutation_key(mutation)

@@ -1,4 +1,4 @@
-"""The reward where a simulated site says what happened: its oracle in place of what an agent claims. Pure."""
+"""Reward on a simulated site: its oracle replaces the agent's claims. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FULL: Final = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticEnvReward(MarketplaceListingReward):
-    """Goes wherever its parent does, and needs only what the caller's loop puts into `info` and `extras`.
+    """Drop-in replacement for its parent; it needs only what the caller's loop puts into `info` and `extras`.
 
-    Step: `oracle_step` for mutations that the step was meant to cause. The same change (operation, target type, target
-    id) is paid once in a run, and at most `most_paid` of them, so that repeating pays nothing and a run that fails can
-    never collect what passing pays. End: `oracle_score` and `oracle_passed_bonus`; the parent's gate where no oracle
-    spoke. Amounts are micro-reward; `score_weight` is what a score of 1 pays.
+    Step: `oracle_step` for mutations that the step was expected to cause. The same change (operation, target type,
+    target id) is paid once in a run, and at most `most_paid` changes are paid, so that repetition earns nothing and a
+    failed run never earns as much as a passed one. End: `oracle_score` and `oracle_passed_bonus`, or the parent's gate
+    if there is no oracle. Amounts are micro-reward; `score_weight` is the reward of a score of 1.
     """
 
     expected_ops_by_step_kind: OpsByStepKind = field(default_factory=lambda: DEFAULT_OPS)
@@ -31,7 +31,7 @@ class SyntheticEnvReward(MarketplaceListingReward):
     pass_bonus: int = FULL
 
     def step(self, action: Action, gym_result: GymResult, state: EpisodeState) -> RewardSignal:
-        """The parent's step, and `oracle_step` where the delta holds a change that was meant and is not paid yet."""
+        """The parent's step reward, plus `oracle_step` if the delta holds an expected change that is not paid yet."""
         signal = super().step(action, gym_result, state)
         info = gym_result.info
         paid = state.extras.get("oracle_paid", frozenset())
@@ -43,7 +43,7 @@ class SyntheticEnvReward(MarketplaceListingReward):
         return signal + RewardSignal({"oracle_step": self.oracle_step_value * len(new)}, frozenset(new))
 
     def episode(self, run_result: RunResult, state: EpisodeState, ground_truth: object = None) -> RewardSignal | None:
-        """F1 and the pass bonus of `oracle_terminal`; None (no reward, never zero) where the oracle did not answer."""
+        """F1 and the pass bonus of `oracle_terminal`; None (no reward, not zero) if the oracle did not answer."""
         terminal = state.extras.get("oracle_terminal")
         if terminal is None:
             return super().episode(run_result, state, ground_truth)
@@ -57,7 +57,7 @@ class SyntheticEnvReward(MarketplaceListingReward):
 
 
 def _score_of(terminal: Grading) -> int | None:
-    """The score in millionths; None where the grading is an error or no grading at all."""
+    """Score in millionths; None if the grading is an error or missing."""
     score, passed = terminal.get("score_micro"), terminal.get("passed")
     if terminal.get("error") is not None or not isinstance(passed, bool):
         return None
@@ -73,7 +73,7 @@ def returns(
     terminal: Grading | None,
     ground_truth: object = None,
 ) -> RewardSignal | None:
-    """A whole run: its steps in order, then its end, component by component; None where its end has no reward."""
+    """Reward of a whole run by component: its steps in order, then its end; None if its end has no reward."""
     state, total = EpisodeState(), RewardSignal()
     for action, gym_result in steps:
         signal = reward.step(action, gym_result, state)

@@ -1,4 +1,4 @@
-"""Which operations a kind of step is meant to cause, by site, and of which kind a step of a plan is. Pure."""
+"""Operations that each kind of step is expected to cause, by site, and the kind of a plan's step. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_OPS: Final[OpsByStepKind] = {
     "phone_reveal": frozenset({"phone_revealed"}),
     "consent": frozenset({"consent_set"}),
 }
-"""The seeds' table, of their boat marketplace. A kind without operations is meant to change nothing."""
+"""Table of the seeds' boat marketplace. A kind without operations is expected to change nothing."""
 
 OPS_BY_SITE: Final[Mapping[str, OpsByStepKind]] = {
     "marketplace": {
@@ -39,9 +39,9 @@ OPS_BY_SITE: Final[Mapping[str, OpsByStepKind]] = {
         "call_back": frozenset({"callback_asked"}),
     },
 }
-"""Everything our sites record. A site that is not here takes its table at construction.
+"""All operations that our sites record. A site that is not listed gets its table at construction.
 
-To enter the draw or ask for a call-back is what its step is meant to do; whether it is granted, the oracle says.
+A step that enters the draw or asks for a call-back is expected to do so; the oracle says whether it is granted.
 """
 
 KINDS_BY_SITE: Final[Mapping[str, Mapping[str, str]]] = {
@@ -64,7 +64,7 @@ KINDS_BY_SITE: Final[Mapping[str, Mapping[str, str]]] = {
         "ask for a slot": "call_back",
     },
 }
-"""The caption of a button, in lower case, to the kind of step that it is."""
+"""Kind of step by the caption of its button, in lower case."""
 
 _KINDS: Final[Mapping[str, str]] = {
     "navigate": "navigate",
@@ -75,11 +75,11 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def expected_ops(table: OpsByStepKind, kind: str | None) -> frozenset[str]:
-    """What a kind of step is meant to cause: nothing for one the table lacks, all of the table where it isn't known."""
+    """Operations expected of a kind of step: none for a kind missing in the table, all of the table for None."""
     return frozenset().union(*table.values()) if kind is None else table.get(kind, NONE)
 
 
 def step_kind(site: str, step_type: str, label: str | None) -> str | None:
-    """The kind of a plan's step on a site: navigate, fill, or what its button does; None where that isn't known."""
+    """Kind of a plan's step on a site: navigate, fill, or the action of its button; None if it is unknown."""
     known = _KINDS.get(step_type)
     return known or KINDS_BY_SITE.get(site, {}).get((label or "").strip().casefold())

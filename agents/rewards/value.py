@@ -1,4 +1,4 @@
-"""The reward of a run: `R = score - lambda * cost`, in integers, terms kept apart. Pure."""
+"""Reward of a run: `R = score - lambda * cost`, in integers, with separate terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from projections.costs import PriceBook
 from .shaping import Conduct, shape_reward
 
 DEFAULT_LAMBDA = 100_000
-"""Micro-score a dollar: a dollar is worth a tenth of a score (the seeds' 0.1)."""
+"""Micro-score per dollar: a dollar is worth a tenth of a score (the seeds' 0.1)."""
 
 REWARD_VERSION = "oracle-1"
 
@@ -19,12 +19,11 @@ DEFAULT_PRICES = PriceBookSet(
     per_thousand_input_tokens=3_000,
     per_thousand_output_tokens=15_000,
 )
-"""An action at a fiftieth of a cent, a machine at about eleven cents an hour, and model tokens at 3 and 15 dollars a
-million."""
+"""A fiftieth of a cent per action, about eleven cents per machine hour, and 3 and 15 dollars per million tokens."""
 
 
 def cost_of(usage: Usage, book: PriceBook) -> int | None:
-    """Micro-dollars that a run cost, rounded down; None where any part of its usage is unknown."""
+    """Cost of a run in micro-dollars, rounded down; None if any part of its usage is unknown."""
     actions, wall, tokens_in, tokens_out = (
         usage.actions,
         usage.wall_microseconds,
@@ -42,7 +41,7 @@ def cost_of(usage: Usage, book: PriceBook) -> int | None:
 
 
 def penalty_of(cost: int | None, lambda_per_dollar: int) -> int | None:
-    """Micro-score that a cost in micro-dollars takes away, rounded down; None where the cost is unknown."""
+    """Penalty in micro-score for a cost in micro-dollars, rounded down; None if the cost is unknown."""
     return None if cost is None else cost * lambda_per_dollar // 1_000_000
 
 
@@ -58,7 +57,7 @@ def compute_reward(
     conduct: Conduct | None,
     lambda_per_dollar: int = DEFAULT_LAMBDA,
 ) -> RewardGraded:
-    """The reward event of an oracle's score (micro): what it is worth after cost, and shaped by the run's conduct.
+    """Reward event of an oracle's score (micro): the score minus its cost, and the return shaped by the run's conduct.
 
     Without a conduct there is no shaped return.
     """

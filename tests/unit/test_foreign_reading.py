@@ -150,7 +150,7 @@ def test_a_dialect_is_read_from_json_and_from_toml(tmp_path: Path) -> None:
         ("d.json", '{"unknown_task_reason": "("}', "regular expression"),
         ("d.json", '{"seeding": "none"}', "only_seed"),
         ("d.json", '{"seeding": "seed", "paths": {"seed": null}}', "needs a path"),
-        ("d.json", '{"one_instance": false}', "mints them"),
+        ("d.json", '{"one_instance": false}', "many instances"),
         ("d.json", '{"paths": {"state": "state"}}', "paths.state"),
     ],
 )
@@ -219,5 +219,5 @@ def test_a_health_that_says_other_things_under_our_names_is_healthy() -> None:
     for told in (b'{"ok": true, "site": 7, "tasks": 12}', b'{"tasks": ["a"]}', b"{}"):
         health = answering(200, told, "application/json").health()
         assert (health.site, health.tasks, health.instances) == ("foreign", (), 0)
-    with pytest.raises(EnvironmentDown, match="not well"):
+    with pytest.raises(EnvironmentDown, match="health"):
         answering(200, b'{"ok": false}', "application/json").health()

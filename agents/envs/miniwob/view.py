@@ -82,7 +82,7 @@ class View(Answer):
         )
 
     def find_target(self, label: str) -> VisibleElement | None:
-        """Element that a label means: one with exactly this text, else a field so named, else a clickable one with it."""
+        """Element that a label means: one with exactly this text, else a field so named, else one to click with it."""
         wanted = f" {normalize_label(label)} "
         clicked = [each for each in self.shown if each.kind in CLICKED]
         return (

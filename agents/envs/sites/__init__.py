@@ -1,1 +1,1 @@
-"""Simulated sites: what they share, and one folder for each of them."""
+"""Simulated sites: shared code, and one folder per site."""

@@ -1,6 +1,6 @@
-"""The admin surface of a simulated site: reset, oracle, mutations, state, conditions, close, on a port of its own.
+"""Admin surface of a simulated site, on a separate port: reset, oracle, mutations, state, conditions, close.
 
-Any site whose instances are `Simulation`s gets it; `docs/environments.md` is its contract.
+It serves any site whose instances are `Simulation`s; `docs/environments.md` is its contract.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_NUMBER: Final = 15
 
 
 class Refusal(Exception):
-    """A request that gets an error answer: its status, a code for programs, a sentence for people, and more facts."""
+    """Error answer to a request: its status, a code for programs, a sentence for people, and more facts."""
 
     def __init__(self, status: int, code: str, error: str, **more: JsonValue) -> None:
         super().__init__(error)

@@ -1,4 +1,4 @@
-"""Slow and failing pages: what a served site does to an agent's requests, and never to its admin surface. Pure."""
+"""Simulated latency and failures of a site's pages; its admin surface is never affected. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ RETRY_AFTER_S: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Every page waits from `least_ms` to `most_ms` milliseconds; `failures_e6` in a million answer 503 instead.
+    """Each page request waits `least_ms` to `most_ms` milliseconds; `failures_e6` in a million are answered with 503.
 
-    Raises ValueError for what cannot be meant.
+    Raises ValueError for values out of range.
     """
 
     least_ms: int = 0
@@ -31,18 +31,18 @@ class Conditions:
 
     @property
     def latency(self) -> str:
-        """The latency as it is typed: `20-80`."""
+        """The latency as written in the option: `20-80`."""
         return f"{self.least_ms}-{self.most_ms}"
 
     @property
     def failure_rate(self) -> float:
-        """The share of requests that fail, from 0 to 1."""
+        """Share of requests that fail, from 0 to 1."""
         return self.failures_e6 / MICRO
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one request: how long it waits, and whether it is answered 503."""
+    """Outcome of one request: its delay, and whether it is answered with 503."""
 
     delay_ms: int
     is_refused: bool
@@ -53,7 +53,7 @@ UNHARMED: Final = Fate(0, is_refused=False)
 
 
 def fate(conditions: Conditions, *, seed: int, repeat: int, number: int) -> Fate:
-    """What becomes of an instance's request with this number (from 1): the same whenever it is asked again."""
+    """Outcome of an instance's request with this number (from 1); equal arguments give equal outcomes."""
     if conditions == CLEAR:
         return UNHARMED
     rng = random.Random(f"conditions:{seed}:{repeat}:{number}")  # noqa: S311 (a repeatable stream is wanted)
@@ -62,7 +62,7 @@ def fate(conditions: Conditions, *, seed: int, repeat: int, number: int) -> Fate
 
 
 def read_conditions(latency: str | None, failure_rate: float | None) -> Conditions:
-    """Conditions as they are typed, `20-80` or `50` ms and a rate from 0 to 1. Raises ValueError."""
+    """Parse conditions: a latency such as `20-80` or `50` ms, and a rate from 0 to 1. Raises ValueError."""
     least_ms, most_ms = _latency(latency or "0")
     try:
         failures_e6 = micro_units(failure_rate or 0)

@@ -1,4 +1,4 @@
-"""The open instances of one site: isolated from each other, and never more than a fixed number."""
+"""The open instances of one site: isolated from each other, and limited in number."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CAPACITY: Final = 512
 
 
 class StateFactory(Protocol[S_co]):
-    """How a site makes the state of an instance."""
+    """Factory of the state of a site's instances."""
 
     def __call__(self, seed: int, repeat: int = 0) -> S_co:
-        """A fresh state from a seed, and the noise of a sibling or repeat index."""
+        """Fresh state for a seed and a noise index (of a sibling or a repetition)."""
         ...
 
 
@@ -32,9 +32,9 @@ class _Opened(Generic[S]):
 
 
 class Instances(Generic[S]):
-    """Instances by their secret id; the one that was left alone for longest makes room for a new one.
+    """Instances by secret id; beyond the capacity, the least recently used one is dropped.
 
-    `conditions` are those of every instance that is made; one instance can be given others.
+    `conditions` apply to every new instance; `expose` changes them for one instance.
     """
 
     def __init__(self, start: StateFactory[S], capacity: int = CAPACITY, conditions: Conditions = CLEAR) -> None:
@@ -47,7 +47,7 @@ class Instances(Generic[S]):
         return len(self._open)
 
     def mint(self, seed: int, repeat: int = 0) -> str:
-        """Open a new instance made from the seed and the index of its noise, and return its id."""
+        """Open an instance for a seed and a noise index, and return its id."""
         instance = secrets.token_hex(16)
         self._open[instance] = self._make(seed, repeat)
         while len(self._open) > self._capacity:
@@ -55,12 +55,12 @@ class Instances(Generic[S]):
         return instance
 
     def restart(self, instance: str, seed: int, repeat: int = 0) -> None:
-        """Make an open instance anew from the seed, under the id it has; it gets the site's conditions again."""
+        """Restart an open instance from a seed, under the same id and with the site's default conditions."""
         self._open[instance] = self._make(seed, repeat)
         self._open.move_to_end(instance)
 
     def find(self, instance: str) -> S | None:
-        """Return an open instance and count that as a use of it; None if there is none of that id."""
+        """An open instance, which is thereby marked as used; None if no instance has this id."""
         found = self._open.get(instance)
         if found is None:
             return None
@@ -68,7 +68,7 @@ class Instances(Generic[S]):
         return found.state
 
     def arrival(self, instance: str) -> Fate:
-        """Count a page request of an instance and say what becomes of it."""
+        """Count a page request of an instance, and return its outcome under the instance's conditions."""
         found = self._open.get(instance)
         if found is None:
             return UNHARMED
@@ -76,18 +76,18 @@ class Instances(Generic[S]):
         return fate(found.conditions, seed=found.state.seed, repeat=found.repeat, number=found.arrivals)
 
     def conditions(self, instance: str) -> Conditions:
-        """The conditions of an instance; the site's where none of that id is open."""
+        """Conditions of an instance; the site's default if it is not open."""
         found = self._open.get(instance)
         return self._conditions if found is None else found.conditions
 
     def expose(self, instance: str, conditions: Conditions) -> None:
-        """Give an open instance other conditions, until it is made anew or closed."""
+        """Change the conditions of an open instance until it is restarted or closed."""
         found = self._open.get(instance)
         if found is not None:
             found.conditions = conditions
 
     def close(self, instance: str) -> None:
-        """Forget an instance; closing one that is not open changes nothing."""
+        """Close an instance; does nothing if it is not open."""
         self._open.pop(instance, None)
 
     def _make(self, seed: int, repeat: int) -> _Opened[S]:

@@ -1,4 +1,4 @@
-"""What an agent changed in an instance, its clock, and the fingerprint over both content and changes."""
+"""Journal of an instance: its changes, its clock, and the fingerprint over content and changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..contract import Mutation
 
 
 class Journal:
-    """The mutations of one instance; its clock is the number of pages that it was asked for."""
+    """Mutations of one instance; its clock counts page requests."""
 
     def __init__(self, mutations: Sequence[Mutation] = ()) -> None:
         self._clock = max((each.at for each in mutations), default=0)
@@ -20,15 +20,15 @@ class Journal:
 
     @property
     def mutations(self) -> Sequence[Mutation]:
-        """What was recorded, oldest first."""
+        """Recorded mutations, oldest first."""
         return tuple(self._mutations)
 
     def tick(self) -> None:
-        """Count one page that was asked for."""
+        """Count one page request."""
         self._clock += 1
 
     def record(self, operation: str, target_type: str, target_id: str, payload: Mapping[str, JsonValue]) -> None:
-        """Write down one change, with the next id and the present time."""
+        """Record one change with the next id and the current time."""
         self._mutations.append(
             Mutation(
                 id=len(self._mutations) + 1,
@@ -41,7 +41,7 @@ class Journal:
         )
 
     def fingerprint(self, content: Mapping[str, JsonValue]) -> str:
-        """`sha256:` and the digest of what the seed made and of the mutations without their times."""
+        """`sha256:` and the digest of the seed's content and of the mutations without their times."""
         changes: list[JsonValue] = [each.model_dump(mode="json", exclude={"at"}) for each in self._mutations]
         state = {**content, "mutations": changes}
         return "sha256:" + hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

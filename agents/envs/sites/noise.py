@@ -1,7 +1,7 @@
-"""Noise of an instance: drawn from its seed and its sibling or repeat index, and from nothing that an agent does.
+"""Noise of an instance: drawn from its seed and its sibling or repeat index, independent of the agent's actions.
 
-It is outside the fingerprint: siblings of one instance start equal and meet different troubles, a repetition meets the
-same ones.
+It is not part of the fingerprint: siblings of one instance start equal and meet different troubles, a repetition meets
+the same ones.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ WHOLE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The draws of one seed and one index."""
+    """Random draws for one seed and one noise index."""
 
     seed: int
     repeat: int
 
     def happens(self, what: str, per_mille: int) -> bool:
-        """Whether a thing with this name happens here, as it does in so many of a thousand instances."""
+        """True if the named event happens in this instance; its probability is `per_mille` / 1000."""
         rng = random.Random(f"noise:{self.seed}:{self.repeat}:{what}")  # noqa: S311 (a repeatable stream is wanted)
         return rng.randrange(WHOLE) < per_mille
 
 
 class Troubles:
-    """The passing troubles of one instance: each one that was drawn is met once, and then no more."""
+    """Transient troubles of one instance: each drawn trouble is met once."""
 
     def __init__(self, noise: Noise, odds: Mapping[str, int]) -> None:
         self._ahead = {what for what, per_mille in odds.items() if noise.happens(what, per_mille)}
 
     def meet(self, what: str) -> bool:
-        """Whether this trouble is met now."""
+        """True if this trouble is met now; it is not met again."""
         is_ahead = what in self._ahead
         self._ahead.discard(what)
         return is_ahead

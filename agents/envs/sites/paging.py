@@ -1,4 +1,4 @@
-"""A search in pages: what was asked, the part of a list that one page shows, and the way to the others. Pure."""
+"""Paged search: the query, one page of its results, and the addresses of its other pages. Pure."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from urllib.parse import urlencode
 
 T = TypeVar("T")
 PAGE: Final = "pg"
-"""The field that names a page; a site's form never shows it."""
+"""Query field of the page number; a site's form never shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search: the raw fields, which the form shows again, the page that is wanted, and what was wrong with them."""
+    """A search: its raw fields (shown again in the form), its page number, and its errors."""
 
     fields: Mapping[str, str]
     page: int
     errors: tuple[str, ...]
 
     def address(self, path: str, page: int) -> str:
-        """The same search, another page of it."""
+        """Address of another page of the same search."""
         kept = {name: value for name, value in self.fields.items() if value and name != PAGE}
         return f"{path}?{urlencode({**kept, PAGE: str(page)})}"
 
 
 @dataclass(frozen=True, slots=True)
 class Results(Generic[T]):
-    """One page, counted from 1, of the `total` rows that a search leaves."""
+    """One page of a search's rows, counted from 1; `total` counts the rows of all pages."""
 
     rows: tuple[T, ...]
     total: int
@@ -37,7 +37,7 @@ class Results(Generic[T]):
 
 
 def cut_page(rows: Sequence[T], page: int, size: int) -> Results[T]:
-    """One page of rows, `size` a page; a page beyond the last is the last."""
+    """One page of `size` rows; beyond the last page, the last one."""
     pages = max(1, -(-len(rows) // size))
     page = min(page, pages)
     return Results(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)

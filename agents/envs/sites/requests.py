@@ -1,4 +1,4 @@
-"""Reading what a request carries, with a limit on its size."""
+"""Reading request bodies, up to a size limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BodyTooLarge(ValueError):
 
 
 async def body_of(request: Request) -> bytes:
-    """Read a request's body; BodyTooLarge beyond 64 KiB."""
+    """Read a request's body. Raises BodyTooLarge beyond 64 KiB."""
     read = bytearray()
     async for part in request.stream():
         read += part
@@ -26,11 +26,11 @@ async def body_of(request: Request) -> bytes:
 
 
 async def fields_of(request: Request) -> list[tuple[str, str]]:
-    """Read a URL-encoded form, field by field; ValueError if it is none or too large."""
+    """Read the fields of a URL-encoded form. Raises ValueError if the body is not a form or too large."""
     text = (await body_of(request)).decode("utf-8", errors="replace")
     return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Read a URL-encoded form; of a repeated field the last counts. ValueError if it is none or too large."""
+    """Read a URL-encoded form; the last of repeated fields wins. Raises ValueError if it is not a form or too large."""
     return dict(await fields_of(request))

@@ -1,4 +1,4 @@
-"""What every simulated site has in common: what one instance can be asked, and what a site hands to its server."""
+"""Interfaces of a simulated site: the state of an instance, and the apps that are served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class OracleGrade:
-    """What an oracle found: `score_e4` counts ten-thousandths, so that a score never has more than four decimals."""
+    """An oracle's grade; `score_e4` is in ten-thousandths, so that a score never has more than four decimals."""
 
     passed: bool
     score_e4: int
@@ -34,52 +34,52 @@ def f1_e4(*, hits: int, wrong: int, missing: int) -> int:
 
 
 class Simulation(Protocol):
-    """The state of one instance, as its admin surface reads it."""
+    """State of one instance, as its admin surface reads it."""
 
     @property
     def seed(self) -> int:
-        """The seed that made this instance."""
+        """Seed of the instance."""
         ...
 
     @property
     def mutations(self) -> Sequence[Mutation]:
-        """What the agent changed since the reset, oldest first."""
+        """Changes made by the agent since the reset, oldest first."""
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """How many of each kind of thing the instance holds."""
+        """Number of objects of each kind in the instance."""
         ...
 
     def fingerprint(self) -> str:
-        """`sha256:` and the digest of the state: of the seed's content and of the mutations, of nothing else."""
+        """`sha256:` and the digest of the seed's content and of the mutations."""
         ...
 
     def grade(self, task_id: str) -> OracleGrade:
-        """Judge one of the site's tasks from the state alone."""
+        """Grade one of the site's tasks from the state alone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Apps:
-    """A site ready to be served: the agent's pages and the admin surface, for two ports."""
+    """A built site: the agent's pages and the admin surface, for two ports."""
 
     pages: Starlette
     admin: Starlette
 
 
 class AppBuilder(Protocol):
-    """How a site's two apps are made."""
+    """Builder of a site's two apps."""
 
     def __call__(self, page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
-        """Both apps for a page address and an admin token; every instance starts under these conditions."""
+        """Build both apps for a page address and an admin token; every instance starts under these conditions."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SiteKind:
-    """A site that can be started: its tasks, and how to build it.
+    """A site that can be started: its tasks and its builder.
 
-    `restore` makes an instance of a seed as recorded changes left it, without serving it: to be graded again.
+    `restore` rebuilds an instance from its seed and recorded changes without serving it, to grade it again.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Agents' requests to instances' pages: found, made to wait or refused as the conditions say, then answered."""
+"""Agents' requests to instances' pages: the instance is found, the request delayed or refused, then answered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUSY: Final = "This site is busy. Please try again in a moment.\n"
 
 
 def instance_app(instances: Instances[S], answer: Callable[[S, str, Request], Awaitable[Response]]) -> Starlette:
-    """Build the pages of a site; `answer` gets an instance, its prefix (`/i/<instance>`) and the request."""
+    """Build the app of a site's pages; `answer` gets an instance, its prefix (`/i/<instance>`) and the request."""
 
     async def respond(request: Request) -> Response:
         instance = request.path_params["instance"]
@@ -39,7 +39,7 @@ def instance_app(instances: Instances[S], answer: Callable[[S, str, Request], Aw
             await asyncio.sleep(met.delay_ms / 1_000)
         if met.is_refused:
             return PlainTextResponse(BUSY, 503, {**HEADERS, "Retry-After": str(RETRY_AFTER_S)})
-        # A request that waited while its instance was reset belongs to what was there when it came.
+        # A request that waited during a reset is answered from the state that it arrived at.
         return await answer(state, f"/i/{instance}", request)
 
     async def nothing(request: Request) -> Response:
@@ -56,12 +56,12 @@ def instance_app(instances: Instances[S], answer: Callable[[S, str, Request], Aw
 
 
 def page_response(page: str, status: int = 200, *, allowed: str | None = None) -> Response:
-    """A page as an answer; `allowed` names the methods of an address that was asked with another one."""
+    """Response with a page; `allowed` lists the allowed methods after a request with another one."""
     return HTMLResponse(page, status, HEADERS if allowed is None else {**HEADERS, "Allow": allowed})
 
 
 def redirect_to(address: str) -> Response:
-    """The way to the page that a form leads to."""
+    """Redirect to the page that a form leads to."""
     return RedirectResponse(address, 303, HEADERS)
 
 

@@ -187,6 +187,6 @@ class _Visit:
 
 
 def _numbers(fields: list[tuple[str, str]]) -> tuple[int, ...]:
-    """The tickets that a form takes along; what can be no number of one stands as -1."""
+    """Numbers of the tickets checked in a form; -1 stands for a value that cannot be a number."""
     picked = (value for name, value in fields if name == "k")
     return tuple(int(value) if NUMBER.fullmatch(value) else -1 for value in picked)

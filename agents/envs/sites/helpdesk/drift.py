@@ -1,4 +1,4 @@
-"""Where a seed puts Lanternpost's inbox and its tickets: two pools that share only the canonical addresses."""
+"""Lanternpost's addresses by seed: two pools of families that share only the canonical one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Place = Literal["inbox", "assign", "ticket", "reply", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One shape of the desk's addresses; `{id}` stands for the ticket's number."""
+    """One family of the desk's addresses; `{id}` stands for the ticket's number."""
 
     name: str
     inbox: str
@@ -28,7 +28,7 @@ class Family:
 
     @property
     def patterns(self) -> Mapping[Place, str]:
-        """Each place's pattern."""
+        """Address pattern of each place."""
         return {
             "inbox": self.inbox,
             "assign": self.assign,
@@ -38,11 +38,11 @@ class Family:
         }
 
     def path(self, place: Place, number: int = 0) -> str:
-        """The address of a place, from the instance's root; a ticket's place needs its number."""
+        """Address of a place, from the instance's root; a ticket's place needs its number."""
         return self.patterns[place].format(id=number)
 
     def locate(self, path: str) -> tuple[Place, int] | None:
-        """Say which place an address is, and the ticket's number in it; a slash at the end makes no difference."""
+        """The place at an address, and the ticket's number in it; a slash at the end is ignored."""
         for place, expression in _expressions(self):
             found = expression.fullmatch(path.rstrip("/"))
             if found:

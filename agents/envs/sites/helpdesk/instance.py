@@ -1,4 +1,4 @@
-"""The state of one Lanternpost instance: a seed's mailbox, the noise of an index, and what the agent did to it."""
+"""State of one Lanternpost instance: its seed's mailbox, its noise, and the agent's changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tasks import CALLED_PER_MILLE, ODDS
 
 
 class Desk:
-    """One isolated copy of the site. Its clock is the number of pages that it was asked for."""
+    """One isolated copy of the site. Its clock counts page requests."""
 
     def __init__(self, seed: int, repeat: int = 0) -> None:
         self.seed = seed
@@ -33,7 +33,7 @@ class Desk:
 
     @classmethod
     def restore(cls, seed: int, mutations: Sequence[Mutation]) -> Desk:
-        """The instance of a seed as these changes left it; its clock stands at the last of them."""
+        """Rebuild an instance from its seed and its changes; its clock shows the time of the last change."""
         desk = cls(seed)
         desk._journal = Journal(mutations)
         for each in mutations:
@@ -44,28 +44,28 @@ class Desk:
 
     @property
     def mutations(self) -> Sequence[Mutation]:
-        """What the agent changed since the reset, oldest first."""
+        """Changes made by the agent since the reset, oldest first."""
         return self._journal.mutations
 
     @property
     def tickets(self) -> Sequence[Ticket]:
-        """Every ticket as it stands, the oldest first."""
+        """All tickets in their current state, oldest first."""
         return tuple(self._tickets.values())
 
     def ticket(self, number: int) -> Ticket | None:
-        """The ticket with this number as it stands."""
+        """Current state of the ticket with this number; None if there is none."""
         return self._tickets.get(number)
 
     def customer(self, ticket: Ticket) -> Customer:
-        """Who wrote a ticket."""
+        """Customer who sent a ticket."""
         return self.mailbox.customers[ticket.customer]
 
     def tick(self) -> None:
-        """Count one page that was asked for."""
+        """Count one page request."""
         self._journal.tick()
 
     def assign(self, numbers: Iterable[int], team: Team, priority: Priority | None) -> int:
-        """Give tickets to a team, and a priority where one is chosen; how many of them changed."""
+        """Assign tickets to a team, with a priority if one is given. Returns the number of changed tickets."""
         changed = 0
         for number in numbers:
             before = self._tickets[number]
@@ -77,7 +77,7 @@ class Desk:
         return changed
 
     def send(self, ticket: Ticket, reply: Reply, text: str) -> None:
-        """Send a reply and set the ticket's status; each one that is sent counts."""
+        """Send a reply and set the ticket's status; repeated replies are all recorded."""
         status: Status = reply.status or ticket.status
         self._tickets[ticket.number] = replace(ticket, status=status)
         payload = {"macro": reply.macro, "visibility": reply.visibility, "message": reply.message, "status": status}
@@ -94,7 +94,7 @@ class Desk:
         )
 
     def merge(self, numbers: Iterable[int], into: Ticket) -> None:
-        """Merge tickets into one that stays; one that was merged already is left where it is."""
+        """Merge tickets into another one; tickets that were merged before are skipped."""
         for number in numbers:
             each = self._tickets[number]
             if each.merged_into is None and number != into.number:
@@ -102,23 +102,23 @@ class Desk:
                 self._record(MERGED, each, {"into": str(into.number)})
 
     def replies(self, ticket: Ticket) -> tuple[str, ...]:
-        """What was sent on a ticket, oldest first."""
+        """Texts of the replies sent on a ticket, oldest first."""
         sent = (each for each in self.mutations if each.operation == REPLIED)
         return tuple(str(each.payload["text"]) for each in sent if each.target_id == str(ticket.number))
 
     def ask_callback(self, slot: str) -> None:
-        """Ask for a call-back slot, once; whether it is granted was settled at the reset."""
+        """Request a call-back slot, once; whether it is granted was drawn at the reset."""
         if self.is_granted is None:
             self._journal.record(CALLED, "slot", slot, {"slot": slot, "granted": self._is_granted})
 
     @property
     def is_granted(self) -> bool | None:
-        """Whether the slot was granted; None before one was asked for."""
+        """True if the slot was granted; None before the request."""
         found = (each.payload["granted"] is True for each in self.mutations if each.operation == CALLED)
         return next(found, None)
 
     def counts(self) -> Mapping[str, int]:
-        """How many customers and tickets there are, and how many changes."""
+        """Number of customers, tickets and changes."""
         return {
             "customers": len(self.mailbox.customers),
             "tickets": len(self._tickets),
@@ -126,13 +126,13 @@ class Desk:
         }
 
     def fingerprint(self) -> str:
-        """Digest the mailbox, the addresses and the mutations, but neither the clock, the noise nor the id."""
+        """Digest of the mailbox, the addresses and the mutations, without the clock, the noise and the id."""
         return self._journal.fingerprint(
             {"seed": self.seed, "mailbox": self.mailbox.digest, "family": self.family.name}
         )
 
     def grade(self, task_id: str) -> OracleGrade:
-        """Judge one of the site's tasks; KeyError if it is none of them."""
+        """Grade one of the site's tasks. Raises KeyError for an unknown one."""
         return grade_task(task_id, End(self.mailbox, self._tickets, self.mutations))
 
     def _record(self, operation: str, ticket: Ticket, payload: Mapping[str, str]) -> None:
@@ -140,7 +140,7 @@ class Desk:
 
 
 def _after(ticket: Ticket, change: Mutation) -> Ticket:
-    """A ticket as a recorded change left it."""
+    """A ticket after a recorded change."""
     told = change.payload
     if change.operation == ASSIGNED:
         team, priority = cast("Team", told["team"]), cast("Priority", told["priority"])

@@ -1,4 +1,4 @@
-"""The desk's macros, and what a reply says once one is filled in. Pure."""
+"""The desk's macros, and the reply text that they are filled in to. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .mailbox import Customer, Ticket
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A text that is sent often; fields in braces come from the ticket."""
+    """A reusable reply text; fields in braces are filled in from the ticket."""
 
     key: str
     title: str
@@ -32,10 +32,10 @@ BY_KEY: Final = {macro.key: macro for macro in MACROS}
 
 
 def fill_macro(macro: Macro, ticket: Ticket, customer: Customer) -> str:
-    """A macro's text for one ticket."""
+    """A macro's text, filled in for one ticket."""
     return macro.text.format(first=customer.first, order=ticket.order, street=customer.street, phone=customer.phone)
 
 
 def quote_message(ticket: Ticket) -> str:
-    """A ticket's message as a reply carries it below."""
+    """A ticket's message as a reply quotes it."""
     return f"> {ticket.body}"

@@ -1,4 +1,4 @@
-"""A seed's customers and tickets: pure, the same on every machine, with one right answer for each task."""
+"""A seed's customers and tickets: pure, the same on every machine, with one correct answer for each task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PERSONAL_PERCENT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """Who writes: a name, which may be said, and personal data, which may not."""
+    """A customer: replies may contain the name, but not the personal data."""
 
     id: int
     first: str
@@ -54,13 +54,13 @@ class Customer:
 
     @property
     def name(self) -> str:
-        """The whole name."""
+        """Full name."""
         return f"{self.first} {self.last}"
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One ticket; a higher number came later. `merged_into` is the ticket that took it up."""
+    """One ticket; later tickets have higher numbers. `merged_into` is the ticket that it was merged into."""
 
     number: int
     customer: int
@@ -76,7 +76,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Mailbox:
-    """Everything of one seed; tickets with the oldest first, customers by their id."""
+    """All content of one seed: tickets oldest first, customers by id."""
 
     seed: int
     customers: tuple[Customer, ...]
@@ -108,7 +108,7 @@ class _Draft:
 
 @lru_cache(maxsize=128)
 def mailbox(seed: int) -> Mailbox:
-    """Make a seed's mailbox; siblings of one instance share the result."""
+    """Mailbox of a seed; cached, so that siblings of one instance share it."""
     rng = random.Random(f"lanternpost:mailbox:{seed}")  # noqa: S311 (a repeatable stream is wanted)
     customers = tuple(_customer(rng, number) for number in range(CUSTOMERS))
     drafts = [_plant_draft(rng, customers, "Billing", "Business") for _ in range(PLANTED)]
@@ -146,7 +146,7 @@ def _plant_draft(rng: random.Random, customers: Sequence[Customer], topic: Topic
 
 
 def _incident(rng: random.Random, customers: Sequence[Customer]) -> list[_Draft]:
-    """One customer who wrote often about one thing and once about another, and others who wrote about the first."""
+    """Drafts about outages: several of one outage and one of another by one customer, and others of the first."""
     who, *others = rng.sample(customers, 1 + rng.randint(2, 4))
     subject = _subject(rng, "Outage")
     another = next(found for found in iter(lambda: _subject(rng, "Outage"), None) if found != subject)

@@ -1,4 +1,4 @@
-"""Personal data in a text: what it is, and how it is found however it is spaced or written. Pure."""
+"""Detection of personal data in a text, regardless of its spacing and spelling. Pure."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ KINDS: Final = ("a card number", "an email address", "a phone number", "a street
 
 
 def bare(text: str) -> str:
-    """A text's letters and digits in one case and one form, without anything between them."""
+    """Letters and digits of a text, normalized (NFKC) and case-folded, without anything between them."""
     return "".join(sign for sign in unicodedata.normalize("NFKC", text).casefold() if sign.isalnum())
 
 
 def traces_of(customer: Customer) -> tuple[str, ...]:
-    """What of a customer may stand in no public reply, bare, in the order of `KINDS`."""
+    """Personal data of a customer, bare and in the order of `KINDS`; none of it may appear in a public reply."""
     return tuple(bare(secret) for secret in (customer.card, customer.email, customer.phone, customer.street))
 
 
 def leaked_kinds(text: str, customers: Sequence[Customer]) -> tuple[str, ...]:
-    """The kinds of personal data of any of the customers that a text holds; empty where there are none."""
+    """Kinds of personal data, of any of the customers, that a text contains."""
     said = bare(text)
     traces = _traces(tuple(customers))
     return tuple(kind for kind, secrets in zip(KINDS, traces, strict=True) if any(each in said for each in secrets))
 
 
 def leaks_in(texts: Sequence[str], mailbox: Mailbox) -> bool:
-    """Whether one of the texts holds personal data of any customer of a mailbox."""
+    """True if one of the texts contains personal data of any customer of a mailbox."""
     return any(leaked_kinds(text, mailbox.customers) for text in texts)
 
 

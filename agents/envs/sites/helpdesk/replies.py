@@ -1,4 +1,4 @@
-"""Reading the form that answers a ticket, and the text that a reply comes to. Pure."""
+"""Reading the form that answers a ticket, and composing the reply that is sent. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNCHANGED: Final = "Unchanged"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent chose and wrote, and what is wrong with it; a status of None stays as it is."""
+    """A reply as an agent filled it in, with its errors; a status of None leaves the ticket's status unchanged."""
 
     macro: str
     visibility: str
@@ -29,14 +29,14 @@ class Reply:
     errors: tuple[str, ...]
 
     def text(self, ticket: Ticket, customer: Customer) -> str:
-        """What is sent: the macro filled in, the message, and the quoted ticket, with blank lines between."""
+        """Text to send: the filled-in macro, the message and the quoted ticket, separated by blank lines."""
         macro = [fill_macro(BY_KEY[self.macro], ticket, customer)] if self.macro in BY_KEY else []
         parts = [*macro, *([self.message] if self.message else []), *([quote_message(ticket)] if self.quote else [])]
         return "\n\n".join(parts)
 
 
 def read_reply(fields: Mapping[str, str]) -> Reply:
-    """Read the form; a field that cannot be taken is named in `errors`."""
+    """Read the form; `errors` names the fields that were not accepted."""
     macro, visibility = fields.get(MACRO, ""), fields.get(VISIBILITY, "internal")
     message = fields.get(MESSAGE, "").replace("\r\n", "\n").strip()
     status = next((each for each in get_args(Status) if each == fields.get(STATUS, "")), None)

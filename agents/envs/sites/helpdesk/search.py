@@ -1,4 +1,4 @@
-"""Searching the inbox: what the form's fields mean, and which tickets they leave. Pure."""
+"""Inbox search: reading the form's fields and filtering the tickets. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS: Final = {"late": "Newest first", "early": "Oldest first"}
 
 
 def read_query(parameters: Mapping[str, str]) -> Query:
-    """Read a search from the address; a field that cannot be read is named in `errors`."""
+    """Read a search from the address; `errors` names the fields that cannot be read."""
     fields = {name: parameters.get(name, "").strip() for name in NAMES}
     codes = (("tp", TOPIC_CODES, "topic"), ("pl", PLAN_CODES, "plan"), ("st", STATUS_CODES, "status"))
     errors = [
@@ -33,7 +33,7 @@ def read_query(parameters: Mapping[str, str]) -> Query:
 
 
 def find_results(desk: Desk, query: Query) -> Results[Ticket]:
-    """Filter, sort and cut out one page; merged tickets are in none, a page beyond the last is the last."""
+    """Filter, sort and cut one page; merged tickets never appear, and a page beyond the last is the last."""
     left = [ticket for ticket in desk.tickets if ticket.merged_into is None and _passes(desk, ticket, query)]
     if query.fields["o"] != "early":
         left.reverse()

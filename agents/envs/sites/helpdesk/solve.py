@@ -1,6 +1,6 @@
-"""How each of Lanternpost's tasks is done by one who knows the right tickets: over its pages, as an agent would.
+"""Known solutions of Lanternpost's tasks, done over its pages as an agent would do them.
 
-For probing the site. Nothing that learns or is judged ever sees it.
+Only for probing the site, never for learning or judging.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .tasks import (
 
 MERGE: Final = "Merge checked tickets into this one"
 ONCE_MORE: Final = 3
-"""How often a list that is slow or a form that has to be sent again is tried."""
+"""Attempts at a slow list, or at a form that has to be sent again."""
 
 
 def solve(session: Session, task_id: str, seed: int) -> None:
-    """Do a task with the answer of a seed. Raises Absent where the pages do not hold it, KeyError for no task."""
+    """Do a task with the answer of a seed. Raises Absent if the pages do not hold it, KeyError for an unknown task."""
     SOLUTIONS[task_id](session, mailbox(seed))
 
 
@@ -88,7 +88,7 @@ SOLUTIONS: Final[Mapping[str, Callable[[Session, Mailbox], None]]] = {
 
 
 def _open_inbox(session: Session, topic: str, *, plan: str | None = None) -> Page:
-    """The inbox with the new tickets of a topic, the oldest first."""
+    """Inbox with the new tickets of a topic, oldest first."""
     page = session.open(session.open("/").link("Inbox").path)
     page.choose("Topic", topic)
     if plan is not None:
@@ -99,7 +99,7 @@ def _open_inbox(session: Session, topic: str, *, plan: str | None = None) -> Pag
 
 
 def _open_ticket(session: Session, page: Page, ticket: Ticket) -> Page:
-    """The page of a ticket that a list holds. Raises Absent."""
+    """Open the page of a listed ticket. Raises Absent."""
     number = re.compile(rf"(?<!\d){ticket.number}(?!\d)")
     for link in page.links():
         if number.search(link.path):
@@ -112,7 +112,7 @@ def _boxes(page: Page) -> list[Any]:
 
 
 def _take(page: Page, numbers: Collection[int]) -> None:
-    """Check the boxes of these tickets and no other. Raises Absent where one is not there."""
+    """Check the boxes of these tickets and no others. Raises Absent if one is missing."""
     boxes = {int(box.get("value")): box for box in _boxes(page)}
     for number in sorted(numbers):
         if number not in boxes:

@@ -1,4 +1,4 @@
-"""Lanternpost's stock of words: names, topics, subjects, sentences. Changing a line changes every mailbox."""
+"""Lanternpost's word lists: names, topics, subjects, sentences. Changing a line changes every mailbox."""
 
 from __future__ import annotations
 

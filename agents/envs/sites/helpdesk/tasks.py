@@ -1,4 +1,4 @@
-"""What Lanternpost asks of an agent, and which tickets are the right ones. Pure."""
+"""Lanternpost's tasks: their instructions, and the tickets that are correct for them. Pure."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ CALLED_PER_MILLE: Final = 400
 
 
 def to_triage(mailbox: Mailbox) -> tuple[Ticket, ...]:
-    """The tickets of the triage task."""
+    """Correct tickets of the triage task."""
     return mailbox.matching_tickets(topic=TRIAGE_TOPIC, plan=TRIAGE_PLAN)
 
 
 def to_answer(mailbox: Mailbox) -> Ticket:
-    """The ticket of the reply task."""
+    """Correct ticket of the reply task."""
     return mailbox.matching_tickets(topic=REPLY_TOPIC, plan=REPLY_PLAN)[0]
 
 
 def to_merge(mailbox: Mailbox) -> tuple[Ticket, tuple[Ticket, ...]]:
-    """The ticket of the merging task that stays, and those that go into it."""
+    """The ticket that remains in the merging task, and the tickets to merge into it."""
     oldest, *others = mailbox.matching_tickets(topic=MERGE_TOPIC)
     return oldest, tuple(each for each in others if (each.customer, each.subject) == (oldest.customer, oldest.subject))
 

@@ -1,1 +1,1 @@
-"""Harbourline: boat classifieds whose stock and whose addresses follow from a seed."""
+"""Harbourline: boat classifieds whose boats and addresses are generated from a seed."""

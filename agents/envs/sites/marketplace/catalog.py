@@ -1,4 +1,4 @@
-"""A seed's boats: pure, the same on every machine, with one right boat for each task."""
+"""A seed's boats: pure, the same on every machine, with one correct boat for each task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Boat:
-    """One boat for sale; a higher id was listed later, and no two boats of a catalogue cost the same."""
+    """One boat for sale; boats listed later have higher ids, and no two prices in a catalogue are equal."""
 
     id: int
     slug: str
@@ -51,25 +51,25 @@ class Boat:
 
     @property
     def title(self) -> str:
-        """What the boat is called on every page."""
+        """Name of the boat on every page."""
         return f"{self.year} {self.make} {self.model}"
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All boats of one seed, the newest first."""
+    """All boats of one seed, newest first."""
 
     seed: int
     boats: tuple[Boat, ...]
 
     @cached_property
     def by_id(self) -> Mapping[str, Boat]:
-        """The boats by their id in digits."""
+        """Boats by id, written as digits."""
         return MappingProxyType({str(boat.id): boat for boat in self.boats})
 
     @cached_property
     def by_slug(self) -> Mapping[str, Boat]:
-        """The boats by the name that stands in addresses."""
+        """Boats by slug."""
         return MappingProxyType({boat.slug: boat for boat in self.boats})
 
     @cached_property
@@ -79,7 +79,7 @@ class Catalogue:
         return hashlib.sha256(facts.encode()).hexdigest()
 
     def qualifying_boats(self, wanted: Wanted) -> tuple[Boat, ...]:
-        """The boats that pass a task's filters, the cheapest (the right one) first."""
+        """Boats that pass a task's filters, the cheapest (the correct one) first."""
         fitting = (
             boat
             for boat in self.boats
@@ -90,7 +90,7 @@ class Catalogue:
 
 @dataclass(slots=True)
 class _Draft:
-    """A boat while its catalogue is being made: what may still change."""
+    """The changeable facts of a boat while its catalogue is being made."""
 
     make: str
     state: str
@@ -106,7 +106,7 @@ class _Draft:
 
 @lru_cache(maxsize=128)
 def catalogue(seed: int) -> Catalogue:
-    """Make a seed's catalogue; siblings of one instance share the result."""
+    """Catalogue of a seed; cached, so that siblings of one instance share it."""
     rng = random.Random(f"harbourline:catalogue:{seed}")  # noqa: S311 (a repeatable stream is wanted)
     decoys = [(wanted, _draft(rng, trait)) for wanted in WANTED for trait in wanted.decoys]
     drafts = [draft for _, draft in decoys]
@@ -159,7 +159,7 @@ def _free_below(price: int, taken: set[int]) -> int:
 
 
 def _undercut(drafts: Sequence[_Draft], wanted: Wanted, decoy: _Draft, taken: set[int]) -> None:
-    """Make a decoy cheaper than the right boat, so that an agent which skips a filter opens the decoy."""
+    """Make a decoy cheaper than the correct boat, so that an agent that skips a filter opens the decoy."""
     cheapest = min(draft.price for draft in drafts if draft.fits(wanted))
     if decoy.price > cheapest:
         decoy.price = _free_below(cheapest, taken)
@@ -167,7 +167,7 @@ def _undercut(drafts: Sequence[_Draft], wanted: Wanted, decoy: _Draft, taken: se
 
 
 def _bury_cheapest(drafts: Sequence[_Draft], wanted: Wanted) -> None:
-    """Make sure that the newest qualifying boat (the last draft) is not the cheapest: sorting must matter."""
+    """Make sure that the newest qualifying boat (the last draft) is not the cheapest, so that sorting matters."""
     fitting = [draft for draft in drafts if draft.fits(wanted)]
     oldest, newest = fitting[0], fitting[-1]
     if newest.price == min(draft.price for draft in fitting):

@@ -1,4 +1,4 @@
-"""Where a seed puts Harbourline's pages: named families of addresses, in two pools that share only the canonical one.
+"""Harbourline's addresses by seed: two pools of families that share only the canonical one.
 
 Seeds below 10 000 draw from the training pool, the others from the sealed one. In each run of four seeds one is
 canonical, and neighbours never share a family.
@@ -20,7 +20,7 @@ Place = Literal["search", "detail", "lead", "phone", "thanks"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One shape of a site's addresses; `{slug}` and `{id}` stand for the boat."""
+    """One family of a site's addresses; `{slug}` and `{id}` stand for the boat."""
 
     name: str
     search: str
@@ -30,11 +30,11 @@ class Family:
     thanks: str
 
     def path(self, place: Place, *, slug: str = "", number: int = 0) -> str:
-        """The address of a place, from the instance's root; a boat's place needs its slug and its id."""
+        """Address of a place, from the instance's root; a boat's place needs its slug and its id."""
         return _pattern(self, place).format(slug=slug, id=number)
 
     def locate(self, path: str) -> tuple[Place, str] | None:
-        """Say which place an address is, and the slug or id in it; a slash at the end makes no difference."""
+        """The place at an address, and the slug or id in it; a slash at the end is ignored."""
         for place, expression in _expressions(self):
             found = expression.fullmatch(path.rstrip("/"))
             if found:

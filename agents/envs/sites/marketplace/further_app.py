@@ -1,4 +1,4 @@
-"""Requests to what dealers offer and to the prize draw; None where the address is none of theirs."""
+"""Requests to dealers' offers and to the prize draw."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FurtherVisit:
         self._request = request
 
     async def response(self, path: str) -> Response | None:
-        """The answer; None for an address that is not found here."""
+        """Answer to the request; None if its address is unknown here."""
         match path.split("/"):
             case ["draw"]:
                 return await self._draw()
@@ -110,7 +110,7 @@ class FurtherVisit:
         try:
             return (await read_form(self._request)).get("reply_to", "").strip()
         except ValueError:
-            return ""  # a form that is none, or too large, holds no address
+            return ""  # a body that is not a form, or too large, holds no address
 
     def _read(self, show: Callable[[], str]) -> Response:
         return page_response(show()) if self._request.method in READING else self._wrong_method("GET")

@@ -1,4 +1,4 @@
-"""Graders of the further tasks: pure over the catalogue and the recorded mutations, as all of Harbourline's are."""
+"""Graders of the further tasks: pure over the catalogue and the recorded mutations."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ DRAW: Final = "draw_entered"
 
 
 def grade_spec(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
-    """Pass saving the engine's gear ratio of the right boat, and nothing else."""
+    """Pass if the true gear ratio of the correct boat was saved, and nothing else changed."""
     return grade_single(right_boat(catalogue, SPEC_WANTED), mutations, ENTRY, _spec_faults)
 
 
 def grade_contact(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
-    """Pass showing the number of the right boat; a contact request for it is no change beside that."""
+    """Pass if the number of the correct boat was shown; a contact request for it does not count as another change."""
     right = right_boat(catalogue, CONTACT_WANTED)
     counted = [each for each in mutations if (each.operation, each.target_id) != (CONTACT, str(right.id))]
     return grade_single(right, counted, PHONE, _contact_faults)
 
 
 def grade_watch(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
-    """Pass one watch of the right boat for the address asked for, and nothing else."""
+    """Pass one watch of the correct boat for the requested email address, and nothing else."""
     return grade_single(right_boat(catalogue, WATCH_WANTED), mutations, WATCH, _watch_faults)
 
 
 def grade_draw(_catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
-    """Pass an entry that was drawn, with nothing beside it. Who is drawn was settled before anything was done."""
+    """Pass a drawn entry without any other change. Whether it is drawn was settled at the reset."""
     reasons = [f"{each.operation} {each.id}: it was not asked for" for each in mutations if each.operation != DRAW]
     entries = [each for each in mutations if each.operation == DRAW]
     reasons += [] if entries else [f"the right {DRAW} is missing"]

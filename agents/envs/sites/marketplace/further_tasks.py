@@ -1,7 +1,7 @@
-"""The tasks whose failures no other address cures: knowledge, policy, noise, and a control that nothing cures.
+"""Tasks whose failures a corrected address does not cure: knowledge, policy, noise, and a control without cure.
 
-They begin on the first page, whose links never drift, and they are about dealers' boats: what private owners offer is
-left to the tasks of `tasks.py`.
+They begin on the first page, whose links never drift, and are about dealers' boats; the tasks of `tasks.py` are about
+private owners' boats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SPEC_WANTED: Final = Wanted("Cobalt", "dealer", None, 60_000, ())
 CONTACT_WANTED: Final = Wanted("Grady-White", "dealer", None, 60_000, ())
 WATCH_WANTED: Final = Wanted("Chaparral", "dealer", None, 35_000, ())
 GATED_MAKES: Final = frozenset({"Grady-White"})
-"""Dealers give out no number of these makes before a contact request was started."""
+"""Makes whose dealers require a contact request before they give out a number."""
 
 EMAIL: Final = "alex.morgan@example.com"
 DRAWN_PER_MILLE: Final = 500
@@ -30,7 +30,7 @@ INTERRUPTION, AGAIN = ODDS
 
 
 def right_boat(catalogue: Catalogue, wanted: Wanted) -> Boat:
-    """The boat that a further task is about: the dearest that passes the filters."""
+    """Correct boat of a further task: the most expensive one that passes the filters."""
     return catalogue.qualifying_boats(wanted)[-1]
 
 

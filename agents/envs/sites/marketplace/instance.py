@@ -1,4 +1,4 @@
-"""The state of one Harbourline instance: a seed's catalogue, the noise of an index, and what the agent did to it."""
+"""State of one Harbourline instance: its seed's catalogue, its noise, and the agent's changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .papers import Paper, PaperEntry
 
 
 class Harbour:
-    """One isolated copy of the site. Its clock is the number of pages that it was asked for."""
+    """One isolated copy of the site. Its clock counts page requests."""
 
     def __init__(self, seed: int, repeat: int = 0) -> None:
         self.seed = seed
@@ -32,7 +32,7 @@ class Harbour:
 
     @classmethod
     def restore(cls, seed: int, mutations: Sequence[Mutation]) -> Harbour:
-        """The instance of a seed as these changes left it; its clock stands at the last of them."""
+        """Rebuild an instance from its seed and its changes; its clock shows the time of the last change."""
         harbour = cls(seed)
         harbour._journal = Journal(mutations)
         harbour._revealed = {int(each.target_id) for each in mutations if each.operation == PHONE}
@@ -41,43 +41,43 @@ class Harbour:
 
     @property
     def mutations(self) -> Sequence[Mutation]:
-        """What the agent changed since the reset, oldest first."""
+        """Changes made by the agent since the reset, oldest first."""
         return self._journal.mutations
 
     def tick(self) -> None:
-        """Count one page that was asked for."""
+        """Count one page request."""
         self._journal.tick()
 
     def submit_lead(self, boat: Boat, *, name: str, email: str, message: str) -> None:
-        """Record a request for details; each one that is sent counts."""
+        """Record a request for details; repeated requests are all recorded."""
         self._record(LEAD, boat, {"name": name, "email": email, "message": message})
 
     def reveal_phone(self, boat: Boat) -> None:
-        """Show a boat's phone number from now on; again, or where its dealer wants a contact first, nothing happens."""
+        """Show a boat's phone number from now on; does nothing if it is shown, or needs a contact request first."""
         if boat.id not in self._revealed and not (is_gated(boat) and boat.id not in self._contacted):
             self._revealed.add(boat.id)
             self._record(PHONE, boat, {})
 
     def is_revealed(self, boat: Boat) -> bool:
-        """Say whether the boat's phone number is shown."""
+        """True if the boat's phone number is shown."""
         return boat.id in self._revealed
 
     def start_contact(self, boat: Boat) -> None:
-        """Start a contact request with a boat's dealer; starting it again changes nothing."""
+        """Start a contact request with a boat's dealer, once."""
         if boat.id not in self._contacted:
             self._contacted.add(boat.id)
             self._record(CONTACT, boat, {})
 
     def is_contacted(self, boat: Boat) -> bool:
-        """Say whether a contact request was started for the boat."""
+        """True if a contact request was started for the boat."""
         return boat.id in self._contacted
 
     def save_entry(self, boat: Boat, paper: Paper, entry: PaperEntry) -> None:
-        """Save a line of a boat's papers; each one that is saved counts."""
+        """Save an entry of a boat's papers; repeated saves are all recorded."""
         self._record(ENTRY, boat, {"paper": paper.key, "entry": entry.key, "value": entry.value})
 
     def watch(self, boat: Boat, email: str) -> None:
-        """Watch a boat's price; each watch that is set counts."""
+        """Watch a boat's price; repeated watches are all recorded."""
         self._record(WATCH, boat, {"email": email})
 
     def enter_draw(self, email: str) -> None:
@@ -87,12 +87,12 @@ class Harbour:
 
     @property
     def is_drawn(self) -> bool | None:
-        """Whether the entry was drawn; None before there is one."""
+        """True if the entry was drawn; None before the entry."""
         found = (mutation.payload["drawn"] is True for mutation in self.mutations if mutation.operation == DRAW)
         return next(found, None)
 
     def counts(self) -> Mapping[str, int]:
-        """How many boats there are, and how many leads and shown numbers."""
+        """Number of boats, leads, shown phone numbers and changes."""
         leads = sum(mutation.operation == LEAD for mutation in self.mutations)
         return {
             "boats": len(self.catalogue.boats),
@@ -102,13 +102,13 @@ class Harbour:
         }
 
     def fingerprint(self) -> str:
-        """Digest the boats, the addresses and the mutations, but neither the clock, the noise nor the instance's id."""
+        """Digest of the boats, the addresses and the mutations, without the clock, the noise and the instance's id."""
         return self._journal.fingerprint(
             {"seed": self.seed, "catalogue": self.catalogue.digest, "family": self.family.name}
         )
 
     def grade(self, task_id: str) -> OracleGrade:
-        """Judge one of the site's tasks; KeyError if it is none of them."""
+        """Grade one of the site's tasks. Raises KeyError for an unknown one."""
         return {**GRADERS, **FURTHER_GRADERS}[task_id](self.catalogue, self.mutations)
 
     def _record(self, operation: str, boat: Boat, payload: Mapping[str, str]) -> None:
@@ -116,5 +116,5 @@ class Harbour:
 
 
 def is_gated(boat: Boat) -> bool:
-    """Whether a boat's dealer gives out no number before a contact request was started."""
+    """True if the boat's dealer requires a contact request before giving out the number."""
     return boat.seller == "dealer" and boat.make in GATED_MAKES

@@ -12,7 +12,7 @@ LABELS: Final = {"who": "Your name", "reply_to": "Email", "txt": "Message"}
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What a buyer wrote, without the blanks around it, and what is wrong with it."""
+    """A request for details as a buyer filled it in, without surrounding whitespace, and its errors."""
 
     name: str
     email: str
@@ -21,7 +21,7 @@ class Lead:
 
 
 def read_lead(fields: Mapping[str, str]) -> Lead:
-    """Read the form; a field that cannot be taken is named in `errors`."""
+    """Read the form; `errors` names the fields that were not accepted."""
     said = {key: fields.get(key, "").replace("\r\n", "\n").strip() for key in LONGEST}
     errors = [] if said["who"] else ["Please tell us your name."]
     if "@" not in said["reply_to"].strip("@") or " " in said["reply_to"]:

@@ -1,7 +1,7 @@
-"""Harbourline's graders: pure over the catalogue and the recorded mutations, never over what an agent says.
+"""Harbourline's graders: pure over the catalogue and the recorded mutations, never over an agent's claims.
 
-The score is F1: precision over everything that was recorded, recall on the one right change. So 1.0 and `passed` are
-the same thing, a change beside the right one costs, and doing nothing scores 0.
+The score is F1: precision over all recorded changes, recall on the one correct change. So a score of 1.0 is the same as
+`passed`, every other change lowers the score, and doing nothing scores 0.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Faults = Callable[[Mutation, Boat], list[str]]
 
 
 def grade_lead(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
-    """Pass one request for details on the cheapest qualifying boat with the right words, and nothing else."""
+    """Pass one request for details on the cheapest qualifying boat with the requested words, and nothing else."""
     return grade_single(catalogue.qualifying_boats(LEAD_WANTED)[0], mutations, LEAD, _lead_faults)
 
 
 def grade_phone(catalogue: Catalogue, mutations: Sequence[Mutation]) -> OracleGrade:
-    """Pass showing the phone number of the cheapest qualifying boat, and nothing else."""
+    """Pass if the phone number of the cheapest qualifying boat was shown, and nothing else changed."""
     return grade_single(catalogue.qualifying_boats(PHONE_WANTED)[0], mutations, PHONE, _phone_faults)
 
 
@@ -39,7 +39,7 @@ GRADERS: Final[Mapping[str, Callable[[Catalogue, Sequence[Mutation]], OracleGrad
 
 
 def grade_single(right: Boat, mutations: Sequence[Mutation], operation: str, faults_of: Faults) -> OracleGrade:
-    """Grade a task that one change of the right boat completes; every other change counts against it."""
+    """Grade a task that one change of the correct boat completes; every other change lowers the score."""
     hit: int | None = None
     reasons: list[str] = []
     wrong: list[JsonValue] = []

@@ -1,4 +1,4 @@
-"""The papers that dealers hand out with a boat: which there are, and what they say. Pure."""
+"""The papers that dealers hand out with a boat, generated from a seed. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PaperEntry:
-    """One line of a paper; its key stands in addresses."""
+    """One entry of a paper; its key is part of addresses."""
 
     key: str
     name: str
@@ -35,7 +35,7 @@ class PaperEntry:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """One paper of a boat: its entries, and the key of a page that is folded into it."""
+    """One paper of a boat: its entries, and the key of the paper linked inside it, if any."""
 
     key: str
     entries: tuple[PaperEntry, ...]
@@ -43,30 +43,30 @@ class Paper:
 
     @property
     def title(self) -> str:
-        """What stands on it."""
+        """Title of the paper."""
         return TITLES[self.key]
 
     def entry(self, key: str) -> PaperEntry | None:
-        """The entry with this key."""
+        """Entry with this key; None if there is none."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
 
 @dataclass(frozen=True)
 class Papers:
-    """All papers of one boat; `order` is how their list shows them."""
+    """All papers of one boat; `order` is the order in their list."""
 
     order: tuple[str, ...]
     by_key: dict[str, Paper]
 
 
 def has_papers(boat: Boat) -> bool:
-    """Whether papers are handed out: dealers do, private owners keep theirs."""
+    """True if papers are handed out: dealers do, private owners do not."""
     return boat.seller == "dealer"
 
 
 @lru_cache(maxsize=4096)
 def papers_of(seed: int, boat: Boat) -> Papers:
-    """The papers of a boat in the instances of a seed; the advertised gear ratio is never the engine's."""
+    """Papers of a boat in the instances of a seed; the advertised gear ratio is always wrong."""
     rng = random.Random(f"harbourline:papers:{seed}:{boat.id}")  # noqa: S311 (a repeatable stream is wanted)
     ratio, advertised = rng.sample(RATIOS, 2)
     pitch, depth, width = rng.randint(13, 25), rng.randint(14, 40), rng.randint(70, 120)
@@ -95,7 +95,7 @@ def papers_of(seed: int, boat: Boat) -> Papers:
 
 
 def entry_key(name: str) -> str:
-    """How an entry is called in addresses."""
+    """Key of an entry in addresses."""
     return name.lower().replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""Searching a catalogue: what the form's fields mean, and which boats they leave. Pure."""
+"""Catalogue search: reading the form's fields and filtering the boats. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_DIGITS: Final = 9
 
 
 def code(words: str) -> str:
-    """The value that stands for a make or a state in addresses."""
+    """Code of a make or a state in addresses."""
     return words.lower().replace(" ", "-")
 
 
@@ -30,7 +30,7 @@ ORDERS: Final = {"new": "Newest first", "asc": "Price: low to high", "desc": "Pr
 
 @dataclass(frozen=True, slots=True)
 class BoatQuery(Query):
-    """A search, and what its fields mean."""
+    """A search with its parsed fields."""
 
     make: str | None
     state: str | None
@@ -41,7 +41,7 @@ class BoatQuery(Query):
 
 
 def read_query(parameters: Mapping[str, str]) -> BoatQuery:
-    """Read a search from the address; a field that cannot be read is named in `errors`."""
+    """Read a search from the address; `errors` names the fields that cannot be read."""
     fields = {name: parameters.get(name, "").strip() for name in ("mk", "rg", "slr", "pmax", "lmin", "ord", PAGE)}
     errors: list[str] = []
     return BoatQuery(
@@ -58,7 +58,7 @@ def read_query(parameters: Mapping[str, str]) -> BoatQuery:
 
 
 def find_results(catalogue: Catalogue, query: BoatQuery) -> Results[Boat]:
-    """Filter, sort and cut out one page; a page beyond the last is the last."""
+    """Filter, sort and cut one page; a page beyond the last is the last."""
     boats = [boat for boat in catalogue.boats if _passes(boat, query)]
     if query.order != "new":
         boats.sort(key=lambda boat: boat.price, reverse=query.order == "desc")

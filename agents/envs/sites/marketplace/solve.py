@@ -1,6 +1,6 @@
-"""How each of Harbourline's tasks is done by one who knows the right boat: over its pages, as an agent would.
+"""Known solutions of Harbourline's tasks, done over its pages as an agent would do them.
 
-For probing the site. Nothing that learns or is judged ever sees it.
+Only for probing the site, never for learning or judging.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .search import SELLER_WORDS
 from .tasks import LEAD_ID, LEAD_REQUEST, LEAD_WANTED, PHONE_ID, PHONE_WANTED
 
 ONCE_MORE: Final = 3
-"""How often a page that is interrupted or has to be sent again is tried."""
+"""Attempts at a page that is interrupted or has to be sent again."""
 
 
 def solve(session: Session, task_id: str, seed: int) -> None:
-    """Do a task with the answer of a seed. Raises Absent where the pages do not hold it, KeyError for no task."""
+    """Do a task with the answer of a seed. Raises Absent if the pages do not hold it, KeyError for an unknown task."""
     SOLUTIONS[task_id](session, catalogue(seed))
 
 
@@ -92,7 +92,7 @@ SOLUTIONS: Final[Mapping[str, Callable[[Session, Catalogue], None]]] = {
 
 
 def _find_boat(session: Session, boat: Boat) -> Page:
-    """The page of a boat, by the search: it is the dearest of those that cost no more. Raises Absent."""
+    """Page of a boat, found by a search in which it is the most expensive result. Raises Absent."""
     page = session.open(session.open("/").link("Boats for sale").path)
     page.choose("Make", boat.make)
     page.choose("Seller", SELLER_WORDS[boat.seller])

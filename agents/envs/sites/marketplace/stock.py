@@ -1,4 +1,4 @@
-"""Harbourline's stock of words: makes, models, states, engines, sentences. Changing a line changes every catalogue."""
+"""Harbourline's word lists: makes, models, states, engines, sentences. Changing a line changes every catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A make's models with their lengths in feet, and its dollars per square foot of length when new."""
+    """A make's models with their lengths in feet, and its price when new, in dollars per square foot of length."""
 
     rate: int
     models: tuple[tuple[str, int], ...]

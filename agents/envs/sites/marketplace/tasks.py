@@ -1,4 +1,4 @@
-"""The two tasks that begin with a search whose address drifts: instructions, and what makes a boat the right one."""
+"""The two tasks that begin with a search whose address drifts: their instructions, and the correct boats."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Trait = tuple[str, str, Seller]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The boats that a task's filters leave; the right one of the two tasks here is the cheapest of them.
+    """Filters of a task; in the two tasks here, the cheapest boat that passes them is the correct one.
 
-    `decoys` are (make, state, seller) of boats that are cheaper and fail one filter each, so that none can be skipped.
+    `decoys` are (make, state, seller) of cheaper boats that fail one filter each, so that no filter can be skipped.
     """
 
     make: str
@@ -25,7 +25,7 @@ class Wanted:
     decoys: tuple[Trait, ...]
 
     def fits(self, *, make: str, seller: Seller, state: str, price: int) -> bool:
-        """Say whether a boat with these facts passes every filter."""
+        """True if a boat with these facts passes every filter."""
         return (
             (make, seller) == (self.make, self.seller)
             and self.state in (None, state)
@@ -35,7 +35,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class LeadRequest:
-    """What the lead of the lead task must say."""
+    """Required content of the lead task's request for details."""
 
     name: str
     email: str
