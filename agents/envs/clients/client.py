@@ -65,7 +65,7 @@ class EnvClient:
         return self._wire.read(Health, "health", self._call("GET", "health"))
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
-        """Mint an instance from a seed, or make the given one anew; ContractBroken if the site took another seed.
+        """Make an instance from a seed, or restart the given one. Raises ContractBroken if the site took another seed.
 
         `repeat` is the sibling or repeat index that noise is drawn for; sites without noise ignore it.
         """

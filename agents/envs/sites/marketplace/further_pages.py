@@ -53,7 +53,7 @@ def draw_page(addresses: Addresses, drawn: bool | None, *, said: str = "", error
 
 
 def email_fault(email: str) -> str | None:
-    """What is wrong with an email address, in words; None if nothing is."""
+    """Error message for an invalid email address; None for a valid one."""
     readable = all(sign.isprintable() for sign in email) and " " not in email
     if "@" in email.strip("@") and readable and len(email) <= LONGEST_EMAIL:
         return None
