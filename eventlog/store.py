@@ -50,7 +50,7 @@ class Recorded:
 
 
 def fresh_key() -> str:
-    """A random append key for a caller without a natural one. Generate it before the first try, so a retry reuses it."""
+    """A random append key for a caller without a natural one. Make it before the first try, so a retry can reuse it."""
     return uuid.uuid4().hex
 
 
