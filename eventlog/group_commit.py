@@ -81,7 +81,7 @@ class GroupCommit:
         return self._counts
 
     def append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
-        """Wait until the requests are committed, and return their outcomes. Raises LogBusy and the errors of `commit`."""
+        """Wait until the requests are committed; return their outcomes. Raises LogBusy and the errors of `commit`."""
         ticket = _Ticket(
             requests,
             sum(len(request.events) for request in requests),

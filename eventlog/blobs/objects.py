@@ -96,7 +96,7 @@ class ObjectBlobs:
         return open_envelope(self._envelope(address), self.keys)
 
     def erase(self, subject: str) -> int:
-        """See BlobStore.erase. Each object becomes a tombstone; versions kept by a bucket remain, but are unreadable."""
+        """See BlobStore.erase. Each object becomes a tombstone; versions kept by a bucket remain, but unreadable."""
         self.keys.destroy(subject)
         marks = self._list_objects(f"{_SUBJECTS}/{subject_tag(subject).hex()}/")
         return sum(self._each(lambda mark: self._bury(mark["path"].rpartition("/")[2]), marks))

@@ -212,7 +212,7 @@ def _envelope(row: Row[Any]) -> Envelope:
 
 
 def without_flush(blobs: B) -> B:
-    """The same store for a caller that appends an event after each put: PostgresBlobs then does not wait for the disk."""
+    """The same store for a caller that appends an event after each put; PostgresBlobs then skips the disk flush."""
     return replace(blobs, waits=False) if isinstance(blobs, PostgresBlobs) else blobs
 
 

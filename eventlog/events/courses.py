@@ -11,7 +11,7 @@ CourseLoop = Literal["fast", "slow"]
 
 
 class Budget(FrozenModel):
-    """The limits of a course; None means unlimited. A round is a sweep; runs are those of sweeps and of evaluation arms.
+    """The limits of a course; None means unlimited. A round is a sweep; runs are those of sweeps and evaluation arms.
 
     Minutes are wall time since the course was opened, including idle time. The slow loop counts all rounds it ever made
     on the environment.
