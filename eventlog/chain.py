@@ -30,7 +30,7 @@ def canonical(value: object) -> bytes:
 def canonical_text(payload: str) -> bytes:
     """Canonical bytes of a value given as JSON text. Raises UnstorableText, UnstorableNumber, ValueError.
 
-    ASCII text without \\u escapes takes the fast path: its code point order equals its UTF-16 order.
+    ASCII text without Unicode escapes takes the fast path: its code point order equals its UTF-16 order.
     """
     try:
         value = json.loads(payload, parse_int=_exact, parse_float=_inexact, parse_constant=_inexact)

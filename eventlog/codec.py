@@ -67,7 +67,7 @@ def _encode_parts(event: AnyEvent, envelope: bytes) -> EncodedEvent:
 def payload_bytes(event: AnyEvent) -> bytes:
     """The canonical bytes of an event's payload. Raises UnstorableText.
 
-    ASCII text without \\u escapes takes the fast path: events hold no floats and no integers beyond 2^53.
+    ASCII text without Unicode escapes takes the fast path: events hold no floats and no integers beyond 2^53.
     """
     payload = event.model_dump(mode="json", exclude={"type"})
     plain = json.dumps(payload, sort_keys=True, separators=(",", ":"))

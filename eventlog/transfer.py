@@ -135,9 +135,7 @@ def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: I
             try:
                 done = _insert(connection, batch, keep, after=Position(found["events"]))
             except _SHAPELESS as error:
-                raise NotALog(
-                    file=file, actual=f"a malformed entry: {first_line(error)}", expected=FORMAT
-                ) from error
+                raise NotALog(file=file, actual=f"a malformed entry: {first_line(error)}", expected=FORMAT) from error
             found += done
             for _ in range(done["events"]):
                 progress()

@@ -1,4 +1,4 @@
-"""Advice: the tokens of recovery's model calls about failed runs. Withdrawals do not remove them: they were paid for."""
+"""Advice: the tokens of recovery's model calls about failed runs. They were paid for, so withdrawals keep them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ CHAMPION = "champion"
 
 
 class ChampionState(FoldState, frozen=True, kw_only=True):
-    """The champion pointer. `stack` holds the positions of the pointings to which a rollback can return, newest last."""
+    """The champion pointer. `stack` holds the positions of the events to which a rollback can return, newest last."""
 
     artifact: dict[str, Any] = field(default_factory=dict)
     name: str = ""

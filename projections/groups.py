@@ -12,7 +12,7 @@ from .runs import recorded_artifact_name
 
 
 class Sibling(FoldState, frozen=True, kw_only=True):
-    """One run of a group; None means not known yet. `candidate` is the piece it carried, `withheld` the one left out."""
+    """One run of a group; None means unknown. `candidate` is the piece it carried, `withheld` the piece left out."""
 
     run: str
     index: int

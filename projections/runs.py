@@ -11,7 +11,7 @@ from eventlog import events
 from .engine.projection import EventRow, Fold, FoldState
 
 OUTSIDE: Final = "ext-"
-"""Prefix of the names of imported runs, and of their groups and sweeps. The platform's own names never start with it."""
+"""Name prefix of imported runs, groups and sweeps. Names made by the platform never start with it."""
 
 
 PLANLESS: Final = frozenset({"policy", "miniwob-script"})
