@@ -115,7 +115,7 @@ def test_diff_says_what_changed_in_sentences_and_in_json(flywheel: Flywheel) -> 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--from", "9", "--to", "5"), 1, "Position 9, to start from, comes after position 5"),
+        (("--from", "9", "--to", "5"), 1, "position 9 comes after the end position 5"),
         (("--from", "1", "--to", "99999"), 1, "Position 99999 was asked for"),
         (("--from", "99999"), 1, "Position 99999 was asked for"),
         (("--from", "yesterday"), 1, "'yesterday' is neither a position nor a time"),
