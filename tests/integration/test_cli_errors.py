@@ -26,7 +26,7 @@ NAMES = [
     (("gate", "explain", "eval-9"), "No evaluation is called 'eval-9'"),
     (("gate", "run", "--challenger", "nope"), "'nope' names no artifact"),
     (("artifact", "show", "ck-12345678@4"), "No checkpoint is called"),
-    (("artifact", "show", "base@999999"), "Position 999999 was asked for"),
+    (("artifact", "show", "base@999999"), "Position 999999 "),
     (("champion", "show", "--as-of", "yesterday"), "neither a position nor a time"),
     (("champion", "show", "--as-of", "999999"), "have read up to"),
     (("champion", "point", "base", "--reason", "x"), "'base' names no artifact"),

@@ -198,7 +198,7 @@ def test_signing_again_extends_what_was_signed_last(flywheel: Flywheel, signed: 
 UNSIGNABLE: list[tuple[Callable[[Engine], None], str]] = [
     (lambda engine: cut_off(engine, 600), "The log ends at position 601"),
     (lambda engine: rewritten(engine, 300), "The log was rewritten at or before"),
-    (lambda engine: rewritten(engine, 1), "of another log"),
+    (lambda engine: rewritten(engine, 1), "another log"),
 ]
 
 
