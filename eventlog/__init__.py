@@ -1,1 +1,1 @@
-"""The truth: an append-only log of typed events, the only thing that is not derived."""
+"""The source of truth: an append-only log of typed events. All other state is derived from it."""

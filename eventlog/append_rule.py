@@ -1,6 +1,7 @@
-"""Which requests of a batch are committed, and where. Pure; every store judges by it, or by the same rule in SQL.
+"""The append rule: which requests of a batch are committed, and at which positions. Pure.
 
-Requests are judged in order: the key first, then the expected version, counting what was committed before in the batch.
+The memory store applies it; the database applies the same rule in SQL. Requests are judged in order: first the append
+key, then the expected version, which includes the events committed earlier in the batch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated, 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """What an append key stood for, and the positions it took."""
+    """A used append key: the content digest of its request and the positions of its events."""
 
     content: bytes
     first: Position
@@ -24,7 +25,7 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known before a batch: the head, and the keys and stream versions that it asks about."""
+    """State of the log before a batch: the head, and the append keys and stream versions that the batch refers to."""
 
     head: Position
     keys: Mapping[str, Keyed]
@@ -32,7 +33,7 @@ class Known:
 
 
 def judge_appends(requests: Sequence[EncodedAppend], known: Known) -> list[Outcome]:
-    """One outcome for each request; those committed follow the head without a gap."""
+    """One outcome for each request. Committed requests follow the head without a gap."""
     keys, versions, head = dict(known.keys), dict(known.versions), known.head
     outcomes: list[Outcome] = []
     for request in requests:
@@ -56,7 +57,7 @@ def _judge_request(request: EncodedAppend, head: Position, seen: Keyed | None, v
 
 
 def place_rows(request: EncodedAppend, outcome: Committed, at: datetime) -> Iterator[Stored]:
-    """The rows of a committed request, not yet linked."""
+    """The rows of a committed request, with an empty chain value."""
     version = outcome.version - len(request.events)
     for offset, row in enumerate(request.events):
         yield Stored(

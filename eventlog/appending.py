@@ -1,8 +1,8 @@
 """One transaction of appends, by a function call or by COPY.
 
-A small batch is one call of `append_events`: one round trip. A larger one is judged by `judge_appends`, which takes the
-lock and keeps the keys, and goes in by binary COPY. The rule is the same function of the database; the insert trigger
-stands behind both. `judging.judge` says the same rule for the store in memory.
+A small batch is one call of `append_events`: one round trip. A larger batch is judged by `judge_appends`, which takes
+the append lock and stores the keys, and is then written by binary COPY. Both paths apply the same rule and fire the
+same insert trigger. `append_rule.judge_appends` is that rule for the memory store.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .codec import EncodedAppend, EncodedEvent
 from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated
 
 MOST_BY_CALL = 100
-"""Events up to which one call was measured to be faster than COPY with its round trips."""
+"""Largest number of events for which one call was measured to be faster than COPY with its round trips."""
 
 _REQUEST = ("text", "integer", "bigint", "text", "integer", "bytea", "integer")
 _CALL_TYPES = (*_REQUEST, "text", "bigint", "integer", "integer", "text", "integer", "text", "bytea")
@@ -46,24 +46,24 @@ _LENGTH = Struct(">i")
 _HASH = _LENGTH.pack(32)
 
 Cursor = psycopg.Cursor[Any]
-"""A binary one. Kept as long as its connection, it remembers how values are sent: a third of what a call costs here."""
+"""A binary cursor. Kept as long as its connection, because it caches how values are sent: a third of a call's cost."""
 
 
 def commit(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
-    """Judge and write the requests in one transaction, committed on return, on a connection in autocommit."""
+    """Judge and write the requests in one transaction, committed on return. Needs a connection in autocommit mode."""
     events = sum(len(request.events) for request in requests)
     return by_call(cursor, requests) if events <= MOST_BY_CALL else by_copy(cursor, requests)
 
 
 def by_call(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
-    """One function call."""
+    """Append by one function call."""
     query, values = _call(requests)
     rows = cursor.execute(query, values, prepare=True).fetchall()
     return [_outcome(request, *row) for request, row in zip(requests, rows, strict=True)]
 
 
 def _call(requests: Sequence[EncodedAppend]) -> tuple[str, tuple[object, ...]]:
-    """The call and its values. Lists cost more to send than a single event."""
+    """The SQL call and its values. A single event is sent as scalars, because arrays cost more."""
     if len(requests) > 1:
         return _CALL, (*_judge_arguments(requests), *_events(requests))
     (request,) = requests
@@ -77,8 +77,8 @@ def _call(requests: Sequence[EncodedAppend]) -> tuple[str, tuple[object, ...]]:
 def by_copy(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
     """Lock and judge, then COPY into the newest partition, then COMMIT.
 
-    The server writes many rows at once only into a table without partitions. Where the rows do not fit, they are judged
-    again and go by way of the parent table, which finds the next partition.
+    The server inserts rows in bulk only into an unpartitioned table. If the rows do not fit into the newest partition,
+    they are judged again and copied into the parent table, which routes them.
     """
     try:
         return _append_by_copy(cursor, requests, is_direct=True)
@@ -109,7 +109,7 @@ def _append_by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_dir
 
 
 def _judge_arguments(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
-    """What is judged: one list for each argument of `judge_appends`."""
+    """One list for each argument of `judge_appends`."""
     return (
         [request.stream for request in requests],
         _before([request.stream for request in requests]),
@@ -122,7 +122,7 @@ def _judge_arguments(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]
 
 
 def _before(names: Sequence[str]) -> list[int]:
-    """For each name the place, from 1, where it last stood before; 0 where it did not."""
+    """For each name the 1-based index of its previous occurrence; 0 for a first occurrence."""
     seen: dict[str, int] = {}
     found = []
     for place, name in enumerate(names, 1):
@@ -132,7 +132,7 @@ def _before(names: Sequence[str]) -> list[int]:
 
 
 def _events(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:
-    """What is written, beside what is judged."""
+    """The arguments of `append_events` that are written but not judged."""
     events = [event for request in requests for event in request.events]
     return (
         [request.actor for request in requests],
@@ -165,14 +165,14 @@ def _outcome(request: EncodedAppend, outcome: str, first: int, last: int, versio
 
 
 def _parts(rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Rows in parts that the server can begin with while the next are packed."""
+    """Rows joined into parts, so that the server reads one part while the next is packed."""
     waiting = iter(rows)
     while part := b"".join(islice(waiting, _ROWS_A_PART)):
         yield part
 
 
 def _pack_rows(taken: Iterable[tuple[EncodedAppend, Committed]], previous: bytes, moment: datetime) -> Iterator[bytes]:
-    """The rows in the format of binary COPY, linked one to the next as `chain.link` does it."""
+    """The rows in the format of binary COPY, chained in the same way as `chain.link`."""
     at = microseconds(moment)
     at_field, at_bytes = _BIGINT.pack(8, at - _TO_2000), at.to_bytes(8, "big", signed=True)
     for request, outcome in taken:

@@ -1,9 +1,9 @@
 """Canonical bytes and the hash chain. Pure.
 
 Canonical bytes are RFC 8785 for the values a log may hold: no floats, integers within 2^53, text without NUL and lone
-surrogates. Each event is linked to the one before it:
+surrogates. Each event's chain value is
 `sha256(previous | position | length of stream | stream | version | at | digest)`, integers big-endian,
-`at` in microseconds since 1970.
+`at` in microseconds since 1970, `previous` being the chain value of the event before it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def canonical(value: object) -> bytes:
-    """The one byte string of a JSON value. Raises UnstorableNumber, UnstorableText."""
+    """Canonical bytes of a JSON value. Raises UnstorableNumber, UnstorableText."""
     checked = _check_storable(value, "$")
     return json.dumps(checked, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def canonical_text(payload: str) -> bytes:
-    """The canonical bytes of a value that is JSON text already. Raises UnstorableText, UnstorableNumber, ValueError.
+    """Canonical bytes of a value given as JSON text. Raises UnstorableText, UnstorableNumber, ValueError.
 
-    Plain ASCII without escapes by number needs no second look: there the order of code points is that of UTF-16.
+    ASCII text without Unicode escapes takes the fast path: its code point order equals its UTF-16 order.
     """
     try:
         value = json.loads(payload, parse_int=_exact, parse_float=_inexact, parse_constant=_inexact)
@@ -41,7 +41,7 @@ def canonical_text(payload: str) -> bytes:
 
 
 class _Unusual(Exception):
-    """A number that no event may hold; canonical() says where it is."""
+    """A number that no event may hold. canonical() then raises the error that says where it is."""
 
 
 def _exact(digits: str) -> int:
@@ -56,7 +56,7 @@ def _inexact(_digits: str) -> float:
 
 
 def _check_storable(value: object, where: str) -> object:
-    """The value with its keys in order (of UTF-16 code units, as RFC 8785 has it), once all of it is storable."""
+    """The value with its keys sorted by UTF-16 code units (RFC 8785). Raises UnstorableNumber, UnstorableText."""
     if isinstance(value, str):
         _check_text(value, where)
     elif isinstance(value, float) or (
@@ -108,12 +108,12 @@ def link(previous: bytes, row: Stored) -> bytes:
 
 
 def event_digest(kind: str, schema_version: int, payload: object, actor: str, cause: Position | None) -> bytes:
-    """The digest of one event: what it says, who said it and what caused it."""
+    """The digest of one event: its type, version, payload, actor and cause."""
     return digest({"type": kind, "schema_version": schema_version, "payload": payload, "actor": actor, "cause": cause})
 
 
 def stored_digest(row: Stored) -> bytes:
-    """The digest of what a row holds, put together from its parts: in canonical form their names come in this order."""
+    """The digest of a stored row's content. The parts are joined in the order of their names in canonical form."""
     envelope = canonical({"actor": row.actor, "cause": row.cause})[:-1]
     payload, kind = canonical_text(row.payload), canonical(row.type)
     whole = b'%s,"payload":%s,"schema_version":%d,"type":%s}' % (envelope, payload, row.schema_version, kind)
@@ -121,7 +121,7 @@ def stored_digest(row: Stored) -> bytes:
 
 
 def verify_chain(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[Stored]:
-    """Pass rows through while they are contiguous, match their digests and link up. Raises BrokenChain."""
+    """Yield rows while positions are contiguous and digests and chain values match. Raises BrokenChain."""
     expected_position = after + 1
     for row in rows:
         if row.position != expected_position:
@@ -141,7 +141,7 @@ def verify_chain(rows: Iterable[Stored], *, after: Position, previous: bytes) ->
 
 
 def _recompute_digest(row: Stored) -> str:
-    """The digest of a row's content in hexadecimal, or why such a content can have none."""
+    """The digest of a row's content in hexadecimal, or why it cannot be computed."""
     try:
         return stored_digest(row).hex()
     except (UnstorableNumber, UnstorableText) as error:

@@ -1,4 +1,4 @@
-"""Events to stored rows and back. Pure."""
+"""Encode events to stored rows, and decode them. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncodedEvent:
-    """One event of a request, ready to store: `payload` is its canonical text, `digest` the event's."""
+    """One event of a request, ready to store: `payload` is its canonical JSON, `digest` the event digest."""
 
     type: str
     schema_version: int
@@ -32,7 +32,7 @@ class EncodedEvent:
 
 @dataclass(frozen=True, slots=True)
 class EncodedAppend:
-    """A request, ready to judge and to store. `content` is what its key stands for."""
+    """A request, ready to judge and to store. `content` is the digest that a repeated key must match."""
 
     stream: str
     expect: int | None
@@ -58,7 +58,7 @@ def encode_events(request: Append) -> tuple[EncodedEvent, ...]:
 
 
 def _encode_parts(event: AnyEvent, envelope: bytes) -> EncodedEvent:
-    """The canonical form of an event is put together from that of its parts: their names come in this order."""
+    """The encoded event. Its canonical form joins that of its parts in the order of their names."""
     payload, kind, version = payload_bytes(event), event.type, event.schema_version
     whole = b'%s,"payload":%s,"schema_version":%d,"type":"%s"}' % (envelope, payload, version, kind.encode())
     return EncodedEvent(kind, version, payload, hashlib.sha256(whole).digest())
@@ -67,7 +67,7 @@ def _encode_parts(event: AnyEvent, envelope: bytes) -> EncodedEvent:
 def payload_bytes(event: AnyEvent) -> bytes:
     """The canonical bytes of an event's payload. Raises UnstorableText.
 
-    Plain ASCII (no escape by number in it) needs no second look: an event holds no float and no integer beyond 2^53.
+    ASCII text without Unicode escapes takes the fast path: events hold no floats and no integers beyond 2^53.
     """
     payload = event.model_dump(mode="json", exclude={"type"})
     plain = json.dumps(payload, sort_keys=True, separators=(",", ":"))
@@ -75,13 +75,13 @@ def payload_bytes(event: AnyEvent) -> bytes:
 
 
 def content_digest(stream: str, rows: Iterable[EncodedEvent]) -> bytes:
-    """What a key stands for: stream, types, versions and payloads; never times or positions."""
+    """The digest that a repeated append key must match: over stream, types, versions and payloads only."""
     listed = b",".join(b'["%s",%d,%s]' % (row.type.encode(), row.schema_version, row.payload) for row in rows)
     return hashlib.sha256(b'{"events":[%s],"stream":%s}' % (listed, canonical(stream))).digest()
 
 
 def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
-    """The event of a stored payload, carried to its current version. Raises UnknownEventType, NewerSchemaVersion."""
+    """The event of a stored payload, upcast to the current version. Raises UnknownEventType, NewerSchemaVersion."""
     model = events.EVENT_TYPES.get(kind)
     if model is None:
         expected = ", ".join(sorted(events.EVENT_TYPES))
@@ -94,7 +94,7 @@ def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
 
 
 def decode(row: Stored) -> Recorded:
-    """The recorded event of a stored row. Raises CorruptRow where the payload is not its type's and version's."""
+    """The recorded event of a stored row. Raises CorruptRow if the payload does not fit its type and version."""
     try:
         event = decode_event(row.type, row.schema_version, row.payload)
     except ValidationError as error:

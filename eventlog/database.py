@@ -20,7 +20,7 @@ _CURSOR = "cursor of single statements"
 
 
 def schema_name(project: str) -> str:
-    """The schema that holds a project's log. Raises BadProjectName."""
+    """Name of the schema that holds a project's log. Raises BadProjectName."""
     if not _PROJECT.fullmatch(project):
         raise BadProjectName(actual=project)
     return f"{_PREFIX}{project}"
@@ -37,7 +37,7 @@ def project_of(engine: Engine) -> str:
 
 
 def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> Engine:
-    """An engine whose connections see one project's schema. Raises LogUnavailable, OldServer, BadProjectName."""
+    """An engine whose search_path is one project's schema. Raises LogUnavailable, OldServer, BadProjectName."""
     schema = schema_name(project)
     try:
         parsed = make_url(url)
@@ -76,9 +76,9 @@ def _on_connect(schema: str) -> Any:
 
 @contextmanager
 def single_statements(engine: Engine) -> Iterator[psycopg.Cursor[Any]]:
-    """A binary cursor, kept with its connection, whose every statement is a transaction and one round trip.
+    """A binary cursor in autocommit mode: each statement is its own transaction and one round trip.
 
-    Statements that are prepared stay so. Raises what the engine would raise.
+    The cursor is cached with its connection, so prepared statements stay prepared. Raises the engine's errors.
     """
     with engine.connect() as connection:
         driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
@@ -96,7 +96,7 @@ def single_statements(engine: Engine) -> Iterator[psycopg.Cursor[Any]]:
 
 
 def _translate_error(connection: Connection, error: psycopg.Error) -> DBAPIError:
-    """The error as the rest of the house knows it; a connection that was lost does not go back to the pool."""
+    """The psycopg error as SQLAlchemy's DBAPIError. Invalidates a lost connection, so that the pool drops it."""
     is_lost = bool(getattr(connection.connection.driver_connection, "closed", True))
     if is_lost:
         connection.invalidate(error)
@@ -107,6 +107,6 @@ def _translate_error(connection: Connection, error: psycopg.Error) -> DBAPIError
 
 
 def first_line(error: BaseException) -> str:
-    """What the database said, without statement and parameters."""
+    """First line of the database's message, without statement and parameters."""
     cause = getattr(error, "orig", None) or error
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

@@ -1,7 +1,7 @@
-"""Errors: the docstring is the message, its fields are the facts.
+"""Errors: the docstring is the message template, its fields are filled from the facts.
 
-Each message names what was wrong, what was expected, and the way out. The facts stay on the error as attributes
-in `facts`, so that a caller can act on `expected` and `actual` without reading prose.
+Each message names what was wrong, what was expected, and the way out. The facts stay on the error in `facts`, so that
+a caller can act on `expected` and `actual` without parsing prose.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class FlywheelError(Exception):
     """{message}."""
 
     is_usage: ClassVar[bool] = False
-    """Whether what was asked for is wrong, rather than what was found: commands end with the exit code of usage."""
+    """True if the request was wrong, not the state of the system. Commands then exit with the usage exit code."""
 
     def __init__(self, **facts: object) -> None:
         self.facts = facts
@@ -39,20 +39,23 @@ class NewerSchemaVersion(FlywheelError):
 
 
 class UpcasterMissing(FlywheelError):
-    """Schema version {actual} of {type} cannot be carried on to {expected}: expected an upcaster for each version from 1 on;
-    if the log is sound, this flywheel lacks a step in eventlog/upcast.py."""
+    """Event type {type} cannot be upcast from schema version {actual} to {expected}: expected an upcaster for every version from 1.
+    If `flywheel log verify` passes, this is a bug in this flywheel: eventlog/upcast.py lacks the step. Report it or upgrade."""
 
 
 class UpcastFailed(FlywheelError):
-    """A payload of {type} at schema version {version} cannot be carried on: {actual}; expected the shape of that version."""
+    """A payload of event type {type} cannot be upcast from schema version {version}: {actual}. Expected the fields of that version.
+    Run `flywheel log verify` to see whether the log is damaged."""
 
 
 class UnstorableText(FlywheelError):
-    """The text at {where} holds {actual}: expected Unicode text without NUL and lone surrogates; remove it and append again."""
+    """The text at {where} contains {actual}: expected Unicode text without NUL characters and lone surrogates. Remove them and
+    append again."""
 
 
 class UnstorableNumber(FlywheelError):
-    """The number {actual} at {where} is not an integer within 2^53: expected integers in micro-units, or a decimal string."""
+    """The number {actual} at {where} cannot be stored: expected an integer within 2^53. Use an integer in micro-units or a decimal
+    string."""
 
 
 class BrokenChain(FlywheelError):
@@ -61,95 +64,103 @@ class BrokenChain(FlywheelError):
 
 
 class GuardDown(FlywheelError):
-    """Nothing on {table} refuses {operation} in every session: expected triggers that are ENABLE ALWAYS, as the migrations make them.
-    Someone with the owner's rights took them away: ask who, compare with a signed head, and restore the triggers."""
+    """The table {table} has no trigger that refuses {operation} in every session: expected the ENABLE ALWAYS triggers that the
+    migrations create. Only a role with the owner's rights can remove them: find out who did, compare the log with a signed head
+    (`flywheel log verify --signature FILE`), and restore the triggers."""
 
 
 class VerifierLost(FlywheelError):
-    """One of {workers} verifying processes ended before its range was done: expected all to go on; run it again with fewer --workers."""
+    """One of {workers} verification processes died before its range was verified: expected all of them to finish, and memory is the
+    usual cause. Run the command again with fewer --workers."""
 
 
 class NotASignature(FlywheelError):
-    """The file {file} is no signed head: {actual}; expected what `flywheel log sign --out FILE` writes."""
+    """The file {file} is not a signed head: {actual}. Expected a file written by `flywheel log sign --out FILE`; name that file."""
 
 
 class SignatureBroken(FlywheelError):
-    """The statement on position {position} is not what the key {expected} signed: it was altered; take it from where it was kept."""
+    """The signature of the signed head at position {position} is invalid: expected a valid signature by the key {expected}. The file
+    was altered after signing; use an unaltered copy."""
 
 
 class ForeignKey(FlywheelError):
-    """The statement is signed with the key {actual}: expected the trusted key {expected}. Name another key that you trust with
+    """The head is signed with the key {actual}: expected the trusted key {expected}. If you trust another public key, name it with
     --public-key."""
 
 
 class ForeignLog(FlywheelError):
-    """This is {actual}: expected {expected}. The statement is of another log, or this one was rewritten from its first
-    event on. If a new log was begun on purpose, give it another folder of keys with FLYWHEEL_KEYS."""
+    """This is {actual}: expected {expected}. The signed head belongs to another log, or this log was rewritten from its first event.
+    If you started a new log on purpose, use another key folder for it: set FLYWHEEL_KEYS."""
 
 
 class LogTruncated(FlywheelError):
-    """The log ends at position {actual}, but position {expected} was signed at {at}: its newest events are gone.
-    Restore the database from a backup; do not sign it as it is."""
+    """The log ends at position {actual}, but position {expected} was signed at {at}: its newest events are missing.
+    Restore the database from a backup, and do not sign the log in its present state."""
 
 
 class LogRewritten(FlywheelError):
     """The log was rewritten at or before position {position}: its chain there is {actual}, and {expected} was signed at {at}.
-    Restore the database from a backup; do not sign it as it is."""
+    Restore the database from a backup, and do not sign the log in its present state."""
 
 
 class CorruptRow(FlywheelError):
-    """The event at position {position} ({type}) cannot be read: {actual}; expected the shape of its vocabulary.
-    Run `flywheel log verify` to see how far the log is sound."""
+    """The event at position {position} ({type}) cannot be read: {actual}. Expected a payload with the fields of its event type.
+    Run `flywheel log verify` to find the first damaged position."""
 
 
 class BlobMissing(FlywheelError):
-    """No blob has the digest {actual}: expected one that was stored before; was the database restored without its blobs?"""
+    """No blob has the digest {actual}: expected a blob that was stored before the event that names it. If the database was restored
+    from a backup, restore its blobs too."""
 
 
 class BlobDamaged(FlywheelError):
-    """The blob {expected} has bytes whose digest is {actual}: expected its own; restore it from a backup."""
+    """The blob {expected} is damaged: the digest of its bytes is {actual}. Expected the digest to equal the address; restore the
+    blob from a backup."""
 
 
 class BlobErased(FlywheelError):
-    """The blob {actual} was erased with its subject: its bytes are gone for good, and what needs them answers *erased*."""
+    """The blob {actual} was erased with its subject: its bytes cannot be recovered, and every read that needs them answers
+    *erased*."""
 
 
 class SubjectGone(FlywheelError):
-    """The subject {actual!r} was erased: nothing is kept for it any more; expected a subject that was not erased."""
+    """The subject {actual!r} was erased, so no data can be stored for it: expected a subject that was not erased. Use a new
+    pseudonym for new data."""
 
 
 class BytesRemain(FlywheelError):
-    """The key of the subject {subject!r} is destroyed and nothing of it can be read, but its unreadable bytes remain: removing
-    them is refused to the role {actual}, expected the schema's owner. Erase again with FLYWHEEL_OWNER_URL set."""
+    """The key of the subject {subject!r} is destroyed, so its data is unreadable, but its encrypted bytes are still stored: the role
+    {actual} may not delete them, expected the schema's owner. Set FLYWHEEL_OWNER_URL and erase the subject again."""
 
 
 class OwnerNeeded(FlywheelError):
-    """{what} is refused to the role {actual}: expected the schema's owner; set FLYWHEEL_OWNER_URL."""
+    """{what} is not permitted to the role {actual}: expected the owner of the schema. Set FLYWHEEL_OWNER_URL."""
 
 
 class KeysUnset(FlywheelError):
-    """There is no place for the key of the subject {actual!r}: expected a folder for keys; set FLYWHEEL_KEYS."""
+    """The key of the subject {actual!r} cannot be stored: expected a key folder, and none is configured. Set FLYWHEEL_KEYS."""
 
 
 class KeysExposed(FlywheelError):
-    """The folder of keys {folder} has mode {actual}: expected {expected}, so that nobody else reads it; run `chmod 700` on it."""
+    """The key folder {folder} has mode {actual}: expected {expected}, so that no other user can read it. Run `chmod 700 {folder}`."""
 
 
 class KeyDamaged(FlywheelError):
-    """The key {file} holds {actual}: expected {expected} bytes; restore it from the backup of your keys."""
+    """The key file {file} is unusable: found {actual}, expected {expected} bytes. Restore it from the backup of your keys."""
 
 
 class ObjectStoreUnusable(FlywheelError):
-    """The object store {url} cannot be used: {actual}. Expected s3://, gs://, file:// or memory:// with access to it; check
+    """The object store {url} cannot be used: {actual}. Expected an accessible s3://, gs://, file:// or memory:// URL; check
     FLYWHEEL_BLOBS."""
 
 
 class NoMessages(FlywheelError):
-    """A conversation of {actual} messages has no address: expected at least {expected}."""
+    """A conversation of {actual} messages cannot be stored: expected at least {expected} message."""
 
 
 class NotAConversation(FlywheelError):
-    """The blob {address} is {actual}: expected a message of a conversation, {expected}."""
+    """The blob {address} has the media type {actual}: expected {expected}, a message of a conversation. Name the address of a
+    message."""
 
 
 class WeightsFailure(FlywheelError):
@@ -161,11 +172,12 @@ class BaseMissing(WeightsFailure):
 
 
 class BaseDiffers(WeightsFailure):
-    """The base model {path} has the digest {actual}: expected {expected}. Name the folder that the request or its parent was made with."""
+    """The base model {path} has the digest {actual}: expected {expected}. Name the folder of the base model that the request or its
+    parent checkpoint was made with."""
 
 
 class CheckpointMissing(WeightsFailure):
-    """There is no checkpoint in {path}: {actual}. Expected manifest.json and the files that it names."""
+    """There is no complete checkpoint in {path}: {actual}. Expected manifest.json and every file that it names."""
 
 
 class CheckpointUnreadable(WeightsFailure):
@@ -173,7 +185,7 @@ class CheckpointUnreadable(WeightsFailure):
 
 
 class CheckpointAltered(WeightsFailure):
-    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch it again."""
+    """The checkpoint {path} was altered: {what} has the digest {actual}, expected {expected}. Fetch the checkpoint again."""
 
 
 class ForeignSchema(FlywheelError):
@@ -181,41 +193,45 @@ class ForeignSchema(FlywheelError):
 
 
 class UnreleasedSchema(ForeignSchema):
-    """The schema {schema} is at migration {actual}, which no release had: expected {expected}. Export its log with the flywheel that
-    wrote it (`flywheel log export`), and import it into an empty project with this one (`flywheel log import`)."""
+    """The schema {schema} is at migration {actual}, which was never released: expected {expected}. Export the log with the flywheel
+    that wrote it (`flywheel log export`), then import it into an empty project with this one (`flywheel log import`)."""
 
 
 class LogUnavailable(FlywheelError):
     """The database does not answer: {actual}. Expected a reachable PostgreSQL 15 or newer; check FLYWHEEL_DATABASE_URL,
-    or run `flywheel db up` for the embedded one."""
+    or run `flywheel db up` to start the embedded server."""
 
 
 class OldServer(FlywheelError):
-    """The database is PostgreSQL {actual}: expected {expected} or newer; upgrade it, or unset FLYWHEEL_DATABASE_URL to use the
-    embedded one."""
+    """The database is PostgreSQL {actual}: expected {expected} or newer. Upgrade it, or unset FLYWHEEL_DATABASE_URL to use the
+    embedded server."""
 
 
 class BadProjectName(FlywheelError):
-    """The project name {actual!r} is not usable: expected a lower-case letter, then up to 39 letters, digits or underscores."""
+    """The project name {actual!r} is invalid: expected a lower-case letter, then up to 39 lower-case letters, digits or underscores.
+    Choose another name with FLYWHEEL_PROJECT."""
 
 
 class LogFull(FlywheelError):
-    """No partition takes position {actual}: expected one to be reserved; run `flywheel db migrate` as the owner."""
+    """No partition of the events table covers position {actual}: expected one to be reserved ahead of the head. Run
+    `flywheel db migrate` as the schema's owner."""
 
 
 class LogBusy(FlywheelError):
-    """Already {actual} wait to be appended: expected at most {expected} with this one; try again in a moment, with the same
-    key."""
+    """The append queue is full: {actual} events are waiting, expected at most {expected} including this request. Retry in a moment
+    with the same append key."""
 
 
 class AppendInterrupted(FlywheelError):
-    """The commit that carried {actual} append requests was interrupted: whether it is in the log is not known; expected an
-    answer. Append again with the same keys."""
+    """The commit of {actual} append requests was interrupted, so it is unknown whether they are in the log: expected the database to
+    confirm it. Append again with the same keys, which never writes an event twice."""
 
 
 class LogNotEmpty(FlywheelError):
-    """The log already holds {actual} events: expected an empty one to import into. Name a project that does not exist yet with FLYWHEEL_PROJECT; importing makes it."""
+    """The log already holds {actual} events: expected an empty log to import into. Set FLYWHEEL_PROJECT to a project that does not
+    exist yet; the import creates it."""
 
 
 class NotALog(FlywheelError):
-    """The file {file} is no whole exported log: it has {actual}, expected {expected}; export it again."""
+    """The file {file} is not a complete exported log: it has {actual}, expected {expected}. Export the log again with
+    `flywheel log export`."""

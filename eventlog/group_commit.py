@@ -1,7 +1,7 @@
-"""Group commit: appends that meet are merged into one transaction, each with its own outcome.
+"""Group commit: concurrent appends are merged into one transaction, each with its own outcome.
 
-The first caller leads: it commits what is waiting, hands each its outcome, and passes the lead on when its own is done.
-What waits is bounded; beyond the bound a caller is refused at once, before anything was sent.
+The first caller becomes the leader: it commits the queued requests, delivers each outcome, and hands over leadership
+when its own requests are done. The queue is bounded: beyond the bound a caller is refused before anything is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import AppendInterrupted, FlywheelError, LogBusy
 from .store import Committed, Outcome, Repeated
 
 MOST_WAITING = 20_000
-"""Events that may wait by default."""
+"""Default bound of the queue, in events."""
 
 _MOST_TOGETHER = 2_000
 _MOST_BYTES = 8_000_000
@@ -29,7 +29,7 @@ Commit = Callable[[Sequence[EncodedAppend]], Sequence[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Append requests since the process began: `received = committed + repeated + rejected + waiting`.
+    """Append requests since the process started: `received = committed + repeated + rejected + waiting`.
 
     `events` counts the events of committed requests, `commits` the transactions they took.
     """
@@ -49,7 +49,7 @@ class Counts:
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
-    """One caller's requests, and what became of them."""
+    """One caller's requests, and their outcomes or error."""
 
     requests: Sequence[EncodedAppend]
     events: int
@@ -77,11 +77,11 @@ class GroupCommit:
 
     @property
     def counts(self) -> Counts:
-        """What was received and what became of it."""
+        """Requests received, by outcome."""
         return self._counts
 
     def append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
-        """The outcomes of the requests, once they are committed. Raises LogBusy, and what `commit` raises."""
+        """Wait until the requests are committed; return their outcomes. Raises LogBusy and the errors of `commit`."""
         ticket = _Ticket(
             requests,
             sum(len(request.events) for request in requests),
@@ -96,7 +96,7 @@ class GroupCommit:
         return ticket.outcomes or ()
 
     def _wait(self, ticket: _Ticket) -> None:
-        """Wait for the outcome or for the lead. Whoever is interrupted here leaves the queue, or passes the lead on."""
+        """Wait for the outcome or for leadership. If interrupted, leave the queue or hand over leadership."""
         is_over = False
         try:
             ticket.turn.wait()
@@ -123,12 +123,12 @@ class GroupCommit:
                 self._is_led = False
 
     def refuse(self) -> None:
-        """Count a request that was refused before it came this far."""
+        """Count a request that was refused before it reached the queue."""
         with self._lock:
             self._add(received=1, rejected=1)
 
     def _join(self, ticket: _Ticket) -> bool:
-        """Queue up; whether the caller leads from now on."""
+        """Enqueue the ticket; True if the caller is now the leader."""
         with self._lock:
             waiting, count = self._waiting, len(ticket.requests)
             is_full = waiting > 0 and waiting + ticket.events > self._most
@@ -141,7 +141,7 @@ class GroupCommit:
             return leads
 
     def _lead(self, ticket: _Ticket) -> None:
-        """Commit what waits until this ticket is done, then pass the lead on; whatever happens, it is passed on."""
+        """Commit batches until this ticket is done, then hand over leadership, also after an exception."""
         try:
             while not ticket.is_done:
                 self._settle(self._batch())
@@ -159,7 +159,7 @@ class GroupCommit:
         return batch
 
     def _settle(self, batch: Sequence[_Ticket]) -> None:
-        """Give every ticket of a batch its outcomes or its error; one whose content fails does not fail the others."""
+        """Give every ticket of a batch its outcomes or its error. A ticket with bad data does not fail the others."""
         try:
             self._try(batch)
             for ticket in batch:
@@ -173,7 +173,7 @@ class GroupCommit:
                 ticket.turn.set()
 
     def _try(self, batch: Sequence[_Ticket]) -> None:
-        """Commit these together. Data that the database refuses leaves them undone where there are several."""
+        """Commit the tickets together. If the database rejects data of one of several, all stay undone."""
         try:
             outcomes = iter(self._commit([request for ticket in batch for request in ticket.requests]))
         except (FlywheelError, SQLAlchemyError) as error:

@@ -1,7 +1,7 @@
-"""One secret for each subject, kept outside the log, its exports and the database: destroying it erases.
+"""Subject keys: one secret for each subject, kept outside the log, its exports and the database.
 
-Whoever can read a blob store and not its keys can read no subject's bytes. So keys are backed up apart from the data,
-and a destroyed key must be destroyed in those backups too.
+A subject's blobs are encrypted, so destroying its key erases them. Back up keys apart from the data, and destroy an
+erased subject's key in those backups too.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ _OTHERS = 0o077
 
 
 def subject_tag(subject: str) -> bytes:
-    """What stands for a subject where its name is not written: 32 bytes, the same everywhere.
+    """SHA-256 tag of a subject, stored in place of its name: 32 bytes, the same in every store.
 
-    It is a hash without a key, so that bytes can still be found and removed once the key is gone. It hides the name
-    from a reader, not from one who guesses names: subjects are pseudonyms.
+    The hash is unkeyed, so a subject's bytes can still be found and removed after its key is destroyed. It hides the
+    name from a reader but not from guessing, so subjects must be pseudonyms.
     """
     return hashlib.sha256(b"flywheel subject\0" + subject.encode("utf-8", "surrogatepass")).digest()
 
 
 class Keys(Protocol):
-    """Where the subjects' secrets are."""
+    """A store of subject secrets."""
 
     def secret(self, subject: str) -> bytes:
-        """The subject's 32 secret bytes, made when first asked for. Raises SubjectGone once they were destroyed."""
+        """The subject's 32 secret bytes, generated on first use. Raises SubjectGone after they were destroyed."""
         ...
 
     def find(self, tag: bytes) -> bytes | None:
-        """The secret of the subject with this tag; None where it was destroyed or is not here."""
+        """The secret of the subject with this tag; None if it was destroyed or is not in this store."""
         ...
 
     def destroy(self, subject: str) -> None:
-        """Make the secret unrecoverable, and never give the subject another one. Doing it again is harmless."""
+        """Make the secret unrecoverable, and never generate another one for the subject. Idempotent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoKeys:
-    """Keys where none are configured: blobs without a subject alone can be put and read."""
+    """The key store if none is configured: only blobs without a subject can be put and read."""
 
     def secret(self, subject: str) -> bytes:
         """See Keys.secret. Raises KeysUnset."""
@@ -64,7 +64,7 @@ class NoKeys:
 
 
 class MemoryKeys:
-    """Keys in one process, for tests and for reading along."""
+    """Keys in one process's memory, for tests and as the reference implementation."""
 
     def __init__(self) -> None:
         self._secrets: dict[bytes, bytes | None] = {}
@@ -92,9 +92,9 @@ class MemoryKeys:
 class FolderKeys:
     """Keys as files of one folder (0700, files 0600), each named by its subject's tag. Several processes may share it.
 
-    A destroyed key leaves a tombstone, `<tag>.gone`, which is made first. So a secret counts only while there is no
-    tombstone *after* it was read: bytes of a half-overwritten file are never taken for a key. Nothing is remembered
-    between calls, so a key that another process destroys is gone here at once. Raises KeysExposed, KeyDamaged, OSError.
+    A destroyed key leaves a tombstone, `<tag>.gone`, created before the key file is overwritten. A secret is valid only
+    if there is no tombstone *after* it was read, so a half-overwritten file is never used as a key. Nothing is cached
+    between calls, so a key destroyed by another process is gone at once. Raises KeysExposed, KeyDamaged, OSError.
     """
 
     folder: Path
@@ -122,7 +122,7 @@ class FolderKeys:
     def destroy(self, subject: str) -> None:
         """See Keys.destroy. The file is overwritten and unlinked.
 
-        Old blocks that a file system or a disk keeps, and backups of the folder, are out of its reach.
+        Does not reach old blocks kept by the file system or the disk, nor backups of the folder.
         """
         tag = subject_tag(subject)
         self._private()
@@ -154,7 +154,7 @@ class FolderKeys:
         return found
 
     def _make(self, tag: bytes) -> None:
-        """A link is made whole or not at all, and only where there is no key yet: of two makers one wins."""
+        """Create the key file by an atomic link that never replaces one: of two concurrent creators one wins."""
         self._private()
         descriptor, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
         try:

@@ -1,4 +1,4 @@
-"""The store as a list: the contract in its plainest form, for tests and for reading along."""
+"""An event store in a list: the reference implementation of the contract, for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAUSE_S = 0.05
 
 
 class MemoryStore:
-    """An EventStore in one process. `now` is the clock that stamps events."""
+    """An EventStore in one process's memory. `now` is the clock that stamps events."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""The store as a table of PostgreSQL."""
+"""The event store in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .store import START, Append, Outcome, Position, Recorded, Stored, Until
 _BATCH = 1000
 _POLL_S = 0.5
 _PAUSES_S = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 7)
-"""Before each further try to reach a database that was lost: half a minute, then it is given up."""
+"""Pauses before each attempt to reconnect to a lost database: half a minute in all, then it fails."""
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError)
 
 _SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
@@ -45,15 +45,15 @@ _AT = text("""WITH RECURSIVE search (low, high) AS (
                CASE WHEN e.at <= :at THEN high ELSE e.position - 1 END
         FROM search JOIN events e ON e.position = (low + high + 1) / 2 WHERE low < high
     ) SELECT low FROM search WHERE low = high""")
-"""Times never go back, so a position is found by halving, in one statement."""
+"""Binary search for the last position at or before a time, in one statement: recorded times never decrease."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresStore:
-    """An EventStore in the project's schema; see the migrations for its guards.
+    """An EventStore in the project's schema; the migrations define its guards.
 
-    Positions that were archived and dropped are read from `archive`, the folder of all projects' segments. Without one
-    a read of them raises ArchiveMissing; so does a read of segments that are not there.
+    Positions that were archived and dropped are read from `archive`, the folder of all projects' segments. A read of
+    them raises ArchiveMissing if `archive` is None or lacks the segment.
     """
 
     engine: Engine
@@ -65,21 +65,21 @@ class PostgresStore:
         object.__setattr__(self, "group", GroupCommit(self._commit, self.most_waiting))
 
     def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
-        """See EventStore.append. Requests of many threads share a transaction. Raises LogFull, LogBusy."""
+        """See EventStore.append. Concurrent threads share a transaction. Raises LogFull, LogBusy."""
         return self.append_encoded([encode_append(request) for request in requests])
 
     def append_encoded(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
-        """Append requests that were encoded before."""
+        """Append requests that are already encoded."""
         return self.group.append(requests) if requests else []
 
     def _commit(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
-        """One transaction. A connection that was lost is tried once more: the keys make that harmless."""
+        """Commit in one transaction. Retries once on a lost connection, which the append keys make safe."""
         try:
             return self._try_append(requests)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            self.engine.dispose()  # the others of the pool were lost with it
+            self.engine.dispose()  # the pool's other connections were lost too
         return self._try_append(requests)
 
     def _try_append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
@@ -122,7 +122,7 @@ class PostgresStore:
                 values["types"] = list(types)
             with self.engine.connect() as connection:
                 rows = connection.execute(statement, values).all()
-                live = live_from(connection)  # asked after the rows, so that a drop in between is seen
+                live = live_from(connection)  # read after the rows, so that a drop in between is noticed
             if after + 1 < live:
                 from .archive.read import read_archived
 
@@ -143,7 +143,7 @@ class PostgresStore:
         return Position(found or 0)
 
     def position_at(self, moment: datetime) -> Position:
-        """The last position recorded at or before a moment; 0 where there is none. A moment without a zone is UTC."""
+        """The last position recorded at or before a moment, or 0. A moment without a time zone is UTC."""
         at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         with self.engine.connect() as connection:
             found = connection.execute(_AT, {"at": at}).scalar()
@@ -155,7 +155,7 @@ class PostgresStore:
         return Position(found or 0)
 
     def counts(self) -> dict[str, int]:
-        """How many events there are of each type; of what was dropped, the segments' manifests say it."""
+        """Number of events of each type. Counts of dropped positions come from the segment manifests."""
         with self.engine.connect() as connection:
             live = connection.execute(_COUNTS).all()
         found = Counter({row.type: row.events for row in live})
@@ -166,10 +166,10 @@ class PostgresStore:
         return dict(found)
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
-        """See EventStore.subscribe. NOTIFY wakes it; polling stands behind, so a lost notice costs half a second.
+        """See EventStore.subscribe. Wakes on NOTIFY and also polls, so a lost notification delays it by half a second.
 
-        A connection that is lost is made again, and the batches go on behind the last one. Raises LogUnavailable where
-        the database stays away for half a minute.
+        After a lost connection it reconnects and continues after the last batch. Raises LogUnavailable if the database
+        is unreachable for half a minute.
         """
         last, pauses = after, iter(_PAUSES_S)
         while True:
@@ -188,7 +188,7 @@ class PostgresStore:
                 return
 
     def _listen(self, last: Position, until: Until) -> Iterator[Sequence[Recorded]]:
-        """The batches while one connection listens; an empty one at each look that finds nothing new."""
+        """Batches while one connection listens; an empty batch for each poll that finds nothing new."""
         with _listener(self.engine) as listener:
             while True:
                 batch = list(self.read(after=last, upto=Position(min(self.head(), last + _BATCH))))

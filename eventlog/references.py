@@ -1,4 +1,4 @@
-"""Which blobs the log names. Pure."""
+"""References from events to blobs. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .store import Position, Recorded
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """How often the log names a blob, and where it does so first."""
+    """The number of events that name a blob, and the position and type of the first."""
 
     count: int
     first: Position
@@ -24,12 +24,12 @@ class Mention:
 
 
 def blob_addresses(event: BaseModel) -> tuple[str, ...]:
-    """The addresses of all blobs that an event names, each once, in the order of its fields."""
+    """Addresses of all blobs that an event names, without duplicates, in field order."""
     return tuple(dict.fromkeys(_of_model(event)))
 
 
 def mentions(events: Iterable[Recorded]) -> dict[str, Mention]:
-    """Every address that the events name."""
+    """Every address that the events name, with its mention."""
     found: dict[str, Mention] = {}
     for recorded in events:
         for address in blob_addresses(recorded.event):
@@ -42,9 +42,9 @@ def mentions(events: Iterable[Recorded]) -> dict[str, Mention]:
 
 
 def count_references(named: Mapping[str, Mention], parents: Mapping[str, str | None]) -> dict[str, int]:
-    """How often each address is referred to: by events, and by messages that are referred to themselves.
+    """Reference count of each address, by events and by messages that are themselves referenced.
 
-    `parents` are the messages kept, each with the address of the one before it. What is not in the answer is an orphan.
+    `parents` maps each stored message to the address of the message before it. Addresses not in the result are orphans.
     """
     counts = {address: mention.count for address, mention in named.items()}
     waiting = list(counts)
@@ -79,7 +79,7 @@ def _of_value(value: object, *, is_address: bool) -> Iterator[str]:
 
 @cache
 def _address_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """The fields of a model that are, or lead to, an address. Models do not nest in themselves."""
+    """The fields of a model that are or contain an address. Models are never recursive."""
     return tuple(
         name
         for name, field in model.model_fields.items()
@@ -107,4 +107,4 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 NAMING = tuple(kind for kind, model in EVENT_TYPES.items() if _address_fields(model))
-"""The types of events that can name a blob."""
+"""The event types that can name a blob."""

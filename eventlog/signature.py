@@ -1,7 +1,7 @@
-"""A signed head: at this time the log of this project had this chain at this position. Pure.
+"""A signed head states that a project's log had a given chain value at a given position and time. Pure.
 
-The chain at a position stands for every event up to it, so a statement kept outside the database shows later that the
-log was cut off or rewritten, also where whoever did it made a new chain that links up.
+The chain value covers every event up to its position, so a signed head kept outside the database reveals later that
+the log was truncated or rewritten, even if the chain was recomputed.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Signed(BaseModel):
     signature: Hex64
 
     def statement(self) -> bytes:
-        """The canonical bytes that the signature is over: all of it but the signature."""
+        """The canonical bytes that are signed: every field but the signature."""
         return canonical(self.model_dump(mode="json", exclude={"signature"}))
 
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """Where a log stands now; `chain_at` gives the chain of any position up to its head."""
+    """The head of a log now. `chain_at` gives the chain value of any position up to the head."""
 
     project: str
     head: Position
@@ -56,7 +56,7 @@ class LogHead:
 
 
 def sign(head: LogHead, at: datetime, key: Ed25519PrivateKey) -> Signed:
-    """The head of a log that is not empty, signed. `at` is the time that the statement bears."""
+    """Sign the head of a non-empty log. `at` is the time stated in the signed head."""
     unsigned = Signed(
         format=FORMAT,
         project=head.project,
@@ -71,7 +71,7 @@ def sign(head: LogHead, at: datetime, key: Ed25519PrivateKey) -> Signed:
 
 
 def check_signature(signed: Signed, trusted: Ed25519PublicKey) -> None:
-    """Raise ForeignKey unless the trusted key is named, SignatureBroken unless it signed exactly this."""
+    """Raise ForeignKey unless the trusted key is named, SignatureBroken unless the signature is valid."""
     raw = trusted.public_bytes_raw()
     if signed.public_key != raw.hex():
         raise ForeignKey(actual=key_fingerprint(bytes.fromhex(signed.public_key)), expected=key_fingerprint(raw))
@@ -82,7 +82,7 @@ def check_signature(signed: Signed, trusted: Ed25519PublicKey) -> None:
 
 
 def check_log_head(signed: Signed, standing: LogHead) -> None:
-    """Raise ForeignLog, LogTruncated or LogRewritten unless the log still has what was signed."""
+    """Raise ForeignLog, LogTruncated or LogRewritten unless the log still contains the signed head."""
     if signed.project != standing.project:
         raise ForeignLog(actual=f"the log of the project {standing.project!r}", expected=f"that of {signed.project!r}")
     if standing.head > START and standing.chain_at(Position(1)).hex() != signed.log:
@@ -97,5 +97,5 @@ def check_log_head(signed: Signed, standing: LogHead) -> None:
 
 
 def key_fingerprint(public_key: bytes) -> str:
-    """A public key's 32 bytes in a form that people compare."""
+    """Fingerprint of a public key (32 bytes), for people to compare: `SHA256:` and base 64."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(public_key).digest()).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""What an event store is: positions, recorded events, append requests and their four outcomes."""
+"""The event store contract: positions, recorded events, append requests and their four outcomes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from .events import AnyEvent
 
 Position = NewType("Position", int)
-"""1, 2, 3, ... without gaps, in commit order. The visible log is always a prefix."""
+"""Position of an event: 1, 2, 3, ... without gaps, in commit order. The visible log is always a prefix."""
 
 START = Position(0)
-"""Before the first event."""
+"""The position before the first event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A row as the store keeps it: payload as JSON text, digest and chain as bytes."""
+    """A stored row: payload as JSON text, digest and chain as bytes."""
 
     position: Position
     stream: str
@@ -37,7 +37,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An event with its position, which is its identity."""
+    """A decoded event with its position, which identifies it."""
 
     position: Position
     stream: str
@@ -50,13 +50,13 @@ class Recorded:
 
 
 def fresh_key() -> str:
-    """An append key for a caller that has no natural one; it is made before the first try, so a retry repeats it."""
+    """A random append key for a caller without a natural one. Make it before the first try, so a retry can reuse it."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Events for one stream, all or none of them.
+    """A request to append events to one stream, atomically.
 
     `expect` is the stream's version before them (0: the stream is new, None: any). `key` makes the append idempotent.
     """
@@ -77,7 +77,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The events took the positions `first` to `last`; the stream is at `version`."""
+    """The events were written at positions `first` to `last`; the stream is now at `version`."""
 
     first: Position
     last: Position
@@ -86,7 +86,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The key was seen with the same content: these are the positions it took then."""
+    """The key was already used with the same content, at positions `first` to `last`; nothing was written."""
 
     first: Position
     last: Position
@@ -103,7 +103,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class KeyReused:
-    """The key was seen with other content, at `first` to `last`; nothing was written."""
+    """The key was already used with other content, at positions `first` to `last`; nothing was written."""
 
     key: str
     first: Position
@@ -113,14 +113,14 @@ class KeyReused:
 Outcome = Committed | Repeated | Conflict | KeyReused
 
 Until = Callable[[Position], bool]
-"""Asked with the last position delivered, whenever a subscriber has caught up; True ends the subscription."""
+"""Called with the last delivered position whenever a subscriber has caught up; True ends the subscription."""
 
 
 class EventStore(Protocol):
     """An append-only log with one total order."""
 
     def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
-        """Judge the requests in order, each with its own outcome; acknowledged means committed."""
+        """Judge the requests in order, each with its own outcome. On return, they are durably committed."""
         ...
 
     def read(
@@ -131,11 +131,11 @@ class EventStore(Protocol):
         stream: str | None = None,
         types: Sequence[str] | None = None,
     ) -> Iterator[Recorded]:
-        """Events in order, positions in (after, upto], of one stream or of some types."""
+        """Events at positions in (after, upto], in order, optionally of one stream or of some types."""
         ...
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
-        """Batches in order, past and future, until `until` says so. Nothing is missed, nothing comes twice."""
+        """Batches of past and future events in order, each event exactly once, until `until` returns True."""
         ...
 
     def head(self) -> Position:
@@ -145,5 +145,5 @@ class EventStore(Protocol):
     def read_stored(
         self, *, after: Position = START, upto: Position | None = None, types: Sequence[str] | None = None
     ) -> Iterator[Stored]:
-        """Rows as they are kept, of all types or of some, for verification, transfer and folding."""
+        """Stored rows in order, optionally of some types, for verification, transfer and folding."""
         ...

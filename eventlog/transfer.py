@@ -1,7 +1,7 @@
-"""A whole log to a file and back: one JSON line each for the header, every event, every append key and every blob.
+"""Export a whole log to a file, and import it: one JSON line for the header, each event, append key and blob.
 
-Positions, times, digests and chain come over unchanged; the import goes past the append function, as the schema's
-owner, and the insert trigger checks contiguity and chain as on any other path.
+Positions, times, digests and chain values are preserved. The import inserts as the schema's owner, without the append
+function; the insert trigger checks contiguity and chain as on every path.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .store import START, Position, Stored
 
 FORMAT = "flywheel-log-2"
 PLAIN_BLOBS = "flywheel-log-1"
-"""The format before: its blobs are plain, without size, encoding and subject."""
+"""The previous format: its blobs are plain, without size, encoding and subject."""
 
 _BATCH = 500
 _SHAPELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DataError, IntegrityError)
-"""What an entry that is no event, key or blob leads to, here or in the database."""
+"""Exceptions raised, here or by the database, for an entry that is not a valid event, key or blob."""
 
 
 Progress = Callable[[], object]
@@ -53,12 +53,12 @@ def export_log(
     blobs: Inventory | None = None,
     archive: Path | None = None,
 ) -> int:
-    """Write the log up to its head; the number of events. A half-written file never bears the name asked for.
+    """Write the log up to its head to a file, and return the number of events. `file` appears only when complete.
 
-    What was archived and dropped is read from the segments in `archive`; an import gives one table again. `blobs` are
-    the database's own unless said otherwise. They go out in their stored form: those of subjects encrypted, and no key
-    with them. The rest is every page an agent read, so only the file's owner may read it. Raises OSError,
-    ArchiveMissing, SegmentDamaged.
+    Dropped positions are read from the segments in `archive`; an import puts all of them into one table. `blobs`
+    defaults to those of the database. They are written in their stored form: those of subjects encrypted, without
+    their keys. The others include every page an agent read, so only the file's owner may read the file. Raises
+    OSError, ArchiveMissing, SegmentDamaged.
     """
     partial = _begin_file(file)
     store, kept = PostgresStore(engine, archive=archive), PostgresBlobs(engine) if blobs is None else blobs
@@ -80,12 +80,12 @@ def export_log(
 
 
 def refuse_unwritable(file: Path) -> None:
-    """Raise the OSError with which an export to this file would begin."""
+    """Raise OSError if an export to this file would fail at once."""
     _begin_file(file).unlink()
 
 
 def _begin_file(file: Path) -> Path:
-    """An empty file beside the one asked for, made now and for its owner alone. Raises OSError."""
+    """Create an empty temporary file beside the target, readable only by its owner. Raises OSError."""
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(file))
     partial = file.with_name(file.name + ".partial")
@@ -98,7 +98,7 @@ def _begin_file(file: Path) -> Path:
 
 
 def _flush(path: Path) -> None:
-    """Make the bytes of a file, or the names in a folder, durable."""
+    """Flush a file, or a folder's entries, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -107,7 +107,7 @@ def _flush(path: Path) -> None:
 
 
 def events_in(file: Path) -> int:
-    """How many events an exported log holds, as its header says. Raises NotALog, OSError."""
+    """Number of events in an exported log, from its header. Raises NotALog, OSError."""
     with _open(file, "rt", compressed=file.suffix == ".gz") as lines:
         head = _header(file, _entries(file, lines)).get("head")
     if not isinstance(head, int) or head < START:
@@ -116,10 +116,10 @@ def events_in(file: Path) -> int:
 
 
 def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: Inventory | None = None) -> int:
-    """Read an exported log into an empty one, all of it or nothing; the number of events.
+    """Import an exported log into an empty one, atomically, and return the number of events.
 
-    `engine` connects as the schema's owner. Blobs go into the database, or into `blobs`, where those of a file that is
-    refused in the end may stay and are swept. A subject's answer *erased* unless the keys they were put under are here.
+    `engine` connects as the schema's owner. Blobs go into the database, or into `blobs`; there, blobs of a failed
+    import may remain until a sweep removes them. A subject's blobs read as *erased* unless their keys are present.
     Raises LogNotEmpty, NotALog, BrokenChain, BlobDamaged.
     """
     with _open(file, "rt", compressed=file.suffix == ".gz") as lines, engine.begin() as connection:
@@ -135,16 +135,14 @@ def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: I
             try:
                 done = _insert(connection, batch, keep, after=Position(found["events"]))
             except _SHAPELESS as error:
-                raise NotALog(
-                    file=file, actual=f"an entry out of shape: {first_line(error)}", expected=FORMAT
-                ) from error
+                raise NotALog(file=file, actual=f"a malformed entry: {first_line(error)}", expected=FORMAT) from error
             found += done
             for _ in range(done["events"]):
                 progress()
         expected = {"events": header.get("head"), "keyed events": header.get("head"), "blobs": header.get("blobs")}
         for what, amount in expected.items():
             if found[what] != amount:
-                raise NotALog(file=file, actual=f"{found[what]} {what}", expected=f"{amount} as its header says")
+                raise NotALog(file=file, actual=f"{found[what]} {what}", expected=f"{amount} according to its header")
     return found["events"]
 
 

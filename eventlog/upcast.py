@@ -1,4 +1,4 @@
-"""Upcasting: (type, schema version) -> the next version's payload. Pure; stored rows are never edited."""
+"""Upcasters carry a payload from one schema version of its event type to the next. Pure; stored rows never change."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Upcaster = Callable[[Payload], Payload]
 
 
 def _add_shaping(payload: Payload) -> Payload:
-    """RewardGraded 1 -> 2: what was not made then is None, and every run was graded for the first time."""
+    """RewardGraded 1 -> 2: version 1 had no shaping, so its fields are None, and it had no regrading."""
     terms = {**payload["terms"], "process": None, "progress": None}
     return {**payload, "terms": terms, "shaping": None, "shaped": None, "again": False}
 
 
 def _add_rules(rules: Payload) -> Payload:
-    """Rules before there was a choice of tests: the bootstrap of the seed documents, on any number of pairs."""
+    """Rules from before tests could be chosen: the bootstrap of the seed documents, on any number of pairs."""
     return {
         **rules,
         "test": "bootstrap",
@@ -32,19 +32,19 @@ def _add_rules(rules: Payload) -> Payload:
 
 
 def _planless(payload: Payload) -> Payload:
-    """BenchmarkFrozen 1 -> 2: plans are an evaluation's; what was frozen then may be played ten times."""
+    """BenchmarkFrozen 1 -> 2: plans moved to the evaluation, and an old benchmark allows ten challengers."""
     kept = ("template_id", "cluster", "oracle_task_id", "instruction", "max_steps")
     templates = [{name: template[name] for name in kept} for template in payload["templates"]]
     return {**payload, "templates": templates, "alpha": 50_000, "challengers": 10, "successor_of": None}
 
 
 def _add_spending(payload: Payload) -> Payload:
-    """EvaluationOpened 1 -> 2: it spent nothing, was not counted, and its plans stood in the benchmark."""
+    """EvaluationOpened 1 -> 2: it spent no alpha, had no challenge number, and its plans were in the benchmark."""
     return {**payload, "rules": _add_rules(payload["rules"]), "challenge": 0, "alpha": 0, "suite": []}
 
 
 def _add_test_results(payload: Payload) -> Payload:
-    """VerdictReached 1 -> 2: what the bootstrap does not say is None."""
+    """VerdictReached 1 -> 2: numbers that the bootstrap does not compute are None."""
     unsaid = dict.fromkeys(
         (
             *("missing_p", "p_value", "draws", "looked_at", "e_value"),
@@ -57,7 +57,7 @@ def _add_test_results(payload: Payload) -> Payload:
 
 
 def _of_the_fast_loop(payload: Payload) -> Payload:
-    """CourseClosed 1 -> 2: there were no courses but the fast loop's."""
+    """CourseClosed 1 -> 2: in version 1 every course was of the fast loop."""
     return {**payload, "loop": "fast"}
 
 
@@ -68,7 +68,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("VerdictReached", 1): _add_test_results,
     ("CourseClosed", 1): _of_the_fast_loop,
 }
-"""One function for each version that was left behind; `(type, n)` gives the payload of version n + 1."""
+"""One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 
 
 def upcast(
@@ -78,9 +78,9 @@ def upcast(
     payload: Payload,
     steps: Mapping[tuple[str, int], Upcaster] = UPCASTERS,
 ) -> Payload:
-    """Carry a payload from its version to the current one. Raises UpcasterMissing, UpcastFailed.
+    """Upcast a payload from its schema version to the current one. Raises UpcasterMissing, UpcastFailed.
 
-    A missing step is a bug, caught by tests; a payload that a step cannot carry has not the shape of its version.
+    A missing upcaster is a bug that tests catch. A failing upcaster means that the payload does not fit its version.
     """
     for version in range(schema_version, current):
         step = steps.get((kind, version))

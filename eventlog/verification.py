@@ -1,7 +1,7 @@
-"""Whether a stored log still says what it said: digests, order and chain, and the small tables that must agree with it.
+"""Verify a stored log: digests, order, chain, and the tables of stream versions and append keys.
 
-Ranges of positions are verified side by side, each from the chain of the row before it, so the lowest damaged position
-is the same however many processes look for it. Who may read the tables may verify them; nothing is written.
+Ranges of positions are verified in parallel, each from the chain value of the row before it, so the lowest damaged
+position found does not depend on the number of processes. Needs only read access; writes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST = 20_000
 _PAGE = 2_000
 
 Opening = Callable[[], AbstractContextManager[PostgresStore]]
-"""Opens a store for one range; it is sent to other processes, so it must pickle."""
+"""Opens a store for one range. It is sent to other processes, so it must be picklable."""
 
 
 class Range(NamedTuple):
@@ -40,7 +40,7 @@ class Range(NamedTuple):
 
 @contextmanager
 def store_on_one_connection(url: str, project: str, archive: Path | None = None) -> Iterator[PostgresStore]:
-    """A store on one connection of its own, with the folder of its archived positions."""
+    """A store with one dedicated connection. `archive` is the folder of its archived positions."""
     engine = open_engine(url, project, pool_size=1)
     try:
         yield PostgresStore(engine, archive)
@@ -49,13 +49,13 @@ def store_on_one_connection(url: str, project: str, archive: Path | None = None)
 
 
 def ranges(after: Position, upto: Position, workers: int) -> list[Range]:
-    """The positions in (after, upto] in order, in pieces small enough that `workers` end at about the same time."""
+    """The positions in (after, upto] in order, in ranges so small that `workers` finish at about the same time."""
     size = max(1, min(_LARGEST, -(-(upto - after) // (4 * workers)))) if workers > 1 else _LARGEST
     return [Range(Position(start), Position(min(start + size, upto))) for start in range(after, upto, size)]
 
 
 def chain_at(store: EventStore, position: Position) -> bytes:
-    """The chain value at a position, as it is kept. Raises BrokenChain where no row has that position."""
+    """The stored chain value at a position. Raises BrokenChain if no row has that position."""
     if position == START:
         return GENESIS
     for row in store.read_stored(after=Position(position - 1), upto=position):
@@ -71,12 +71,12 @@ def verify_log(
     workers: int = 1,
     progress: Callable[[int], object] = lambda _events: None,
 ) -> bytes:
-    """The chain value at `upto`, once everything in (after, upto] verifies.
+    """Verify the positions in (after, upto], and return the chain value at `upto`.
 
-    Checks each event's digest, the gapless order and the chain, that `stream_versions` says what the events say, that
-    `append_keys` covers each position once, and that the guards stand. Raises BrokenChain with the lowest damaged
-    position, SegmentDamaged or ArchiveMissing where archived positions cannot be had as they were written, GuardDown,
-    VerifierLost. `progress` is called with a number of events.
+    Checks each event's digest, the gapless order and the chain, that `stream_versions` agrees with the events, that
+    `append_keys` covers each position once, and that the guard triggers are in place. Raises BrokenChain with the
+    lowest damaged position, SegmentDamaged or ArchiveMissing if archived positions are damaged or missing, GuardDown,
+    VerifierLost. `progress` is called with the number of events just verified.
     """
     found = GENESIS if after == START else b""
     damage: list[BrokenChain] = []
@@ -97,7 +97,7 @@ def verify_log(
 
 
 def _side_by_side(opening: Opening, parts: Sequence[Range], workers: int) -> Iterator[tuple[Range, bytes]]:
-    """Each range with the chain at its end, in order; the first that is damaged raises."""
+    """Each range with the chain value at its end, in order. Raises at the first damaged range."""
     if workers == 1:
         yield from ((part, verify_range(opening, part)) for part in parts)
         return
@@ -111,12 +111,12 @@ def _side_by_side(opening: Opening, parts: Sequence[Range], workers: int) -> Ite
 
 
 def _ignore_interrupts() -> None:
-    """An interrupt reaches every process of the terminal; the first one ends the others."""
+    """Ignore SIGINT, which reaches every process of the terminal: the parent process ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def verify_range(opening: Opening, part: Range) -> bytes:
-    """The chain at the end of a range that verifies, from the chain of the row before it. Raises BrokenChain."""
+    """Verify a range from the chain value before it, and return the chain value at its end. Raises BrokenChain."""
     with opening() as store:
         previous, last = chain_at(store, part.after), part.after
         seen: list[Stored] = []
@@ -129,7 +129,7 @@ def verify_range(opening: Opening, part: Range) -> bytes:
                     _check_versions(store.engine, seen)
                     seen = []
         except BrokenChain:
-            _check_versions(store.engine, seen)  # what lies before it is told first
+            _check_versions(store.engine, seen)  # damage at a lower position is reported first
             raise
         _check_versions(store.engine, seen)
     if last < part.upto:
@@ -147,7 +147,7 @@ _UNMATCHED = text("""SELECT position, stream, version FROM (
 
 
 def _check_versions(engine: Engine, rows: Sequence[Stored]) -> None:
-    """Raise BrokenChain unless each event has its entry among the stream versions."""
+    """Raise BrokenChain unless each event has its entry in stream_versions."""
     if not rows:
         return
     values = {
@@ -213,10 +213,10 @@ _BEYOND = {
 
 
 def disagreements(engine: Engine, after: Position, upto: Position) -> Iterator[BrokenChain]:
-    """Where the tables of versions and keys contradict themselves or one another, the lowest position of each kind.
+    """Contradictions within and between `stream_versions` and `append_keys`: the lowest position of each kind.
 
-    Also what they hold beyond the last event, wherever the range ends: there the log was cut off. One statement looks
-    at both sides, so what is appended meanwhile is no such thing.
+    Entries beyond the last event, also outside the range, mean that the log was truncated. One statement reads both
+    tables, so concurrent appends are not reported.
     """
     with engine.connect() as connection:
         for what, (actual, expected, statement) in _DISAGREEMENTS.items():
@@ -243,7 +243,7 @@ _GUARDS = text("""WITH guarded AS (
 
 
 def check_guards(engine: Engine) -> None:
-    """Raise GuardDown unless triggers that fire always stand on every table of the log."""
+    """Raise GuardDown unless every table of the log has its ENABLE ALWAYS triggers."""
     with engine.connect() as connection:
         row = connection.execute(_GUARDS).one_or_none()
     if row is not None:

@@ -1,7 +1,7 @@
-"""Folders of weights: base models and checkpoints, each known by the digest of its files.
+"""Weights folders: base models and checkpoints, each identified by the digest of its files.
 
-This is the one reader of such folders; nothing is loaded here. A file that did not change since this process hashed it
-is not hashed again, so checking a folder before each use costs a look at its files.
+Only this module reads such folders; it loads no weights. A file that did not change since this process hashed it is
+not hashed again, so checking a folder before each use costs one `stat` for each file.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ DESCRIPTION: Final = "adapter_config.json"
 _CHUNK: Final = 1 << 20
 _MOST_KNOWN: Final = 4096
 _SETTLED_NS: Final = 20_000_000
-"""Clocks of file systems tick every 1 to 10 ms; two changes within a tick leave the same times."""
+"""File system clocks tick every 1 to 10 ms; two changes within one tick have the same timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
     """A base model on disk. `digest` is over its files; `tokenizer` and `chat_template` are digests of those two files.
 
-    `vocabulary` is the number of token ids it takes, `longest` the number of tokens in one row. `ends` are tokens that
-    its configuration says end a turn. `sees_all` is False where some layers look at fewer tokens than there are.
+    `vocabulary` is the number of token ids, `longest` the maximum number of tokens in a row. `ends` are the
+    end-of-turn tokens of its configuration. `sees_all` is False if some layers do not attend to all tokens.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFolder:
-    """A checkpoint on disk whose manifest has its digest. `base` is what it is on, `files` are names to digests."""
+    """A checkpoint on disk. `digest` is of its manifest, `base` of its base model; `files` maps names to digests."""
 
     path: Path
     digest: str
@@ -84,7 +84,7 @@ class CheckpointFolder:
 
 
 def read_base(path: Path, expected: str | None = None) -> Base:
-    """Look at a base model without loading it. Raises BaseMissing, BaseDiffers."""
+    """Describe a base model without loading its weights. Raises BaseMissing, BaseDiffers."""
     for name in (CONFIG, TOKENIZER, TEMPLATE):
         if not (path / name).is_file():
             raise BaseMissing(path=path, actual=f"there is no {name}")
@@ -103,7 +103,7 @@ def read_base(path: Path, expected: str | None = None) -> Base:
 
 
 def read_checkpoint(path: Path, expected: str | None = None) -> CheckpointFolder:
-    """Look at a checkpoint's manifest. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
+    """Read a checkpoint's manifest. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
     if not (path / MANIFEST).is_file():
         raise CheckpointMissing(path=path, actual=f"there is no {MANIFEST}")
     content, digest = _read_hashed(path / MANIFEST)
@@ -127,7 +127,7 @@ def folder_digest(path: Path) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in pieces; what was hashed before and did not change is not read again."""
+    """SHA-256 of a file's bytes, cached as long as the file does not change."""
     with path.open("rb") as file:
         state = _state(file)
         return _KNOWN.get(state) or _hash(iter(partial(file.read, _CHUNK), b""), file, state)
@@ -143,7 +143,7 @@ def _read_hashed(path: Path) -> tuple[bytes, str]:
 
 
 class _State(NamedTuple):
-    """What the file system says of a file; whatever writes to the file changes it."""
+    """The `stat` fields of a file that every write to it changes."""
 
     device: int
     inode: int
@@ -153,7 +153,7 @@ class _State(NamedTuple):
 
 
 class _Digests:
-    """Digests of files that this process hashed, by their state then. May be shared by threads."""
+    """Digests of files that this process hashed, by file state. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[_State, str] = {}
@@ -188,7 +188,7 @@ def _hash(pieces: Iterable[bytes], file: BinaryIO, state: _State) -> str:
 
 
 def _has_settled(state: _State) -> bool:
-    """Wait until a further change would change the state too; False where the file's clock runs ahead of this one."""
+    """Wait until a further write would change the state; False if the file's clock is ahead of this process's."""
     young_ns = state.changed_ns + _SETTLED_NS - time_ns()
     if 0 < young_ns <= _SETTLED_NS:
         sleep(young_ns / 1e9)
@@ -211,13 +211,13 @@ def _ends(facts: Mapping[str, Any]) -> frozenset[int]:
 
 
 def _sees_all(config: Mapping[str, Any]) -> bool:
-    """Whether every layer looks at all tokens."""
+    """True if every layer attends to all tokens."""
     has_window = bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
     return not has_window and set(config.get("layer_types") or ()) <= {"full_attention"}
 
 
 def _check_weights(path: Path) -> None:
-    """Each file of weights is as long as its header says: one that was cut off is found before it is loaded."""
+    """Raise BaseMissing unless each weights file has the length its header states, which a truncated file has not."""
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise BaseMissing(path=path, actual="there are no safetensors")
@@ -232,7 +232,7 @@ def _check_weights(path: Path) -> None:
 
 
 def _length(file: Path) -> int:
-    """The bytes that a safetensors file has to have: the header's length in 8 bytes, the header, and its tensors."""
+    """Expected size of a safetensors file in bytes: 8 for the header's length, the header, and its tensors."""
     with file.open("rb") as content:
         size = int.from_bytes(content.read(8), "little")
         header = json.loads(content.read(min(size, file.stat().st_size)))

@@ -1,4 +1,4 @@
-"""Bring a project's schema to the newest migration, and let the application role use it."""
+"""Upgrade a project's schema to the newest migration, and grant the application role access to it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from eventlog.database import project_schema
 from eventlog.errors import ForeignSchema, UnreleasedSchema
 
 _AHEAD = 6_000_000
-"""Positions that each migration reserves beyond the head; appending keeps it so."""
+"""Positions beyond the head for which each migration reserves partitions; appending reserves more as needed."""
 _FIRST = "0008"
-"""The first version that a release has."""
+"""The first released migration."""
 _ADOPTED = "0007"
-"""The version before it, which has the same tables: a database that stands there is stamped as the first version."""
+"""The migration before it, which has the same tables: a database at it is stamped as the first released one."""
 
 
 def newest_revision() -> str:
-    """The revision this code expects: what the name of the last migration begins with. It is read without Alembic."""
+    """The revision that this code expects, from the file name of the last migration. Does not import Alembic."""
     names = [file.stem for file in (Path(__file__).parent / "versions").glob("[0-9]*_*.py")]
     if not names:
         raise LookupError("no migration is installed beside migrations/migrate.py; expected at least one")
@@ -26,10 +26,10 @@ def newest_revision() -> str:
 
 
 def migrate(engine: Engine, *, app_role: str | None = None) -> None:
-    """Create the schema if needed and upgrade it; concurrent callers wait for one another.
+    """Create the schema if needed and upgrade it. Concurrent callers wait for one another.
 
-    `engine` connects as the owner. `app_role` is granted what an application needs, and nothing that changes a fact.
-    Raises UnreleasedSchema, ForeignSchema for a schema that a newer flywheel migrated.
+    `engine` connects as the owner. `app_role` is granted the application's rights, none of which can change or delete
+    events. Raises UnreleasedSchema, and ForeignSchema for a schema that a newer flywheel migrated.
     """
     from alembic import command
     from alembic.config import Config
@@ -55,26 +55,26 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
 
 
 def version_of(connection: Connection) -> str | None:
-    """The migration at which the project's schema stands; None for none. Raises ProgrammingError without the table."""
+    """The schema's current migration, or None. Raises ProgrammingError if the migration table does not exist."""
     return connection.execute(text("SELECT version_num FROM migration")).scalar()
 
 
 def check_version(schema: str, actual: str | None, *, may_upgrade: bool = False) -> None:
     """Raise ForeignSchema or UnreleasedSchema unless a schema is at the newest migration.
 
-    With `may_upgrade`, one that can be upgraded to it is fine too. `actual` is None where nothing was migrated yet.
+    With `may_upgrade`, an older schema that can be upgraded is accepted too. `actual` None means not migrated yet.
     """
     expected = newest_revision()
     if actual is not None and actual < _ADOPTED:
         raise UnreleasedSchema(schema=schema, actual=actual, expected=expected)
     is_newer = actual is not None and actual > expected
     if actual != expected and (is_newer or not may_upgrade):
-        way_out = "A newer flywheel migrated it; upgrade this one." if is_newer else "Run `flywheel db migrate`."
+        way_out = "A newer flywheel migrated it; upgrade flywheel." if is_newer else "Run `flywheel db migrate`."
         raise ForeignSchema(schema=schema, actual=actual or "none", expected=expected, way_out=way_out)
 
 
 def _adopt(connection: Connection) -> None:
-    """Stamp a schema that has the tables of the first version as the first version."""
+    """Stamp a schema at the last unreleased migration as the first released one, which has the same tables."""
     connection.execute(
         text("UPDATE migration SET version_num = :first WHERE version_num = :adopted"),
         {"first": _FIRST, "adopted": _ADOPTED},
@@ -99,7 +99,7 @@ def _grant(connection: Connection, schema: str, role: str) -> None:
 
 
 def _event_tables(connection: Connection) -> list[str]:
-    """The table of events and its partitions: COPY goes into the newest of them."""
+    """Names of the events table and its partitions: COPY writes into the newest partition."""
     names = connection.execute(
         text("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass ORDER BY 1")
     )

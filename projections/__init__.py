@@ -1,4 +1,4 @@
-"""What the log means: pure folds, one shell that keeps them up to date. `ALL` is every projection there is."""
+"""Projections: pure folds over the log, and the engine that keeps their tables up to date. `ALL` lists every fold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access: which tokens are accepted, by their hash."""
+"""Access: the issued and revoked API tokens, by hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice: what recovery asked a model about a failed run, as tokens. It was paid for, so a withdrawal leaves it."""
+"""Advice: the tokens of recovery's model calls about failed runs. They were paid for, so withdrawals keep them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class AdviceState(FoldState, frozen=True, kw_only=True):
-    """The tokens of the last call about a run, None where they are not known, and the position it was recorded at."""
+    """The tokens of the last call about a run (None: unknown), and the position of its event."""
 
     since: int = 0
     input_tokens: int | None = None

@@ -1,4 +1,4 @@
-"""Alpha: what may be spent on each benchmark, and which evaluations spent it. The gate's ledger."""
+"""Alpha: the gate's ledger of the alpha available on each benchmark and the evaluations that spent it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class Spending(FoldState, frozen=True, kw_only=True):
-    """One evaluation that was opened: its number among the benchmark's, and the alpha it spent, in millionths."""
+    """One opened evaluation: its number on the benchmark, and the alpha it spent, in millionths."""
 
     evaluation: str
     challenge: int
@@ -17,7 +17,7 @@ class Spending(FoldState, frozen=True, kw_only=True):
 
 
 class AlphaState(FoldState, frozen=True, kw_only=True):
-    """A benchmark's ledger: `alpha` in millionths over all `challengers`. What was spent is never refunded."""
+    """A benchmark's ledger: `alpha` in millionths over all `challengers`. Spent alpha is never refunded."""
 
     benchmark: str = ""
     alpha: int = 0
@@ -26,17 +26,17 @@ class AlphaState(FoldState, frozen=True, kw_only=True):
 
     @property
     def spent_total(self) -> int:
-        """What all evaluations spent, in millionths."""
+        """Alpha spent by all evaluations, in millionths."""
         return sum(spending.alpha for spending in self.spendings)
 
     @property
     def challenges(self) -> int:
-        """How many of the challengers were judged, or are being judged; those of before the ledger do not count."""
+        """Number of challengers judged or being judged, not counting evaluations from before the ledger existed."""
         return max((spending.challenge for spending in self.spendings), default=0)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no further challenger may be judged."""
+        """True if no further challenger may be judged."""
         return self.challenges >= self.challengers
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks: frozen tasks and seeds. Whoever plans runs asks here what is sealed."""
+"""Benchmarks: frozen tasks and seeds, and the instances that other runs must not use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BenchmarkState(FoldState, frozen=True, kw_only=True):
-    """A benchmark as it was frozen; templates and tasks keep the shape they have in the event."""
+    """A frozen benchmark. Templates and tasks have the same shape as in the event."""
 
     benchmark: str = ""
     environment: str = ""
@@ -29,7 +29,7 @@ class BenchmarkState(FoldState, frozen=True, kw_only=True):
     digest: str = ""
 
     def frozen_event(self) -> BenchmarkFrozen:
-        """The event this state holds."""
+        """The BenchmarkFrozen event from which this state was folded."""
         return events.BenchmarkFrozen.model_validate(
             {
                 "benchmark": self.benchmark,
@@ -47,7 +47,7 @@ class BenchmarkState(FoldState, frozen=True, kw_only=True):
 
 
 Instance = tuple[str, str, int]
-"""Environment, oracle task, seed: what makes two runs the same instance, whatever a run says of itself."""
+"""Environment, oracle task and seed. Two runs with equal ones play the same instance, whatever their templates."""
 
 
 def benchmark_instances(benchmarks: Iterable[BenchmarkState]) -> frozenset[Instance]:
@@ -60,7 +60,7 @@ def benchmark_instances(benchmarks: Iterable[BenchmarkState]) -> frozenset[Insta
 
 
 def instances_of(benchmark: BenchmarkFrozen) -> tuple[Instance, ...]:
-    """The instances of one benchmark, in its order."""
+    """The instances of one benchmark, in the order of its tasks."""
     oracle = {template.template_id: template.oracle_task_id for template in benchmark.templates}
     return tuple((benchmark.environment, oracle[task.template], task.env_seed) for task in benchmark.tasks)
 
@@ -68,9 +68,9 @@ def instances_of(benchmark: BenchmarkFrozen) -> tuple[Instance, ...]:
 def seen_instances(
     sweeps: Iterable[SweepPlanned], runs: Iterable[RunState], oracles: Mapping[str, Set[str]]
 ) -> frozenset[Instance]:
-    """Every instance that was planned or played outside evaluations: what may have been learned from.
+    """Every instance that was planned or played outside evaluations, so that agents may have learned from it.
 
-    A run of a template without a known oracle task is taken to be of a task of that name.
+    For a template without a known oracle task, the template's name is used as the task.
     """
     found = set()
     for sweep in sweeps:

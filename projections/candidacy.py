@@ -1,8 +1,9 @@
-"""Candidate, promoted, demoted, retired, quarantined: what becomes of any piece of memory, by the rule it came with.
+"""Candidacy: the life cycle of a piece of memory, decided by the rule it was proposed with.
 
-Only trials promote, demote and retire; the run that a piece was found in is never part of one. Cold is the reader's.
-Every way back begins with a new proposal: a demoted, cold or retired piece is a candidate again, with evidence that
-begins anew. A quarantined one stays quarantined and may be tried again; only paired evidence clears it.
+A piece is candidate, promoted, demoted, retired or quarantined. Only trials promote, demote and retire; the run in
+which a piece was found is never part of a trial. "Cold" is computed at read time. A new proposal makes a demoted, cold
+or retired piece a candidate again, with fresh evidence. A quarantined piece stays quarantined but may then be tried
+again; only paired evidence clears it.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ _WHOLE = 1_000_000
 
 
 class Candidacy(FoldState, frozen=True, kw_only=True):
-    """How a piece stands. `rule` is as proposed; `last_at` is microseconds since 1970.
+    """The status of a piece and its evidence. `rule` is as proposed; `last_at` is in microseconds since 1970.
 
-    `wins` and `losses` are of all treated runs, the streaks since it became a candidate. `treated` is the evidence of
-    its present candidacy, or of its last; `withheld` that of the runs that did without it, since it was promoted.
-    `is_open` says of a quarantined one that it may be tried again. `proposed_by` is empty where no run found it.
+    A treated run carries the piece as a candidate; a withheld run leaves out the promoted piece. `wins` and `losses`
+    count all treated runs, the streaks those since it became a candidate. `treated` is the evidence of the current or
+    last candidacy, `withheld` the evidence since promotion. `is_open` means that a quarantined piece may be tried
+    again. `proposed_by` is the run that found the piece, or empty.
     """
 
     rule: Rule | None = None
@@ -58,12 +60,12 @@ class Candidacy(FoldState, frozen=True, kw_only=True):
 
     @property
     def is_on_trial(self) -> bool:
-        """Whether treated runs may carry it: a candidate, or a quarantined one that may be cleared."""
+        """True if treated runs may carry the piece: it is a candidate, or a quarantined piece that may be cleared."""
         return self.status == "candidate" or self.is_open
 
     @property
     def controls(self) -> int:
-        """How many siblings its rule compares a run with."""
+        """Number of siblings with which the rule compares a run."""
         return self.rule.controls if isinstance(self.rule, Paired) else 0
 
 
@@ -71,22 +73,22 @@ C = TypeVar("C", bound=Candidacy)
 
 
 def is_cold(state: Candidacy, now: datetime) -> bool:
-    """Whether a promoted piece was idle for longer than its rule allows, as of an explicit `now`."""
+    """True if a promoted piece has been idle for longer than its rule allows, as of an explicit `now`."""
     return _is_idle(state, microseconds(now))
 
 
 def piece_status(state: Candidacy, now: datetime) -> str:
-    """What a piece is as of an explicit `now`."""
+    """Status of a piece as of an explicit `now`, including "cold"."""
     return "cold" if is_cold(state, now) else state.status
 
 
 def cold_ones(states: Mapping[str, Candidacy], now: datetime) -> frozenset[str]:
-    """The pieces that are cold as of an explicit `now`: they enter no memory."""
+    """Ids of the pieces that are cold as of an explicit `now`: they are excluded from every memory."""
     return frozenset(key for key, state in states.items() if is_cold(state, now))
 
 
 def may_return(states: Mapping[str, Candidacy], now: datetime) -> frozenset[str]:
-    """The pieces that a new proposal brings back, as of an explicit `now`."""
+    """Ids of the pieces that a new proposal would reopen, as of an explicit `now`."""
     return frozenset(
         key
         for key, state in states.items()
@@ -96,14 +98,14 @@ def may_return(states: Mapping[str, Candidacy], now: datetime) -> frozenset[str]
 
 
 def worth(state: Candidacy) -> int:
-    """What its treated runs say of it, in millionths: (wins + 1) / (runs + 2), so that losses lower it."""
+    """Estimated success rate of the piece's treated runs, in millionths: (wins + 1) / (runs + 2)."""
     return _WHOLE * (state.treated.wins + 1) // (state.treated.k + 2)
 
 
 def worth_now(state: Candidacy, now: datetime) -> int:
-    """Its worth as of an explicit `now`: half of it is left after as many idle days as its rule allows.
+    """Worth of a piece as of an explicit `now`; it is halved after as many idle days as the rule allows.
 
-    Runs that did without it and passed all the same lower it too, as losses do.
+    Runs that passed with the piece withheld lower it as losses do.
     """
     against = state.withheld.wins
     known = _WHOLE * (state.treated.wins + 1) // (state.treated.k + against + 2)
@@ -119,13 +121,13 @@ def _is_idle(state: Candidacy, moment: int) -> bool:
 
 
 def says_nothing_new(state: Candidacy, row: EventRow) -> bool:
-    """Whether a proposal is of a piece that is on trial or in use."""
+    """True if the proposal has no effect, because its piece is on trial or in use."""
     in_use = state.status == "promoted" and not _is_idle(state, row.moment)
     return state.rule is not None and (state.is_on_trial or in_use)
 
 
 def propose(state: C, row: EventRow) -> C:
-    """As it stands after a first proposal, or one that brings it back."""
+    """The state after a first proposal, or after one that reopens the piece."""
     is_quarantined = state.status == "quarantined"
     rule = rule_of(row.record("rule"))
     return replace(
@@ -145,10 +147,10 @@ def propose(state: C, row: EventRow) -> C:
 
 
 def trial_told(state: C, row: EventRow, *, won: bool, is_withheld: bool) -> C:
-    """As it stands after a trial of it, with `run`, `control_runs` and `control_successes`."""
+    """The state after a trial of the piece, from an event with `run`, `control_runs` and `control_successes`."""
     rule, controls = state.rule, row.records("control_runs")
     if rule is None or state.proposed_by in {row.text("run"), *controls}:
-        return state  # never proposed, so no rule decides it; or the run that proposed it
+        return state  # the piece was never proposed, so it has no rule; or this run proposed it
     trial = Trial(won=won, controls=len(controls), successes=row.number("control_successes"))
     if not is_trial(rule, trial):
         return state
@@ -157,7 +159,7 @@ def trial_told(state: C, row: EventRow, *, won: bool, is_withheld: bool) -> C:
 
 
 def quarantine(state: C, row: EventRow) -> C:
-    """As it stands after it was taken out."""
+    """The state after the piece was quarantined."""
     return replace(state, status="quarantined", is_open=False, promoted_since=None, last_at=row.moment)
 
 
@@ -198,7 +200,7 @@ def _by_streaks(state: C, rule: Seeds, row: EventRow) -> C:
 
 
 def _count_withheld(state: C, rule: Rule, trial: Trial) -> C:
-    """Siblings that did without it and did better demote it; after the last look the evidence begins anew."""
+    """Demote the piece if runs that withheld it did better. The evidence is reset after the last look."""
     if isinstance(rule, Seeds) or state.status != "promoted":
         return state
     after = add_trial(state.withheld, trial)

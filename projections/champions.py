@@ -1,4 +1,4 @@
-"""The champion: who it is, since when, who moved it, on what evidence. Its history is the rows of one key."""
+"""The champion: the artifact, since when, who pointed to it and why. Its history is the rows of one key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHAMPION = "champion"
 
 
 class ChampionState(FoldState, frozen=True, kw_only=True):
-    """The pointer. `stack` holds the positions that `back` would restore, the present one last."""
+    """The champion pointer. `stack` holds the positions of the events to which a rollback can return, newest last."""
 
     artifact: dict[str, Any] = field(default_factory=dict)
     name: str = ""
@@ -30,7 +30,7 @@ class ChampionState(FoldState, frozen=True, kw_only=True):
     stack: tuple[int, ...] = ()
 
     def pointed_artifact(self) -> Artifact:
-        """The champion itself."""
+        """The champion artifact."""
         return events.Artifact.model_validate(self.artifact, strict=False)
 
 

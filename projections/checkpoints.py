@@ -1,6 +1,6 @@
-"""Weights: every checkpoint that was saved, what it came from, and where it was published.
+"""Weights: every saved checkpoint, its provenance, and where it was published.
 
-Lineage is walked over them: a checkpoint names its parent and its base, and a base that a warm-up made is one of them.
+Lineage is followed through parents and bases; a base model made by a warm-up is itself one of the checkpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FileState(FoldState, frozen=True, kw_only=True):
 
 
 class PlaceState(FoldState, frozen=True, kw_only=True):
-    """Where a checkpoint was published, as what, and the digest of what lies there."""
+    """A publication of a checkpoint: place, format, and the digest of the published files."""
 
     place: str = ""
     form: str = ""
@@ -32,7 +32,7 @@ class PlaceState(FoldState, frozen=True, kw_only=True):
 
 
 class WeightsState(FoldState, frozen=True, kw_only=True):
-    """A checkpoint. `base` is what it is an adapter on; of a warm-up, what it was trained from."""
+    """A checkpoint. `base` is the base model of the adapter; for a warm-up, the model it was trained from."""
 
     checkpoint: str = ""
     training: str = ""
@@ -48,7 +48,7 @@ class WeightsState(FoldState, frozen=True, kw_only=True):
 
     @property
     def is_base(self) -> bool:
-        """Whether it is a base model, which a warm-up made, and not an adapter on one."""
+        """True if this is a base model, made by a warm-up, and not an adapter."""
         return self.algorithm == WARMUP
 
 
@@ -78,7 +78,7 @@ def _file(item: dict[str, Any]) -> FileState:
 
 
 def ancestry(known: Mapping[str, WeightsState], digest: str) -> tuple[WeightsState, ...]:
-    """A checkpoint, then what it goes on from, as far as the log knows it: its parents, and their bases, once each."""
+    """A checkpoint and all its ancestors in the log, through parents and bases, each once."""
     found: dict[str, WeightsState] = {}
     waiting: list[str | None] = [digest]
     while waiting:
@@ -90,7 +90,7 @@ def ancestry(known: Mapping[str, WeightsState], digest: str) -> tuple[WeightsSta
 
 
 def descendants(known: Mapping[str, WeightsState], digests: Set[str]) -> tuple[str, ...]:
-    """The checkpoints that go on from one of these, as a parent or a base, at any distance; in order of digest."""
+    """Digests of all checkpoints that descend from one of these through parents or bases, in order of digest."""
     found: set[str] = set()
     while more := {key for key, state in known.items() if {state.parent, state.base} & (digests | found)} - found:
         found |= more
@@ -98,7 +98,7 @@ def descendants(known: Mapping[str, WeightsState], digests: Set[str]) -> tuple[s
 
 
 def checkpoints_trained_on(known: Iterable[WeightsState], datasets: Set[str]) -> frozenset[str]:
-    """The checkpoints that were trained on one of these datasets."""
+    """Digests of the checkpoints that were trained on one of these datasets."""
     return frozenset(state.checkpoint for state in known if state.dataset in datasets)
 
 

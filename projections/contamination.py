@@ -1,7 +1,7 @@
-"""Contaminated runs: those that began from another state than the runs they are compared with. A pure reading.
+"""Contaminated runs: runs whose start state differs from that of the runs they are compared with.
 
-Siblings of a group are compared with one another as the groups are now, without the runs that were withdrawn. Both arms
-of an evaluation play the same instances, so there the repeats of both are compared, as they were played.
+Siblings of a group are compared with one another, without withdrawn runs. In an evaluation, where both arms play the
+same instances, the repeats of both arms are compared, including withdrawn ones.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .runs import RUNS, RunState
 
 
 def contaminated_runs(views: Views, prefix: str = "") -> frozenset[str]:
-    """Every contaminated run, in groups and in arms; with a prefix, those of groups and runs whose names begin so."""
+    """Every contaminated run in groups and arms; with a prefix, only in groups and runs whose names start with it."""
     groups = (state for state in views.find(GROUPS, prefix).values() if state.evaluation is None)
     in_groups = frozenset(run for state in groups for run in state.contaminated_siblings)
     return in_groups | contaminated_in_arms(views.find(RUNS, prefix).values())
 
 
 def is_contaminated(views: Views, run: RunState) -> bool:
-    """Whether one run is contaminated."""
+    """True if the run is contaminated."""
     if run.evaluation is not None:
         return run.run in contaminated_in_arms(views.find(RUNS, f"{run.evaluation}__").values())
     group = views.get(GROUPS, run.group)
@@ -29,7 +29,7 @@ def is_contaminated(views: Views, run: RunState) -> bool:
 
 
 def contaminated_in_arms(runs: Iterable[RunState]) -> frozenset[str]:
-    """The contaminated ones among the runs of evaluations; other runs are not looked at."""
+    """The contaminated runs of evaluations; other runs are ignored."""
     instances: dict[tuple[str, str, int], dict[str, str | None]] = {}
     for run in runs:
         if run.evaluation is not None:

@@ -1,4 +1,4 @@
-"""Costs: the price book in force, and what graded runs cost, each once. What is unknown is counted, never zero."""
+"""Costs: the price book in force, and the total cost of graded runs, each counted once. Unknown costs are counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPENT = "spent"
 
 
 class PriceBook(FoldState, frozen=True, kw_only=True):
-    """Micro-dollars for an action, a second, a thousand tokens."""
+    """Prices in micro-dollars for an action, a second, a thousand tokens."""
 
     version: int
     per_action: int
@@ -21,7 +21,7 @@ class PriceBook(FoldState, frozen=True, kw_only=True):
 
 
 class CostState(FoldState, frozen=True, kw_only=True):
-    """Under the key `prices` the book; under `spent` the sums in micro-dollars."""
+    """The price book (key `prices`), or the sums in micro-dollars (key `spent`)."""
 
     book: PriceBook | None = None
     spent: int = 0
@@ -36,7 +36,7 @@ def _fold(state: CostState, row: EventRow) -> CostState:
     if row.type == "PriceBookSet":
         return replace(state, book=PriceBook(**{name: row.number(name) for name in _BOOK}))
     if row.flag("again"):
-        return state  # the run was played once, and paid for once
+        return state  # a regrade: the run's cost was counted with its first grade
     cost = row.maybe_number("cost")
     return replace(
         state, runs=state.runs + 1, spent=state.spent + (cost or 0), unknown=state.unknown + (1 if cost is None else 0)

@@ -1,7 +1,7 @@
-"""History under another rule or another reward: events mapped in front of the same folds. Pure, and read-only.
+"""Counterfactual history under another rule or reward: the same folds over mapped events. Pure and read-only.
 
-A map takes a recorded event to what would stand in its place, or to nothing. Positions, times and streams stay, so that
-"as of" means the same on both sides.
+A map replaces a recorded event or drops it. Positions, times and streams stay the same, so that "as of" means the same
+in both histories.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ S = TypeVar("S", bound=msgspec.Struct)
 Trial = PieceTried | RewriteWon | RewriteLost
 
 ViewsAt = Callable[[Position | None], Views]
-"""Views at a position, None: the head."""
+"""Returns views at a position (None: the head)."""
 
 EventMap = Callable[[Recorded], Recorded | None]
-"""What stands in the place of an event; None: nothing does. It keeps the event's type, or its place in a stream."""
+"""Returns the replacement of an event, or None to drop it. A map keeps the event's type or its place in a stream."""
 
 _TRIALS = frozenset({"RewriteWon", "RewriteLost"})
 
 OF_RULES = frozenset({"RewriteProposed"})
 OF_REWARDS = frozenset({"RewardGraded", "PieceTried", *_TRIALS})
-"""What the two maps below touch."""
+"""The event types that under_rule() (OF_RULES) and under_rewards() (OF_REWARDS) change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The reading side of a store, seen through a map."""
+    """A read-only store whose events pass through a map."""
 
     store: EventStore
     mapping: EventMap
 
     def head(self) -> Position:
-        """The head of the store itself."""
+        """Head of the underlying store."""
         return self.store.head()
 
     def read(
@@ -54,9 +54,9 @@ class Mapped:
         stream: str | None = None,
         types: Sequence[str] | None = None,
     ) -> Iterator[Recorded]:
-        """See EventStore.read; `types` are those that events have once they are mapped."""
+        """See EventStore.read. `types` refers to the types of mapped events."""
         wanted = None if types is None else frozenset(types)
-        # A trial that was won may be one that was lost, and the other way about: one is read for the sake of the other.
+        # The map may turn RewriteWon into RewriteLost and back, so both are read if either is asked for.
         asked = None if wanted is None else sorted(wanted | (_TRIALS if wanted & _TRIALS else frozenset()))
         for recorded in self.store.read(after=after, upto=upto, stream=stream, types=asked):
             found = self.mapping(recorded)
@@ -65,13 +65,13 @@ class Mapped:
 
 
 def same(recorded: Recorded) -> Recorded:
-    """The map that changes nothing."""
+    """The identity map."""
     return recorded
 
 
 @dataclass(frozen=True, slots=True)
 class OtherViews:
-    """Views of a log seen through a map. What reads no event that the map touches is read from the truth."""
+    """Views of a log through a map. A fold that reads no changed event type is read from the actual views (`truth`)."""
 
     truth: Views
     mapped: Views
@@ -99,8 +99,8 @@ class OtherViews:
 
 
 def views_through(store: EventStore, truth: ViewsAt, mapping: EventMap, touched: frozenset[str]) -> ViewsAt:
-    """Views at a position of a log seen through a map that touches events of these types alone."""
-    mapped = cast("EventStore", Mapped(store, mapping))  # views read, and reading is all that a map has
+    """A function that returns views through a map, which may change only events of the `touched` types."""
+    mapped = cast("EventStore", Mapped(store, mapping))  # views only read, and Mapped supports only reading
 
     def at(upto: Position | None) -> OtherViews:
         views = truth(upto)
@@ -110,7 +110,7 @@ def views_through(store: EventStore, truth: ViewsAt, mapping: EventMap, touched:
 
 
 def under_rule(rule: PromotionRule) -> EventMap:
-    """The map that puts a rule on every proposal."""
+    """A map that replaces the rule of every proposal."""
 
     def put_rule(recorded: Recorded) -> Recorded:
         event = recorded.event
@@ -122,9 +122,9 @@ def under_rule(rule: PromotionRule) -> EventMap:
 
 
 def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str, bool]) -> EventMap:
-    """The map that puts other rewards at their positions, and makes trials of what their runs then came to.
+    """A map that replaces rewards by position, and recomputes trials from the new outcomes.
 
-    `passed` says of each run whose outcome is another one what it is.
+    `passed` holds the new outcome of each run whose outcome changed.
     """
 
     def put_rewards(recorded: Recorded) -> Recorded:
@@ -139,7 +139,7 @@ def under_rewards(rewards: Mapping[Position, RewardGraded], passed: Mapping[str,
 
 
 def _with_outcome(event: Trial, passed: Mapping[str, bool]) -> Trial:
-    """A trial with what its runs then came to."""
+    """The trial with the new outcomes of its runs."""
     flipped = [passed[run] for run in event.control_runs if run in passed]
     successes = event.control_successes + sum(1 if is_passed else -1 for is_passed in flipped)
     if isinstance(event, PieceTried):

@@ -1,4 +1,4 @@
-"""Courses: by environment and loop, what the controller was asked to do there last, and whether it is done."""
+"""Courses: the latest course of the controller for each environment and loop, with its budget and end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class CourseState(FoldState, frozen=True, kw_only=True):
-    """A course. `since` is the position it was opened at, `opened_at` when (microseconds since 1970).
+    """A course. `since` is the position at which it was opened, `opened_at` the time in microseconds since 1970.
 
-    `closed` says why it ended, `closed_since` at which position; None: it goes on. `number` counts the courses of the
-    environment and loop.
+    `closed` is why it ended, `closed_since` at which position; None while it is open. `number` counts the courses of
+    this environment and loop.
     """
 
     course: str = ""
@@ -30,12 +30,12 @@ class CourseState(FoldState, frozen=True, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and has not ended."""
+        """True if the course was opened and has not ended."""
         return self.number > 0 and self.closed is None
 
 
 def course_key(environment: str, loop: str) -> str:
-    """The key of a loop's last course on an environment. The loop stands first: it has no slash, environments may."""
+    """Key of a loop's latest course on an environment. The loop comes first: it has no slash, environments may."""
     return f"{loop}/{environment}"
 
 

@@ -1,7 +1,7 @@
-"""What changed in meaning between two positions. Pure: a function of two views of one log.
+"""Semantic difference between two positions: a pure function of two views of one log.
 
-It reads states, not events: a run that was started, played and graded in between is one run that ended, and a rewrite
-that was promoted and quarantined again shows both turns.
+It compares states, not events: a run that was started, played and graded in between counts as one ended run. Only
+rewrites and the champion show every change in between.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MICRO = 1_000_000
 
 
 def difference(before: Views, after: Views) -> Difference:
-    """What changed between the positions of two views of one log. Raises BackwardDifference."""
+    """Changes between the positions of two views of one log. Raises BackwardDifference."""
     if before.upto > after.upto:
         raise BackwardDifference(actual=before.upto, expected=after.upto)
     return Difference(
@@ -61,11 +61,11 @@ def difference(before: Views, after: Views) -> Difference:
 
 
 WITHDRAWN = "withdrawn"
-"""What is said of a rewrite that nothing is left of, because its runs were withdrawn."""
+"""The status shown for a rewrite that no longer exists because its runs were withdrawn."""
 
 
 def status_changes(changes: Iterable[Change[RewriteState]], *, after: int = 0) -> tuple[StatusChange, ...]:
-    """The positions beyond `after` at which a rewrite's status turned; `changes` are its whole history, in order."""
+    """Status changes of a rewrite at positions beyond `after`. `changes` are its complete history, in order."""
     status: str | None = None
     found: list[StatusChange] = []
     for change in changes:

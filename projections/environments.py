@@ -1,4 +1,4 @@
-"""Environments: what the newest probe found, and whether what was probed is admitted."""
+"""Environments: the newest probe report of each, and its admission."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class ProbeFinding(FoldState, frozen=True, kw_only=True):
-    """What one probe found."""
+    """The result of one probe."""
 
     name: str
     outcome: str
@@ -16,17 +16,17 @@ class ProbeFinding(FoldState, frozen=True, kw_only=True):
 
 
 class Fingerprint(FoldState, frozen=True, kw_only=True):
-    """The start state of a seed."""
+    """The fingerprint of a seed's start state."""
 
     env_seed: int
     fingerprint: str
 
 
 class EnvironmentState(FoldState, frozen=True, kw_only=True):
-    """An environment: its newest probe, and since when it is admitted (None: it is not).
+    """An environment: its newest probe report, and since when it is admitted (None: not admitted).
 
-    `admitted_tasks` is the digest of the tasks that were admitted; where the site grades other tasks now, the
-    admission has lapsed. A later probe in which something failed ends it.
+    `admitted_tasks` is the digest of the admitted tasks; the admission lapses if the site grades other tasks, and ends
+    with a later report in which a probe failed.
     """
 
     environment: str = ""
@@ -46,11 +46,11 @@ class EnvironmentState(FoldState, frozen=True, kw_only=True):
 
     @property
     def failed_probes(self) -> tuple[str, ...]:
-        """The probes that the newest report says failed."""
+        """Names of the probes that failed in the newest report."""
         return tuple(probe.name for probe in self.probes if probe.outcome == "failed")
 
     def admits(self, tasks_digest: str) -> bool:
-        """Whether the environment is admitted with these tasks."""
+        """True if the environment is admitted with these tasks."""
         return self.admitted_since is not None and self.admitted_tasks == tasks_digest
 
 

@@ -1,4 +1,4 @@
-"""What a projection can answer instead of a state."""
+"""Errors of projections: the docstring is the message template."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from eventlog.errors import FlywheelError
 
 
 class ProjectionParked(FlywheelError):
-    """The projection {projection} stopped at position {position}: {actual}. Expected an event it can fold; the others go on.
-    Upgrade or mend the fold, then run `flywheel replay --rebuild --projection {projection}`."""
+    """The projection {projection} is parked at position {position}: {actual}. Expected an event that it can fold; other projections
+    continue. Upgrade or fix the fold, then run `flywheel replay --rebuild --projection {projection}`."""
 
 
 class NotThereYet(FlywheelError):
-    """Position {expected} was asked for, the projections have read up to {actual}. Ask for a position up to that, or wait."""
+    """Position {expected} is not available yet: the projections have read up to position {actual}. Expected a position up to that;
+    ask for an earlier one, or wait."""
 
 
 class UnknownProjection(FlywheelError):
-    """No projection is called {actual!r}: expected one of {expected}."""
+    """There is no projection named {actual!r}: expected one of {expected}."""
 
 
 class BackwardDifference(FlywheelError):
-    """Position {actual}, to start from, comes after position {expected}, to end at: expected the earlier one first. Swap them."""
+    """The start position {actual} comes after the end position {expected}: expected the earlier one first. Swap them."""
 
 
 class FrameDiffers(FlywheelError):
-    """The frame {frame} is of version {actual} where its parts are made: expected {expected}.
-    Install the same flywheel on every machine that makes parts."""
+    """The frame {frame} is of version {actual} on the machine that computes its parts: expected version {expected}.
+    Install the same flywheel on every machine of the engine."""
 
 
 class EngineUnusable(FlywheelError):
-    """Frames cannot be made on {engine}: {actual}. Expected {expected}; without an engine they are made in this process."""
+    """Frames cannot be made on {engine}: {actual}. Expected {expected}. Without an engine, frames are computed in this process."""
 
 
 class RebuildLost(FlywheelError):
-    """The rebuild lost its place: {actual}. Expected the session that keeps other rebuilds away to last until the end.
-    The live tables stay as they were; run the rebuild again."""
+    """The rebuild was aborted: {actual}. Expected the session that holds the rebuild lock to stay open, and its new tables to remain.
+    The live tables are unchanged; run the rebuild again."""

@@ -1,8 +1,8 @@
-"""Evidence for one piece of memory: what its trials add up to, and what the rule of its proposal makes of that. Pure.
+"""Evidence for one piece of memory: the sums of its trials, and the decisions of its rule. Pure.
 
-A trial is one run that differs from m - 1 siblings of its instance by the piece. With w in {0, 1} for that run and s
-successes among all m, U = sum(m*w - s) and V = sum(s*(m - s)): the difference of the run to its siblings in m-ths, and
-the variance that it has where the piece does nothing. Integers only, so that every kind of piece folds by this code.
+A trial is one run that differs by the piece from m - 1 siblings of its instance. With w in {0, 1} for that run and s
+successes among all m, U = sum(m*w - s) is the difference between the run and its siblings in units of 1/m, and
+V = sum(s*(m - s)) its variance if the piece has no effect. All numbers are integers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Rule = Seeds | Paired
 
 
 class Evidence(FoldState, frozen=True, kw_only=True):
-    """Trials in order: `k` of them, `u` and `v` as above, the present run of wins (`streak`) and the `longest`."""
+    """Sums over `k` trials: `u` and `v` as above, the current streak of wins (`streak`) and the longest (`longest`)."""
 
     k: int = 0
     wins: int = 0
@@ -60,7 +60,7 @@ class Evidence(FoldState, frozen=True, kw_only=True):
 
 
 class Trial(FoldState, frozen=True, kw_only=True):
-    """One trial: whether the run that differed passed, and how many of its controls did."""
+    """One trial: `won` if the tried run passed, and how many of its controls did."""
 
     won: bool
     controls: int
@@ -68,13 +68,13 @@ class Trial(FoldState, frozen=True, kw_only=True):
 
 
 def rule_of(record: dict[str, Any]) -> Rule:
-    """The rule as its event holds it."""
+    """Parse the rule from its form in the event."""
     found: Rule = msgspec.convert(record, Rule, strict=True)
     return found
 
 
 def add_trial(evidence: Evidence, trial: Trial) -> Evidence:
-    """The evidence with one more trial."""
+    """The evidence after one more trial."""
     w, runs = int(trial.won), trial.controls + 1
     s = trial.successes + w
     streak = evidence.streak + 1 if trial.won else 0
@@ -92,19 +92,19 @@ def add_trial(evidence: Evidence, trial: Trial) -> Evidence:
 
 
 def is_trial(rule: Rule, trial: Trial) -> bool:
-    """Whether a trial is one that the rule knows how to count: with as many controls as it asks."""
+    """True if the trial has the number of controls that the rule requires."""
     return isinstance(rule, Seeds) or trial.controls == rule.controls
 
 
 def judge_adoption(before: Evidence, rule: Paired, after: Evidence) -> Judgement | None:
-    """What `after`, which has one trial more than `before`, says of adopting a piece; None: try on."""
+    """The decision on a candidate given `after`, which has one trial more than `before`; None: continue trials."""
     if after.longest >= rule.wins_in_a_row and is_better(before, rule, after):
         return "adopt"
     return "give_up" if is_spent(rule, after) else None
 
 
 def is_better(before: Evidence, rule: Paired, after: Evidence) -> bool:
-    """Whether the runs that differed did better than their siblings, as a look says it; between looks it never does."""
+    """True if `after` is a look at which the tried runs did significantly better than their siblings."""
     if rule.controls == 1:
         won = (after.v + after.u) // 2
         return after.v > before.v and any(after.v == pairs and won >= least for pairs, least in rule.single)
@@ -113,14 +113,14 @@ def is_better(before: Evidence, rule: Paired, after: Evidence) -> bool:
 
 
 def is_spent(rule: Paired, after: Evidence) -> bool:
-    """Whether the last look is past."""
+    """True if the last look has been reached."""
     if rule.controls > 1:
         return after.k >= rule.looks[-1]
     return after.k >= rule.single_trials or after.v >= max((pairs for pairs, _ in rule.single), default=0)
 
 
 def next_look(evidence: Evidence, rule: Paired) -> int | None:
-    """At how many trials the evidence is looked at next; with one control, at how many pairs that differ."""
+    """Number of trials (with one control: of discordant pairs) at the next look, or None."""
     places = [pairs for pairs, _ in rule.single] if rule.controls == 1 else list(rule.looks)
     reached = evidence.v if rule.controls == 1 else evidence.k
     return next((place for place in places if place > reached), None)

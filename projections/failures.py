@@ -1,4 +1,4 @@
-"""Failures: why each failed run failed, from structured outcomes; clusters are a pure reading of them."""
+"""Failures: the failure class of each failed run, from structured outcomes, and clusters of failed runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from .engine.projection import EventRow, Fold, FoldState
 
 FailureClass = Literal["bad_url", "page_error", "missing_control", "refused_input", "out_of_budget", "wrong_outcome"]
-"""bad_url: a planned address led nowhere. page_error: the site answered with an error. missing_control: a link, field
-or option was not on the page. refused_input: a form was refused. wrong_outcome: each step ended well, the oracle said
-no."""
+"""bad_url: a planned address was not found. page_error: the site answered with an error. missing_control: a link, field
+or option was not on the page. refused_input: a form was rejected. wrong_outcome: every step succeeded, but the oracle
+failed the run."""
 
 FAILURE_CLASSES: tuple[FailureClass, ...] = get_args(FailureClass)
 
@@ -29,9 +29,9 @@ _OF_OUTCOME: dict[str, FailureClass] = {
 
 
 class FailureState(FoldState, frozen=True, kw_only=True):
-    """What stopped a run: the step that went wrong, unless a later one went well, for a policy goes on after it.
+    """The last failed step of a run, cleared by a later successful step, because a policy continues after a failure.
 
-    `passed` is None until the oracle spoke; a run that passed is no failure.
+    `passed` is None until the oracle has graded the run.
     """
 
     run: str = ""
@@ -46,13 +46,13 @@ class FailureState(FoldState, frozen=True, kw_only=True):
 
     @property
     def is_failure(self) -> bool:
-        """Graded, and not passed."""
+        """True if the run was graded and did not pass."""
         return self.passed is False
 
 
 @dataclass(frozen=True, slots=True)
 class FailureCluster:
-    """Failed runs that failed in the same way at the same step of the same task."""
+    """Failed runs with the same failure class at the same step of the same template."""
 
     environment: str
     template: str
@@ -85,9 +85,9 @@ def _fold(state: FailureState, row: EventRow) -> FailureState:
 
 
 def clusters(failures: Iterable[FailureState], contaminated: Set[str]) -> tuple[FailureCluster, ...]:
-    """Failed runs by environment, template, class and step; largest first, ties by name.
+    """Clusters of failed runs by environment, template, class and step; largest first, ties by name.
 
-    A contaminated run is no failure of the agent: it did not have the task that it was given.
+    Contaminated runs are excluded: their instance was not the task they were given, so the agent did not fail it.
     """
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for state in failures:

@@ -1,4 +1,4 @@
-"""Datasets as they were frozen: what every checkpoint is learned from."""
+"""Frozen datasets, on which checkpoints are trained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DatasetState(FoldState, frozen=True, kw_only=True):
     frozen_since: int = 0
 
     def parse_query(self) -> Query:
-        """The query it was frozen from."""
+        """The query of the dataset."""
         return events.query_of(self.query)
 
 

@@ -1,4 +1,4 @@
-"""Groups: the siblings of one instance and what each of them earned."""
+"""Groups: the siblings of one instance and their rewards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .runs import recorded_artifact_name
 
 
 class Sibling(FoldState, frozen=True, kw_only=True):
-    """One run of a group; None is not known (yet). It carried a `candidate`, or did without a promoted piece."""
+    """One run of a group; None means unknown. `candidate` is the piece it carried, `withheld` the piece left out."""
 
     run: str
     index: int
@@ -28,15 +28,15 @@ class Sibling(FoldState, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it played its artifact as it is: nothing on trial, nothing withheld."""
+        """True if the run played its artifact unchanged: no candidate, no withheld piece."""
         return self.candidate is None and self.withheld is None
 
 
 def contaminated_starts(starts: Mapping[str, str | None]) -> frozenset[str]:
-    """Which runs of one instance began from another state than the others, by the fingerprints of their starts.
+    """The runs of one instance whose start state differs from the most common one; `starts` maps runs to fingerprints.
 
-    The state that most of them began from is the instance's. Where no state has the most, it is not known which: then
-    all are contaminated. A run whose start is not known (None) is not, and says nothing about the others.
+    If the most common fingerprint is tied, all runs with a known start are contaminated. A run with an unknown start
+    (None) is not contaminated and does not count.
     """
     counts = Counter(start for start in starts.values() if start is not None)
     most = max(counts.values(), default=0)
@@ -59,7 +59,7 @@ class GroupState(FoldState, frozen=True, kw_only=True):
 
     @property
     def contaminated_siblings(self) -> frozenset[str]:
-        """The siblings that began from another state than the others."""
+        """The siblings whose start state differs from the others'."""
         return contaminated_starts({sibling.run: sibling.fingerprint for sibling in self.siblings})
 
 

@@ -1,4 +1,4 @@
-"""Judges: what each said of a run beside what the oracle said. How good a judge is, is a pure reading of that."""
+"""Judges: the opinions of each judge on a run beside the oracle's grade, and the calibration computed from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MICRO = 1_000_000
 
 
 class LatestOpinion(FoldState, frozen=True, kw_only=True):
-    """The newest word of one judge on a run; `score` in millionths."""
+    """The newest opinion of one judge on a run; `score` in millionths."""
 
     judge: str
     passed: bool
@@ -21,21 +21,21 @@ class LatestOpinion(FoldState, frozen=True, kw_only=True):
 
 
 class JudgedState(FoldState, frozen=True, kw_only=True):
-    """A run: what the oracle said (None: it has none), and each judge that spoke, by name."""
+    """A run: the oracle's grade (None: not graded), and the newest opinion of each judge, by name."""
 
     run: str = ""
     oracle: bool | None = None
     opinions: tuple[LatestOpinion, ...] = ()
 
     def proxy_score(self, judge: str) -> int | None:
-        """A judge's score (micro) where it counts: where no oracle graded the run and this judge spoke."""
+        """A judge's score in millionths if no oracle graded the run; None otherwise, or without an opinion."""
         said = next((opinion.score for opinion in self.opinions if opinion.judge == judge), None)
         return said if self.oracle is None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """One judge against the oracle. `opinions` counts runs it spoke of; the rest only those an oracle graded too."""
+    """One judge compared with the oracle. `opinions` counts all runs it judged; the rest only those also graded."""
 
     judge: str
     opinions: int
@@ -46,32 +46,32 @@ class Calibration:
 
     @property
     def compared_runs(self) -> int:
-        """Runs that both spoke of."""
+        """Number of runs that both the judge and the oracle graded."""
         return self.oracle_passed + self.oracle_failed
 
     @property
     def false_pass_rate(self) -> int | None:
-        """Of the runs that the oracle failed, the share the judge passed: millionths, rounded down; None of none."""
+        """Share of the runs failed by the oracle that the judge passed: millionths, rounded down; None without any."""
         return _share(self.false_passes, self.oracle_failed)
 
     @property
     def false_fail_rate(self) -> int | None:
-        """Of the runs that the oracle passed, the share that the judge failed."""
+        """Share of the runs passed by the oracle that the judge failed: millionths, rounded down; None without any."""
         return _share(self.false_fails, self.oracle_passed)
 
     @property
     def accuracy(self) -> int | None:
-        """The share of runs on which both said the same."""
+        """Share of runs on which judge and oracle agree: millionths, rounded down; None without any."""
         return _share(self.compared_runs - self.false_passes - self.false_fails, self.compared_runs)
 
 
 def judge_name(model: str, prompt: str) -> str:
-    """A judge is a model with a version of a prompt; another version is another judge."""
+    """Name of a judge: a model with a prompt version. Another version is another judge."""
     return f"{model}/{prompt}"
 
 
 def calibrations(states: Iterable[JudgedState]) -> tuple[Calibration, ...]:
-    """How every judge that spoke compares with the oracle, by name."""
+    """Calibration of every judge against the oracle, in order of name."""
     found: dict[str, list[tuple[bool | None, bool]]] = {}
     for state in states:
         for opinion in state.opinions:

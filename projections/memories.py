@@ -1,4 +1,4 @@
-"""Every kind of memory: its fold, and all pieces of all kinds together."""
+"""All kinds of memory: the fold of each kind, and the pieces of all kinds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LOOSE: Final[Mapping[PieceKind, Fold[PieceState]]] = {
     "snippet": CURRICULUM,
     "recipe": RECIPES,
 }
-"""The kinds that are matched by their occasion."""
+"""The folds of the kinds that are matched by occasion."""
 
 FOLDS: Final[Mapping[PieceKind, AnyFold]] = {"rewrite": REWRITES, **LOOSE}
-"""The fold of each kind of piece; its name is also how the kind is called where kinds are switched on and off."""
+"""The fold of each kind of piece. The fold's name also names the kind in settings that enable or disable kinds."""
 
 
 def candidacies(views: Views) -> dict[str, Candidacy]:
-    """How every piece of every kind stands, by id; rewrites first, then by kind, each in order of id."""
+    """The candidacy of every piece, by id: rewrites first, then the other kinds, each in order of id."""
     found: dict[str, Candidacy] = {}
     for fold in FOLDS.values():
         for key, state in views.find(fold).items():
@@ -36,5 +36,5 @@ def candidacies(views: Views) -> dict[str, Candidacy]:
 
 
 def piece_kind(state: Candidacy) -> PieceKind:
-    """What kind of piece a state is of."""
+    """The kind of piece that a state belongs to."""
     return next((kind for kind in LOOSE if isinstance(state, PieceState) and state.kind == kind), "rewrite")

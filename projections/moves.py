@@ -1,4 +1,4 @@
-"""What may change between two positions, as values: one for each section of a difference."""
+"""The sections of a difference between two positions, as values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .costs import PriceBook
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """One move of the champion: since when, to what, by whom, why, on what evaluation."""
+    """One move of the champion pointer: position, target, author, reason and evaluation."""
 
     since: int
     champion: str
@@ -22,7 +22,7 @@ class Pointing:
 
 @dataclass(frozen=True, slots=True)
 class ChampionChange:
-    """Who was champion and who is, with every move in between. None: there was none yet."""
+    """The champion before and after (None: no champion yet), with every move in between."""
 
     before: str | None
     after: str | None
@@ -31,7 +31,7 @@ class ChampionChange:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """From this position on a rewrite had this status, after so many wins and losses."""
+    """A rewrite's status from a position on, with its wins and losses at that time."""
 
     since: int
     status: str
@@ -41,7 +41,7 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class RewriteMoved:
-    """A rewrite whose status turned. `wins` and `losses` are those in between; `before` None: it was proposed since."""
+    """A rewrite whose status changed. `wins` and `losses` count those in between; `before` is None if it is new."""
 
     rewrite: str
     intent: str
@@ -55,10 +55,10 @@ class RewriteMoved:
 
 @dataclass(frozen=True, slots=True)
 class RunsPlayed:
-    """Runs of one template, inside or outside evaluations. Runs that ended ungraded neither passed nor failed.
+    """Runs of one template, inside or outside evaluations. Ungraded runs count as neither passed nor failed.
 
-    `rate` is the share that passed of those graded in between, `rate_before` of those graded before, in millionths,
-    rounded down; None where none was graded. `regraded` counts runs whose grade changed.
+    `rate` is the pass rate of the runs graded in between, `rate_before` of those graded before, in millionths, rounded
+    down; None if none was graded. `regraded` counts runs whose grade changed.
     """
 
     environment: str
@@ -76,7 +76,7 @@ class RunsPlayed:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMoved:
-    """A way to fail and how many runs failed so, before and after."""
+    """A failure cluster, and its number of failed runs before and after."""
 
     environment: str
     template: str
@@ -88,7 +88,7 @@ class ClusterMoved:
 
 @dataclass(frozen=True, slots=True)
 class DatasetAdded:
-    """A dataset that was frozen."""
+    """A dataset that was frozen in between."""
 
     dataset: str
     since: int
@@ -99,7 +99,7 @@ class DatasetAdded:
 
 @dataclass(frozen=True, slots=True)
 class VerdictMoved:
-    """An evaluation that was opened or decided; `decision` None: its arms are still playing."""
+    """An evaluation that was opened or decided. `decision` is None while its arms are still playing."""
 
     evaluation: str
     benchmark: str
@@ -120,7 +120,7 @@ class PricesMoved:
 
 @dataclass(frozen=True, slots=True)
 class CostsMoved:
-    """What was spent in between: micro-dollars of so many graded runs, and how many of them cost an unknown amount."""
+    """Costs in between: micro-dollars `spent` by `runs` graded runs, of which `unknown` have an unknown cost."""
 
     spent: int
     runs: int
@@ -138,7 +138,7 @@ class TokenMoved:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Everything that means something else at `after` than at `before`. Empty and None: the same."""
+    """All changes between positions `before` and `after`. Empty or None means unchanged."""
 
     before: int
     after: int
@@ -155,5 +155,5 @@ class Difference:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing means anything else."""
+        """True if nothing changed."""
         return not any(getattr(self, part.name) for part in fields(self) if part.name not in {"before", "after"})

@@ -1,4 +1,4 @@
-"""Hints, exemplars, snippets and recipes: pieces of memory matched by their occasion, one fold for each kind."""
+"""Hints, exemplars, snippets and recipes: pieces of memory matched by occasion, with one fold for each kind."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class PieceState(Candidacy, frozen=True, kw_only=True):
-    """A hint, exemplar, snippet or recipe and how it stands. `occasion` and `content` (a blob) are as recorded.
+    """A hint, exemplar, snippet or recipe with its candidacy. `occasion` and `content` (a blob) are as recorded.
 
-    `rank` is what its kind is ranked by beside evidence, in millionths: the confidence of a hint, the reward of an
-    exemplar's run. `form` is an exemplar's, `title` a snippet's or a recipe's.
+    `rank` orders pieces of a kind in addition to evidence, in millionths: the confidence of a hint, the reward of an
+    exemplar's run. Only exemplars have a `form`; only snippets and recipes have a `title`.
     """
 
     piece: str = ""
@@ -34,7 +34,7 @@ class PieceState(Candidacy, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """The event that records a kind of piece; which of its fields are id, rank, form and title (None: it has none)."""
+    """The event that records a kind of piece, and its fields for id, rank, form and title (None: no such field)."""
 
     event: str
     id: str
@@ -44,13 +44,13 @@ class _Recording:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Every field that the fold reads of it."""
+        """Every field of the event that the fold reads."""
         named = (self.id, self.rank, self.form, self.title)
         return (*(name for name in named if name is not None), "occasion", "content", "rule", "source", "run")
 
 
 def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> Fold[PieceState]:
-    """The fold of one kind of piece, a row for each piece. Trials and quarantines of other kinds are not its own."""
+    """The fold of one kind of piece, with a row for each piece. It ignores trials and quarantines of other kinds."""
 
     def key(row: EventRow) -> str | None:
         if row.type == recorded.event:
@@ -98,15 +98,15 @@ def _record(state: PieceState, row: EventRow, recorded: _Recording) -> PieceStat
 
 
 HINTS = _fold_of("hints", 1, "hint", _Recording("HintRecorded", id="hint", rank="confidence"))
-"""Where something was seen that a step needs."""
+"""Hints: where to find something that a step needs."""
 
 EXEMPLARS = _fold_of(
     "exemplars", 1, "exemplar", _Recording("ExemplarCaptured", id="exemplar", rank="reward", form="form")
 )
-"""What good runs did at a step, ranked by their reward."""
+"""Exemplars: the actions of good runs at a step, ranked by reward."""
 
 CURRICULUM = _fold_of("curriculum", 1, "snippet", _Recording("SnippetLearned", id="snippet", title="title"))
-"""Snippets: a few steps that do one thing, learned from good runs or authored."""
+"""Snippets: short sequences of steps with one purpose, learned from good runs or authored."""
 
 RECIPES = _fold_of("recipes", 1, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
-"""Named pieces of plan that can be used again, and edited as a file."""
+"""Recipes: named, reusable pieces of plan, which can be edited as a file."""

@@ -1,4 +1,4 @@
-"""Rewards: the newest grade of each run. A run that was never graded has no row, which is not a reward of zero."""
+"""Rewards: the newest grade of each run. An ungraded run has no row, which is not a reward of zero."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class VerifierGrade(FoldState, frozen=True, kw_only=True):
-    """What one version of a verifier said last of a run, in micro-units; `since` is where in the log."""
+    """The newest grade of a run by one verifier version, in micro-units; `since` is its position."""
 
     version: str
     since: int
@@ -17,10 +17,11 @@ class VerifierGrade(FoldState, frozen=True, kw_only=True):
 
 
 class RewardState(FoldState, frozen=True, kw_only=True):
-    """The grade in force, in micro-units; `cost`, `value` and `shaped` are None where they are unknown.
+    """The grade in force, in micro-units; `cost`, `value` and `shaped` are None if unknown.
 
-    The newest by position is in force, whichever version of a verifier gave it. `others` has the newest of every other
-    version, in order of position. `shaping` is the version of the formula of `shaped`, None: none was applied.
+    The newest grade by position is in force, whatever the version of its verifier. `others` holds the newest grade of
+    every other version, in order of position. `shaping` is the version of the formula behind `shaped` (None: not
+    computed).
     """
 
     run: str = ""
@@ -41,7 +42,7 @@ class RewardState(FoldState, frozen=True, kw_only=True):
 
 
 def _others(state: RewardState, version: str) -> tuple[VerifierGrade, ...]:
-    """The newest grade of every version but one, of the grades before."""
+    """The newest earlier grade of every version other than `version`."""
     if not state.run:
         return ()
     said = VerifierGrade(

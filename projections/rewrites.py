@@ -1,4 +1,4 @@
-"""Rewrites: what recovery proposed for a step, and what became of it."""
+"""Rewrites: changes that recovery proposed for a step, with their candidacy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .engine.projection import EventRow, Fold
 
 
 class RewriteState(Candidacy, frozen=True, kw_only=True):
-    """A rewrite and how it stands. `anchor` and `change` are as proposed."""
+    """A rewrite with its candidacy. `anchor` and `change` are as proposed."""
 
     rewrite: str = ""
     anchor: dict[str, str] = field(default_factory=dict)

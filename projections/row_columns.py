@@ -1,8 +1,8 @@
-"""The columns of dataset rows made of tokens, one schema for each kind of dataset: written here and nowhere else.
+"""The columns of token dataset rows: the only definition of the schema of each kind of dataset.
 
-`token_rows` writes all of them, training reads those of `TRAINED`. The text columns are TRL's: `messages`, or `prompt`
-and `completion`, or `prompt`, `chosen` and `rejected`. What is trained on are the columns of ids; every list beside
-one has an entry for each of its tokens.
+`token_rows` writes all columns; training reads those of `TRAINED`. The text columns are TRL's: `messages`, or `prompt`
+and `completion`, or `prompt`, `chosen` and `rejected`. Training uses the id columns; mask and logprob lists have one
+entry for each completion token.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ORIGIN: Mapping[str, pl.DataType] = {
     "group": TEXT,  # siblings of one instance
     "template": TEXT,
     "env_seed": WHOLE,
-    "position": WHOLE,  # where the log says that the run finished
+    "position": WHOLE,  # of the RunFinished event
     "weights": TEXT,
     "model": TEXT,
     "tokenizer": TEXT,  # SHA-256 of the base's tokenizer.json
     "chat_template": TEXT,  # SHA-256 of the base's chat_template.jinja
-    "temperature": REAL,  # of the sampling; one for a whole dataset that GRPO reads
+    "temperature": REAL,  # of the sampling; the same in all rows of a GRPO dataset
     "top_p": REAL,
     "max_tokens": WHOLE,
     "stop": pl.List(pl.String()),
@@ -46,7 +46,7 @@ _OF_RUN: Mapping[str, pl.DataType] = {
 _TOKENS: Mapping[str, pl.DataType] = {
     "prompt_ids": IDS,
     "completion_ids": IDS,  # with the end-of-turn token
-    "mask": MASK,  # 1: the model said it; 0: the environment did
+    "mask": MASK,  # 1: the model's token; 0: the environment's
 }
 _SIDE: Mapping[str, pl.DataType] = {
     "ids": IDS,
@@ -67,13 +67,13 @@ SCHEMAS: Mapping[Kind, Mapping[str, pl.DataType]] = {
         "prompt": MESSAGES,
         "completion": MESSAGES,
         **_TOKENS,
-        "logprobs": pl.List(REAL),  # of the policy that sampled; 0.0 where the mask is 0
+        "logprobs": pl.List(REAL),  # under the policy that sampled; 0.0 where the mask is 0
         "advantage": REAL,  # relative to the group; computed when the dataset was built
         **_OF_RUN,
         **_ORIGIN,
     },
 }
-"""The columns of each kind. Rewards and scores are in millionths; a reward that is unknown is null, never 0."""
+"""The columns of each kind. Rewards and scores are in millionths; an unknown reward is null, never 0."""
 
 _FROM = ("group", "position", "tokenizer", "chat_template")
 _TRAINED: Mapping[Kind, tuple[str, ...]] = {
@@ -91,4 +91,4 @@ _TRAINED: Mapping[Kind, tuple[str, ...]] = {
 TRAINED: Mapping[Kind, Mapping[str, pl.DataType]] = {
     kind: {name: SCHEMAS[kind][name] for name in names} for kind, names in _TRAINED.items()
 }
-"""The columns that training reads, in the order of the digest over them. None of them may be null."""
+"""The columns that training reads, in the order in which they are hashed. None of them may be null."""

@@ -1,4 +1,4 @@
-"""Runs: one row for each, with where it came from and how it ended."""
+"""Runs: one row for each run, with its spec, artifact and end."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from eventlog import events
 from .engine.projection import EventRow, Fold, FoldState
 
 OUTSIDE: Final = "ext-"
-"""What the name of a run from outside begins with, and its group's and sweep's; none of ours does."""
+"""Name prefix of imported runs, groups and sweeps. Names made by the platform never start with it."""
 
 
 PLANLESS: Final = frozenset({"policy", "miniwob-script"})
-"""Executors whose steps are not those of the recorded plan."""
+"""Executors whose runs do not follow the recorded plan."""
 
 DEMONSTRATION: Final = "demonstration"
-"""The executor that walks a plan as a policy's conversation. Its last step says that it is done, and is in no plan."""
+"""The executor that plays a plan as a policy's conversation. Its last step, "finish", is not in the plan."""
 
 
 class RunState(FoldState, frozen=True, kw_only=True):
-    """A run. `status` is started, completed, halted, out_of_budget or missing. None is unknown."""
+    """A run. `status` is started, completed, halted, out_of_budget or missing. None means unknown."""
 
     run: str = ""
     sweep: str = ""
@@ -53,12 +53,12 @@ class RunState(FoldState, frozen=True, kw_only=True):
 
     @property
     def is_ended(self) -> bool:
-        """Finished or missing: nothing more will be done for it."""
+        """True if the run is finished or missing, so it will not be resumed."""
         return self.status != "started"
 
 
 def recorded_artifact_name(artifact: dict[str, Any]) -> str:
-    """The written form of an artifact as its event holds it."""
+    """Name of an artifact, given in the form its event has."""
     return events.artifact_name(artifact["weights"], artifact["memory"]["upto"])
 
 

@@ -1,4 +1,4 @@
-"""Slices: the groups whose rows are registered to be pulled as one shard."""
+"""Slices: the groups whose rows are registered as a shard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SliceState(FoldState, frozen=True, kw_only=True):
     registered_since: int = 0
 
     def parse_query(self) -> Query:
-        """The query it was registered with."""
+        """The query of the slice."""
         return events.query_of(self.query)
 
 

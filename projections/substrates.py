@@ -1,7 +1,7 @@
-"""Substrates: what each way to learn was worth, by environment and cluster, from runs beside their frozen siblings.
+"""Substrates: the gain and cost of each way to learn, by environment and cluster, compared with frozen siblings.
 
-A run counts only where a piece of the substrate really applied. Exploring wanes with the runs credited in a cluster, by
-the numbers that rode on its last choice.
+A run counts only if a piece of the substrate applied. Exploration decays with the number of credited runs in a cluster,
+by the parameters of its latest choice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class SubstrateStats(FoldState, frozen=True, kw_only=True):
-    """What one substrate came to in a cluster; gains and costs are sums in micro-units.
+    """The results of one substrate in a cluster; gains and costs are sums in micro-units.
 
-    `chosen` counts its choices, `pulls` those credited, `idle` those where nothing of it applied, `unknown` those whose
-    reward or cost is not known.
+    `chosen` counts its choices, `pulls` those credited, `idle` those in which no piece applied, `unknown` those with an
+    unknown gain or cost.
     """
 
     substrate: events.Substrate
@@ -33,20 +33,20 @@ class SubstrateStats(FoldState, frozen=True, kw_only=True):
 
     @property
     def value(self) -> int | None:
-        """The mean gain of a run in micro-units, rounded down; None where none was credited."""
+        """Mean gain of a credited run in micro-units, rounded down; None if none was credited."""
         return self.gain // self.pulls if self.pulls else None
 
     @property
     def mean_cost(self) -> int | None:
-        """The mean cost of a credited run in micro-dollars, rounded down; None where none was credited."""
+        """Mean cost of a credited run in micro-dollars, rounded down; None if none was credited."""
         return self.cost // self.pulls if self.pulls else None
 
 
 class SubstrateState(FoldState, frozen=True, kw_only=True):
     """One cluster of an environment: its substrates in order of name.
 
-    `epsilon` is the chance of exploring next (micro), None before the first choice; `start` and `halved_after` are what
-    it wanes by.
+    `epsilon` is the probability of exploring next, in millionths (None before the first choice); `start` and
+    `halved_after` are the parameters of its decay.
     """
 
     environment: str = ""
@@ -58,19 +58,19 @@ class SubstrateState(FoldState, frozen=True, kw_only=True):
 
     @property
     def pulls(self) -> int:
-        """How many runs were credited in this cluster."""
+        """Number of runs credited in this cluster."""
         return sum(each.pulls for each in self.substrates)
 
 
 def cluster_key(environment: str, cluster: str) -> str:
-    """The row of a cluster."""
+    """Key of a cluster's row."""
     return f"{environment}/{cluster}"
 
 
 def standings(
     states: Mapping[str, SubstrateState], environment: str, cluster: str
 ) -> Mapping[events.Substrate, SubstrateStats]:
-    """What is known of a cluster's substrates, by name."""
+    """Statistics of a cluster's substrates, by name."""
     state = states.get(cluster_key(environment, cluster), SubstrateState())
     return {each.substrate: each for each in state.substrates}
 

@@ -1,8 +1,8 @@
-"""Taint: which runs were withdrawn, whose bytes were erased, and what was learned from a run, at first order.
+"""Taint: withdrawn runs, erased subjects, and everything learned directly from a run.
 
-A key is one fact, so that no state grows: `withdrawn/<position>`, `erased/<subject>`, `learned/<position>`, and for a
-run `subject/<subject>/<run>` where its data is somebody's, else `played/<memory>/<run>`. Subjects stand in keys by
-their SHA-256, so that a prefix is exactly one of them, whatever it is called.
+Each key holds one fact, so states do not grow: `withdrawn/<position>`, `erased/<subject>`, `learned/<position>`, and
+for a run `subject/<subject>/<run>` if it has a subject, else `played/<memory>/<run>`. Keys contain the SHA-256 of
+subjects, so that a key prefix matches exactly one subject.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PLAYED = "played/"
 
 
 class TaintState(FoldState, frozen=True, kw_only=True):
-    """One fact and the position it was stated at; fields that this kind of fact has no use for are empty.
+    """One fact and the position of its event; fields that do not apply to this kind of fact are empty.
 
-    `runs` are those withdrawn, the one played, or those that a piece of memory (of this `kind`) was learned from: the
-    run, then its controls. `weights` and `memory` (its digest) are what the run was played with.
+    `runs` are the withdrawn runs, the run played, or those from which the piece (of this `kind`) was learned: the run,
+    then its controls. `weights` and `memory` (its digest) identify the artifact that the run played.
     """
 
     since: int = 0
@@ -56,21 +56,21 @@ _RECORDED: Final[Mapping[str, PieceKind]] = {
     "SnippetLearned": "snippet",
     "RecipeImported": "recipe",
 }
-"""What records a piece of memory, and its kind, which is also the name of the field with its id."""
+"""The events that record a piece of memory, and its kind, which is also the name of the event's id field."""
 
 Holding = Callable[[DatasetState, Set[str]], bool]
-"""Whether the rows of a frozen dataset hold one of these runs. No fold can say: a dataset is a query and a position."""
+"""True if the rows of a frozen dataset include one of these runs. Folds cannot tell: they hold no dataset rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tainted:
-    """What was learned from runs, at first order; names in order of their bytes.
+    """Everything learned directly from some runs, with names in order of their bytes.
 
-    `rewrites` were proposed in one of the runs, or won or lost by one (also as a control); `pieces` are the hints,
-    exemplars, snippets and recipes of which the same is true. `evaluations` have one in an arm, `champions` are the
-    positions at which one was pointed on such a verdict. `checkpoints` were trained on one of the datasets,
-    `checkpoints_under` go on from those. `runs_under` are other runs that one of the rewrites or pieces was applied in,
-    `rewrites_under` and `pieces_under` what was learned from those: listed, never removed.
+    `rewrites` were proposed in one of the runs, or tried with one (also as a control); `pieces` are hints, exemplars,
+    snippets and recipes likewise. `datasets` include one of the runs, `checkpoints` were trained on these, and
+    `checkpoints_under` descend from those. `evaluations` have one of the runs in an arm, `champions` are the positions
+    of champions pointed to on their verdicts. `runs_under` are other runs to which one of the rewrites or pieces was
+    applied, `rewrites_under` and `pieces_under` were learned from these: they are listed, never removed.
     """
 
     runs: tuple[str, ...]
@@ -87,7 +87,7 @@ class Tainted:
 
 
 def trace_taint(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
-    """What was learned from these runs, as of what `views` show. Runs that nothing is known of taint nothing."""
+    """Everything learned from these runs, as of the views' position. Unknown runs are ignored."""
     known = views.find(RUNS)
     among = frozenset(runs) & known.keys()
     learned = _pieces_learned(views, among)
@@ -116,7 +116,7 @@ def trace_taint(views: Views, runs: Collection[str], holding: Holding) -> Tainte
 
 
 def withdrawals(views: Views) -> dict[str, TaintState]:
-    """Every run that is withdrawn, with the fact that withdrew it first."""
+    """Every withdrawn run, with the fact of its first withdrawal."""
     found: dict[str, TaintState] = {}
     for state in views.find(TAINT, WITHDRAWN).values():
         for run in state.runs:
@@ -125,32 +125,32 @@ def withdrawals(views: Views) -> dict[str, TaintState]:
 
 
 def erasures(views: Views) -> dict[str, TaintState]:
-    """Every subject that was erased, with the fact that says so first."""
+    """Every erased subject, with the fact of its erasure."""
     return {state.subject: state for state in views.find(TAINT, ERASED).values()}
 
 
 def erasure(views: Views, subject: str) -> TaintState | None:
-    """The fact that a subject was erased, if it was."""
+    """The fact of a subject's erasure, or None."""
     return views.get(TAINT, f"{ERASED}{_hash_subject(subject)}")
 
 
 def runs_of_subject(views: Views, subject: str) -> tuple[str, ...]:
-    """The runs that read or wrote a subject's data, in order of their bytes."""
+    """The runs that read or wrote a subject's data, in order of the bytes of their names."""
     return _in_order(run for state in views.find(TAINT, _of_subject(subject)).values() for run in state.runs)
 
 
 def erased_runs(views: Views) -> dict[str, TaintState]:
-    """Every run whose subject was erased, with the fact that says so."""
+    """Every run whose subject was erased, with the fact of the erasure."""
     return {run: state for subject, state in erasures(views).items() for run in runs_of_subject(views, subject)}
 
 
 def left_out(views: Views) -> dict[str, str]:
-    """The runs that nothing is learned from any more, and why: `withdrawn` or `erased`."""
+    """The runs excluded from learning, and why: `withdrawn` or `erased`."""
     return dict.fromkeys(erased_runs(views), "erased") | dict.fromkeys(withdrawals(views), "withdrawn")
 
 
 def runs_of_artifact(views: Views, artifact: Artifact, *, after: int) -> tuple[str, ...]:
-    """Runs started after a position with these weights and this content of memory, whatever position names it."""
+    """Runs started after a position with the same weights and memory content as an artifact."""
     played = (
         *views.find(TAINT, f"{PLAYED}{artifact.memory.digest}/").values(),
         *(state for state in views.find(TAINT, SUBJECT).values() if state.memory == artifact.memory.digest),
@@ -159,7 +159,7 @@ def runs_of_artifact(views: Views, artifact: Artifact, *, after: int) -> tuple[s
 
 
 def _pieces_learned(views: Views, runs: Set[str]) -> dict[str, str]:
-    """The pieces that were proposed in one of these runs, or won or lost by one, with their kinds."""
+    """The pieces proposed in one of these runs, or tried with one, with their kinds."""
     if not runs:
         return {}
     learned = views.find(TAINT, LEARNED).values()
@@ -200,7 +200,7 @@ def _key(row: EventRow) -> str | None:
 
 def _fold(state: TaintState, row: EventRow) -> TaintState:
     if state.since:
-        return state  # a run is started once, a subject erased once: the first fact stands
+        return state  # a run is started once, a subject erased once: the first fact is kept
     match row.type:
         case "RunStarted":
             return TaintState(

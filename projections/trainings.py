@@ -1,4 +1,4 @@
-"""Trainings: every stage that was begun, how far it is, and what it came to."""
+"""Trainings: every started training stage, its progress and its result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def training_name(dataset: str, base: str, parent: str | None, config: StageConfig) -> str:
-    """A stage's name: the same for the same rows, base, parent (digests) and configuration."""
+    """Name of a stage, determined by dataset, base, parent (digests) and configuration."""
     made_of = {"dataset": dataset, "base": base, "parent": parent, "config": config.model_dump(mode="json")}
     return f"{config.algorithm}-{digest(made_of).hex()[:16]}"
 
 
 class TrainingState(FoldState, frozen=True, kw_only=True):
-    """A stage. `status` is started, failed or saved; `attempts` is how often it was begun.
+    """A training stage. `status` is started, failed or saved; `attempts` is how often it was started.
 
-    `step` and `metrics` are those of the last step that was recorded. `error` and `message` say why it failed.
+    `step` and `metrics` are those of the last recorded step. `error` and `message` say why it failed.
     """
 
     training: str = ""
@@ -46,7 +46,7 @@ class TrainingState(FoldState, frozen=True, kw_only=True):
     since: int = 0
 
     def stage_config(self) -> StageConfig:
-        """What it was asked for."""
+        """The configuration of the stage."""
         return events.stage_config_of(self.config)
 
 

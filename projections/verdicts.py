@@ -1,4 +1,4 @@
-"""Verdicts: evaluations opened and what was decided, with every number."""
+"""Verdicts: opened evaluations and their verdicts, with every number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class VerdictState(FoldState, frozen=True, kw_only=True):
-    """An evaluation. `verdict` keeps the shape it has in the event; None while the arms are still playing."""
+    """An evaluation. `verdict` has the same shape as in the event; None while the arms are still playing."""
 
     evaluation: str = ""
     benchmark: str = ""
@@ -43,11 +43,11 @@ class VerdictState(FoldState, frozen=True, kw_only=True):
         return events.Rules.model_validate(self.rules)
 
     def plans(self) -> tuple[TaskPlan, ...]:
-        """The plans that both arms start from; none in evaluations of before they were recorded."""
+        """The plans from which both arms start; empty for evaluations from before plans were recorded."""
         return tuple(events.TaskPlan.model_validate(plan) for plan in self.suite)
 
     def verdict_reached(self) -> Verdict | None:
-        """The verdict, if there is one."""
+        """The verdict, or None."""
         return None if self.verdict is None else events.Verdict.model_validate(self.verdict, strict=False)
 
 

@@ -1,1 +1,1 @@
-"""Old positions as Parquet: one folder a segment, one file an event family, digests chained to the log."""
+"""The archive: old positions as Parquet, one folder for each segment, one file for each event family."""

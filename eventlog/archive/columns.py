@@ -1,8 +1,8 @@
-"""The columns of a family's file: the envelope of every event, then typed columns from the vocabulary. Pure.
+"""The columns of an archived event family: the envelope of every event, then typed columns from the vocabulary. Pure.
 
-A scalar field is a column named by its dotted path (`terms.score`), a nested model is flattened, and what is a list, a
-mapping or one of several kinds is canonical JSON text. Values are those of the stored payload: a row at an older schema
-version is not upcast.
+A scalar field is a column named by its dotted path (`terms.score`), a nested model is flattened, and a list, a mapping
+or a union of several kinds is canonical JSON text. Values are those of the stored payload: rows at an older schema
+version are not upcast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..store import Stored
 from .manifest import Kind
 
 OTHER = "other"
-"""The family of events that this vocabulary does not know: they have an envelope and nothing typed."""
+"""The family of events with unknown types: they have the envelope columns and no typed ones."""
 
 ENVELOPE: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "position": pl.Int64,
@@ -38,7 +38,7 @@ ENVELOPE: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "digest": pl.Binary,
     "chain": pl.Binary,
 }
-"""What every file has first, in this order. `payload` is canonical JSON text, without the type."""
+"""The first columns of every file, in this order. `payload` is canonical JSON text, without the event type."""
 
 DTYPES: Mapping[Kind, type[pl.DataType]] = {
     "text": pl.String,
@@ -52,7 +52,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One typed column: its name, where in the payload its value is, and what it holds."""
+    """One typed column: its name, the path of its value in the payload, and its kind."""
 
     name: str
     path: Path
@@ -70,7 +70,7 @@ FAMILIES: tuple[str, ...] = (*sorted({event_family(kind) for kind in EVENT_TYPES
 
 @cache
 def columns_of_family(family: str) -> tuple[Column, ...]:
-    """The typed columns of a family, by name. A path that two events give different kinds is JSON text."""
+    """The typed columns of a family, by name. A path with different kinds in two events is JSON text."""
     kinds: dict[Path, Kind] = {}
     for kind in EVENT_TYPES:
         if event_family(kind) == family:
@@ -87,7 +87,7 @@ def columns_of_type(kind: str) -> tuple[Column, ...]:
 
 
 def column_name(path: Path) -> str:
-    """The dotted path; `payload.` before it where the envelope has a column of that name."""
+    """The dotted path, prefixed with `payload.` if the envelope has a column of that name."""
     name = ".".join(path)
     return f"payload.{name}" if name in ENVELOPE else name
 
@@ -126,7 +126,7 @@ def schema_of_family(family: str) -> dict[str, pl.DataType | type[pl.DataType]]:
 
 
 def frame(family: str, rows: Sequence[Stored], payloads: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """The rows of a family with their typed columns. `payloads` are theirs, parsed, of storable values."""
+    """The rows of a family with their typed columns. `payloads` are the rows' parsed payloads, of storable values."""
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in ENVELOPE}
     columns["payload"] = [_text(payload) for payload in payloads]
     return pl.DataFrame({**columns, **cells(family, rows, payloads)}, schema=schema_of_family(family))
@@ -148,7 +148,7 @@ def cells(family: str, rows: Sequence[Stored], payloads: Sequence[Mapping[str, A
 
 
 def cell(payload: Mapping[str, Any], path: Path, kind: Kind) -> str | int | bool | None:
-    """The value at a path as its kind; None where the payload has nothing there, null, or another kind."""
+    """The value at a path; None if the payload has no value there, null, or a value of another kind."""
     value: Any = payload
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
@@ -166,7 +166,7 @@ def cell(payload: Mapping[str, Any], path: Path, kind: Kind) -> str | int | bool
 
 
 def _text(value: object) -> str:
-    """Canonical JSON text of a value that is storable: of ASCII, the order of code points is that of UTF-16."""
+    """Canonical JSON text of a storable value. ASCII takes the fast path: its code point order is that of UTF-16."""
     plain = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return plain if plain.isascii() else canonical(value).decode()
 

@@ -1,4 +1,4 @@
-"""Dropping archived positions from the table, once the files that hold them were checked."""
+"""Drop archived positions from the events table after verifying the files that hold them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .verify import verify_segment
 
 PATIENCE_S = 5
 _REFUSED = "55000"
-"""SQLSTATE object_not_in_prerequisite_state: what drop_archived() says where the table and the segments differ."""
+"""SQLSTATE object_not_in_prerequisite_state: drop_archived() raises it if the table and the segments differ."""
 _LOCKED = "55P03"
 
 Progress = Callable[[], object]
@@ -32,11 +32,11 @@ def droppable(owner: Engine, upto: Position) -> tuple[SegmentManifest, ...]:
 def drop(
     owner: Engine, folder: Path, upto: Position, *, progress: Progress = int, patience_s: int = PATIENCE_S
 ) -> Position:
-    """Drop every whole archived segment up to `upto` from the table; the last position dropped, by this or before.
+    """Drop every archived segment that ends at or before `upto`, and return the last position dropped so far.
 
-    First the files are checked event by event, then the database compares counts and chain with its rows, under the
-    append lock, and lets the partitions go. The newest event stays. Readers are waited for `patience_s` at most. Raises
-    NotTheOwner, ArchiveMissing, SegmentDamaged, DropRefused, ArchiveBusy; then nothing was dropped.
+    First the files are verified event by event. Then the database, holding the append lock, compares counts and chain
+    with its rows and drops the partitions. The newest event is never dropped. Waits at most `patience_s` for readers.
+    Raises NotTheOwner, ArchiveMissing, SegmentDamaged, DropRefused, ArchiveBusy; then nothing was dropped.
     """
     check_owner(owner)
     found = droppable(owner, upto)

@@ -1,4 +1,4 @@
-"""What can be wrong with an archive, each with its way out."""
+"""Errors of the archive: the docstring is the message template."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ..errors import FlywheelError
 
 
 class ArchiveMissing(FlywheelError):
-    """Positions {first} to {last} were dropped from the table and are archived: expected them in {folder}, {actual}.
-    Bring the folder back, or name the right one with FLYWHEEL_ARCHIVE."""
+    """Positions {first} to {last} were dropped from the table and must be read from the archive: expected them in {folder}, {actual}.
+    Restore the folder, or name the right one with FLYWHEEL_ARCHIVE."""
 
 
 class SegmentDamaged(FlywheelError):
     """The segment {segment} is damaged: {what} is {actual}, expected {expected}.
-    Restore its folder from a copy; docs/verify_archive.py checks one without this program."""
+    Restore its folder from a copy; docs/verify_archive.py verifies a copy without flywheel."""
 
 
 class SegmentForeign(FlywheelError):
@@ -21,18 +21,19 @@ class SegmentForeign(FlywheelError):
 
 
 class ArchiveUnwritable(FlywheelError):
-    """The archive cannot be written to {folder}: {actual}. Expected a folder with room in it that this user may write to; what
-    was archived before is whole, and running it again goes on from there."""
+    """The archive cannot be written to {folder}: {actual}. Expected a writable folder with enough free space. Segments archived so
+    far are complete; the next run continues after them."""
 
 
 class NotTheOwner(FlywheelError):
-    """The role {actual!r} may not archive: expected the owner of the schema {schema}; set FLYWHEEL_OWNER_URL."""
+    """The role {actual!r} may not archive: expected the owner of the schema {schema}. Set FLYWHEEL_OWNER_URL."""
 
 
 class DropRefused(FlywheelError):
-    """Nothing was dropped: {actual}. Expected segments that cover the positions 1 to {upto} and say what the table says; run
-    `flywheel log verify` to see how far the log is sound."""
+    """Nothing was dropped: {actual}. Expected segments that cover positions 1 to {upto} and agree with the table. Run
+    `flywheel log verify` to find the first damaged position."""
 
 
 class ArchiveBusy(FlywheelError):
-    """Nothing was dropped: the log was read or appended to for longer than {expected}, {actual}; try again."""
+    """Nothing was dropped: the log could not be locked within {expected} ({actual}). Expected readers and writers to finish by then;
+    try again."""

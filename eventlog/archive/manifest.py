@@ -1,4 +1,4 @@
-"""What a segment says of itself: `segment.json` in its folder, and the same in the table `segments`."""
+"""The manifest of a segment: `segment.json` in its folder, with a copy in the table `segments`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .errors import SegmentDamaged
 NAME = "segment.json"
 Place = Annotated[int, Field(ge=1, le=EXACT)]
 Kind = Literal["text", "integer", "boolean", "json"]
-"""What a typed column holds; `json` is canonical JSON text."""
+"""The kind of a typed column; `json` is canonical JSON text."""
 
 
 class SegmentFile(FrozenModel):
@@ -36,10 +36,10 @@ class SegmentFile(FrozenModel):
 
 
 class SegmentManifest(FrozenModel):
-    """A segment: positions `first` to `last`, the chain before and at its end, the root over its chain values.
+    """A segment: positions `first` to `last`, the chain values before it and at its end, the Merkle root over its own.
 
-    Of a file, `types` counts events by type, `oldest` gives each type's oldest schema version, `columns` names its
-    typed columns and what they hold.
+    In each file, `types` counts events by type, `oldest` is each type's oldest schema version, and `columns` maps typed
+    columns to their kinds.
     """
 
     format: Literal["flywheel-segment"] = "flywheel-segment"
@@ -98,7 +98,7 @@ def read_manifest(folder: Path) -> SegmentManifest:
 
 
 def segment_folders(folder: Path) -> list[Path]:
-    """The folders of whole segments in a project's folder, in order of position."""
+    """The folders of complete segments in a project's folder, in order of position."""
     if not folder.is_dir():
         return []
     found = []

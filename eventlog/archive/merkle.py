@@ -1,4 +1,4 @@
-"""The root over the chain values of a segment, as RFC 6962 §2.1 builds its tree. Pure."""
+"""Merkle root over the chain values of a segment (RFC 6962 §2.1). Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _NODE = b"\x01"
 
 
 def root(leaves: Iterable[bytes]) -> bytes:
-    """The root over leaves in this order, 32 bytes; of none, the SHA-256 of nothing.
+    """Merkle root (32 bytes) over leaves in this order; without leaves, the SHA-256 of the empty string.
 
-    Only the roots of whole subtrees are kept, one for each level, so any number of leaves may stream by.
+    Keeps only the roots of complete subtrees, one for each level, so any number of leaves can be streamed.
     """
     whole: list[bytes] = []
     for count, leaf in enumerate(leaves, start=1):

@@ -1,4 +1,4 @@
-"""Reading segments: rows as they were stored, a page of positions at a time."""
+"""Read segments: rows as they were stored, one page of positions at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW_GROUP = 10_000
 _PAGE = 5_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What polars raises of a file that is not what the manifest says. Its PanicException is no Exception."""
+"""Exceptions that Polars raises for a file that contradicts its manifest. PanicException is not an Exception."""
 
 _POSITIONS = text(POSITIONS_OF_STREAM)
 
@@ -37,7 +37,7 @@ def read_archived(
     stream: str | None = None,
     types: Collection[str] | None = None,
 ) -> Iterator[Stored]:
-    """Archived rows in order, positions in (after, upto], of one stream or of some types; lazily, a page at a time.
+    """Archived rows at positions in (after, upto], in order, optionally of one stream or of some types; page by page.
 
     `archive` is the folder of all projects. Raises ArchiveMissing, SegmentDamaged.
     """
@@ -53,7 +53,7 @@ def read_archived(
 
 
 def _of_stream(engine: Engine, folder: Path | None, stream: str, after: Position, upto: Position) -> Iterator[Stored]:
-    """The archived rows of a stream. The table of stream versions says where they are; no other segment is opened."""
+    """The archived rows of a stream. Opens only the segments that hold them, according to `stream_versions`."""
     wanted: Sequence[Position] = ()
     while wanted := wanted or _positions(engine, stream, after, upto):
         after = wanted[0]
@@ -83,7 +83,7 @@ def rows(
     upto: int | None = None,
     types: Collection[str] | None = None,
 ) -> Iterator[Stored]:
-    """The rows of a segment in order, positions in (after, upto], of all types or of some.
+    """The rows of a segment at positions in (after, upto], in order, optionally of some types.
 
     Raises ArchiveMissing, SegmentDamaged.
     """
@@ -119,7 +119,7 @@ def _page(
     upto: int,
     chosen: Chosen,
 ) -> Iterator[Stored]:
-    """The rows of positions (after, upto]: all of them, those of a condition, or these positions."""
+    """The rows at positions in (after, upto]: all of them, those that meet a condition, or given positions."""
     wanted = pl.col("position").is_between(after + 1, upto)
     expected: int | None = upto - after
     if callable(chosen):
@@ -156,10 +156,10 @@ def _stored_row(row: tuple[Any, ...]) -> Stored:
 
 
 def scan_segment_file(folder: Path | None, manifest: SegmentManifest, file: SegmentFile) -> pl.LazyFrame:
-    """A file of a segment, its rows not read yet.
+    """A lazy frame over a file of a segment.
 
-    Its bytes are compared with the manifest's SHA-256 the first time that this process meets it, and again whenever its
-    size or time of change is another. Raises ArchiveMissing, SegmentDamaged.
+    The file is compared with the manifest's SHA-256 when this process first opens it, and again whenever its size or
+    modification time has changed. Raises ArchiveMissing, SegmentDamaged.
     """
     facts = {"first": manifest.first, "last": manifest.last}
     if folder is None:
@@ -169,7 +169,7 @@ def scan_segment_file(folder: Path | None, manifest: SegmentManifest, file: Segm
         found = path.stat()
     except OSError as error:
         raise ArchiveMissing(
-            **facts, folder=path.parent, actual=f"where {file.name} is not to be had ({error.strerror})"
+            **facts, folder=path.parent, actual=f"where {file.name} cannot be read ({error.strerror})"
         ) from error
     if found.st_size != file.bytes:
         raise SegmentDamaged(
@@ -183,12 +183,12 @@ def scan_segment_file(folder: Path | None, manifest: SegmentManifest, file: Segm
 
 
 @lru_cache(maxsize=2**16)
-def _digest_once(path: Path, size: int, changed: int) -> str:  # noqa: ARG001 part of what it is remembered by
+def _digest_once(path: Path, size: int, changed: int) -> str:  # noqa: ARG001 part of the cache key
     return segment_file_digest(path)
 
 
 def segment_file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes in hexadecimal. Raises SegmentDamaged where it cannot be read."""
+    """The SHA-256 of a file's bytes in hexadecimal. Raises SegmentDamaged if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -197,7 +197,7 @@ def segment_file_digest(path: Path) -> str:
 
 
 def collect_frame(manifest: SegmentManifest, frame: pl.LazyFrame) -> pl.DataFrame:
-    """Read a frame of a segment's files. Raises SegmentDamaged."""
+    """Collect a lazy frame over a segment's files. Raises SegmentDamaged."""
     try:
         return frame.collect()
     except _UNREADABLE as error:
@@ -208,7 +208,7 @@ def collect_frame(manifest: SegmentManifest, frame: pl.LazyFrame) -> pl.DataFram
 
 
 def position_at(engine: Engine, archive: Path | None, moment: datetime, below: Position) -> Position:
-    """The last archived position before `below` that was recorded at or before a moment; 0 if there is none."""
+    """The last archived position below `below` that was recorded at or before a moment, or 0."""
     manifest = first_after(engine, moment, below)
     if manifest is None:
         return Position(below - 1)

@@ -1,4 +1,4 @@
-"""A family's typed columns over all segments of a folder, for columnar work; no database is needed."""
+"""Scan the typed columns of an event family over all segments of a folder. Needs no database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .read import scan_segment_file
 
 
 def scan(folder: Path, family: str, *, after: Position = START, upto: Position | None = None) -> pl.LazyFrame:
-    """The events of a family at positions (after, upto], in order: the envelope and the typed columns of `columns_of`.
+    """A family's events at positions in (after, upto], in order: envelope and typed columns (`columns_of_family`).
 
-    `folder` is a project's: `<archive>/<project>`. Rows are read when the frame is collected, and a filter on
-    `position` or `type` skips row groups; before, once in a process, each file's bytes are compared with its SHA-256.
-    Columns are those of this vocabulary: a file that was written under another one, or holds events of an older schema
-    version, is typed again from its payloads (upcast) as it is read. Raises ArchiveMissing, SegmentDamaged.
+    `folder` is a project's: `<archive>/<project>`. Rows are read when the frame is collected; a filter on `position`
+    or `type` skips row groups. Each file is compared with its SHA-256 once in a process. Columns are those of the
+    current vocabulary: typed columns of a file with another vocabulary or older schema versions are recomputed from
+    its upcast payloads. Raises ArchiveMissing, SegmentDamaged.
     """
     manifests = (read_manifest(place) for place in segment_folders(folder))
     parts = [scan_segment(folder, manifest, family, after=after, upto=upto) for manifest in manifests]
@@ -36,7 +36,7 @@ def scan_segment(
     after: Position = START,
     upto: Position | None = None,
 ) -> pl.LazyFrame:
-    """The same of one segment, which `manifest` describes."""
+    """As `scan`, for the one segment that `manifest` describes."""
     last = Position(2**62) if upto is None else upto
     parts = [pl.LazyFrame(schema=schema_of_family(family))]
     for file in manifest.files_holding(after, last):
@@ -51,7 +51,7 @@ def scan_segment(
 
 
 def _is_current(file: SegmentFile) -> bool:
-    """Whether the file's typed columns are those that this vocabulary would give it."""
+    """True if the file's typed columns are those of the current vocabulary."""
     columns = {column.name: column.kind for column in columns_of_family(file.family)}
     known = (EVENT_TYPES[kind].schema_version <= old for kind, old in file.oldest.items() if kind in EVENT_TYPES)
     return file.columns == columns and all(known)
@@ -70,7 +70,7 @@ def _retype(batch: pl.DataFrame, family: str) -> pl.DataFrame:
 
 
 def _current(row: Stored) -> dict[str, object]:
-    """The payload of a row as this vocabulary has it; as it is, where it is of a newer one."""
+    """The payload of a row, upcast to the current vocabulary; unchanged if its type or version is newer."""
     payload: dict[str, object] = json.loads(row.payload)
     model = EVENT_TYPES.get(row.type)
     if model is None or row.schema_version >= model.schema_version:

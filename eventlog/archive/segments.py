@@ -1,4 +1,4 @@
-"""The tables of the archive: which segments there are, and how far the live table was dropped."""
+"""The tables `segments` and `dropped`: the archived segments, and the positions dropped from the events table."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _INSERT = """INSERT INTO segments VALUES (:first, :last, :events, decode(:previo
 POSITIONS_OF_STREAM = """SELECT p.position FROM stream_versions s,
         generate_series(greatest(s.position - s.events, :after) + 1, least(s.position, :upto)) AS p (position)
     WHERE s.stream = :stream AND s.position > :after AND s.position - s.events < :upto ORDER BY 1 LIMIT :page"""
-"""A page of the positions of one stream, whether they are in the table or archived."""
+"""One page of the positions of a stream, both live and archived."""
 
 
 def live_from(source: Connection | Engine) -> Position:
-    """The first position that is still in the table, or will be: everything before it was archived and dropped.
+    """The first live position: all positions before it were archived and dropped from the table.
 
-    It only grows. A reader that asks after it read the table knows whether what it read was whole.
+    It never decreases. A reader that calls this after reading the table knows whether it missed dropped rows.
     """
     with _connection_of(source) as connection:
         dropped = connection.execute(text("SELECT upto FROM dropped ORDER BY upto DESC LIMIT 1")).scalar()
@@ -40,7 +40,7 @@ def live_from(source: Connection | Engine) -> Position:
 def segments(
     source: Connection | Engine, after: Position = START, upto: Position | None = None
 ) -> Iterator[SegmentManifest]:
-    """The segments that hold any of the positions (after, upto], in order."""
+    """The segments that overlap the positions (after, upto], in order."""
     from .manifest import parse_manifest
 
     last = 2**62 if upto is None else upto
@@ -56,13 +56,13 @@ def segments(
 
 
 def archived_upto(connection: Connection) -> tuple[Position, bytes]:
-    """The last position that is archived, and the chain there."""
+    """The last archived position, and its chain value."""
     row = connection.execute(text("SELECT last, chain FROM segments ORDER BY last DESC LIMIT 1")).one_or_none()
     return (START, GENESIS) if row is None else (Position(row.last), bytes(row.chain))
 
 
 def first_after(source: Connection | Engine, moment: datetime, below: Position) -> SegmentManifest | None:
-    """The first segment that holds an event recorded after a moment, among those that end before `below`."""
+    """The first segment that ends below `below` and holds an event recorded after a moment."""
     from .manifest import parse_manifest
 
     statement = text("SELECT manifest::text FROM segments WHERE at > :at AND last < :below ORDER BY first LIMIT 1")
@@ -72,14 +72,14 @@ def first_after(source: Connection | Engine, moment: datetime, below: Position) 
 
 
 def keep(connection: Connection, manifest: SegmentManifest) -> None:
-    """Write a segment into the table; the database checks that it follows the last one and ends as the log does."""
+    """Insert a segment into the table. The database checks that it follows the last one and matches the log's chain."""
     values = {name: getattr(manifest, name) for name in ("first", "last", "events", "previous", "chain", "root")}
     text_ = manifest.model_dump_json()
     connection.execute(text(_INSERT), {**values, "at": manifest.last_at, "manifest": text_})
 
 
 def lock_archive(connection: Connection) -> None:
-    """Be the only one who archives or drops, until the transaction ends; it may idle while files are written."""
+    """Take the archive lock until the transaction ends, and let the transaction idle while files are written."""
     connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
     connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/archive', 0))"))
 

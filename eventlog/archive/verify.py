@@ -1,4 +1,4 @@
-"""Checking a segment from its files, against what the table says of it."""
+"""Verify the files of a segment against its manifest in the database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Progress = Callable[[], object]
 
 
 def verify_segment(folder: Path, manifest: SegmentManifest, progress: Progress = int) -> None:
-    """Check a segment in a project's folder: its manifest, the bytes of its files, every event, the chain and the root.
+    """Verify a segment in a project's folder: its manifest, files, events, chain and Merkle root.
 
     Raises ArchiveMissing, SegmentDamaged.
     """
@@ -44,7 +44,7 @@ def verify_segment(folder: Path, manifest: SegmentManifest, progress: Progress =
 def _leaves(
     place: Path, manifest: SegmentManifest, found: Iterator[Stored], types: Counter[str], progress: Progress
 ) -> Iterator[bytes]:
-    """The chain values of rows that are whole, in order and linked."""
+    """Verify the rows, and yield their chain values."""
     chain = ""
     try:
         for row in verify_chain(found, after=Position(manifest.first - 1), previous=bytes.fromhex(manifest.previous)):

@@ -1,4 +1,4 @@
-"""Writing segments: positions of the table become a folder of Parquet files, by one rename and one transaction each."""
+"""Write segments: positions of the table become a folder of Parquet files, with one rename and one transaction each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Progress = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a run of the archiver added: `events` at positions `first` to `last` in `segments` folders."""
+    """The positions `first` to `last` that one archiver run added, as `events` events in `segments` segments."""
 
     first: int
     last: int
@@ -44,12 +44,12 @@ class Archived:
 
 
 def archive(owner: Engine, folder: Path, upto: Position, *, size: int = SIZE, progress: Progress = int) -> Archived:
-    """Archive every position up to `upto` that is not archived yet, in segments of `size` events; the table keeps them.
+    """Archive all positions up to `upto` in segments of `size` events. The events table keeps its rows.
 
     `owner` connects as the schema's owner, `folder` holds all projects. A segment is written under a temporary name,
-    flushed, renamed and then named in the table, so a crash leaves whole segments, and running it again goes on from
-    there. Several archivers take turns. Raises NotTheOwner, BrokenChain, ArchiveUnwritable, SegmentForeign,
-    SegmentDamaged.
+    flushed, renamed and then registered in the table, so after a crash all segments are complete and the next run
+    continues after them. Concurrent archivers take turns. Raises NotTheOwner, BrokenChain, ArchiveUnwritable,
+    SegmentForeign, SegmentDamaged.
     """
     check_owner(owner)
     done: list[SegmentManifest] = []
@@ -77,7 +77,7 @@ def _clean_up_on_failure(folder: Path) -> Iterator[None]:
 def _next(
     owner: Engine, connection: Connection, folder: Path, upto: Position, size: int, progress: Progress
 ) -> SegmentManifest | None:
-    """The next segment, written or found written; None where all is archived."""
+    """Write the next segment, or adopt one that was already written; None if all positions are archived."""
     archived, chain = archived_upto(connection)
     if archived >= upto:
         return None
@@ -95,13 +95,13 @@ def _next(
         manifest = _write_segment(owner, partial, first, last, chain, progress)
         partial.rename(folder / manifest.folder)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)  # there only where it was not renamed
+        shutil.rmtree(partial, ignore_errors=True)  # it exists only if the rename did not happen
     _flush(folder)
     return manifest
 
 
 def _adopt_segment(connection: Connection, left: Path, previous: bytes, progress: Progress) -> SegmentManifest:
-    """A whole segment that the table does not name: its archiver was killed, or the database was restored."""
+    """A complete segment that is not in the table, because its archiver was killed or the database was restored."""
     manifest = read_manifest(left)
     if manifest.previous != previous.hex():
         raise SegmentForeign(folder=left, what="the chain before it", actual=manifest.previous, expected=previous.hex())
@@ -118,7 +118,7 @@ def _adopt_segment(connection: Connection, left: Path, previous: bytes, progress
 def _write_segment(
     owner: Engine, partial: Path, first: Position, last: Position, previous: bytes, progress: Progress
 ) -> SegmentManifest:
-    """Write the files and the manifest of a segment into a folder, all of it flushed."""
+    """Write the files and the manifest of a segment into a folder, and flush them to disk."""
     chains = bytearray()
     ends: list[Stored] = []
     parts: defaultdict[str, list[FamilyPart]] = defaultdict(list)
@@ -158,7 +158,7 @@ def _batches(rows: Iterator[Stored]) -> Iterator[list[Stored]]:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPart:
-    """Rows of one family on their way into its file."""
+    """A temporary file with rows of one family."""
 
     family: str
     path: Path
@@ -170,7 +170,7 @@ class FamilyPart:
 
 
 def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[FamilyPart]:
-    """A batch in files of its own, one a family, so that a segment of any size takes the memory of one batch."""
+    """Write a batch to temporary files, one for each family, so that the batch, not the segment, bounds memory."""
     by_family: defaultdict[str, list[Stored]] = defaultdict(list)
     for row in batch:
         by_family[event_family(row.type)].append(row)
@@ -193,7 +193,7 @@ def _parts(partial: Path, number: int, batch: Sequence[Stored]) -> Iterator[Fami
 
 
 def _join_parts(partial: Path, family: str, parts: Sequence[FamilyPart]) -> SegmentFile:
-    """The file of a family from its parts, flushed."""
+    """Join the parts of a family into its file, flush it, and remove the parts."""
     path = partial / f"{family}.parquet"
     pl.scan_parquet([part.path for part in parts], glob=False).sink_parquet(
         path, compression="zstd", statistics=True, row_group_size=ROW_GROUP, maintain_order=True, sync_on_close="all"
@@ -216,7 +216,7 @@ def _join_parts(partial: Path, family: str, parts: Sequence[FamilyPart]) -> Segm
 
 
 def _flush(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Flush a folder's entries to disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

@@ -1,4 +1,4 @@
-"""Content-addressed bytes: stored once however often they recur, and erasable without touching the log."""
+"""Blob stores: content-addressed bytes, stored once, and erasable without changing the log."""
 
 from __future__ import annotations
 

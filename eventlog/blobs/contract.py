@@ -1,4 +1,4 @@
-"""What a blob store is: put, get and erase by address; and what else can be done to one that can be looked through."""
+"""The blob store contract: put, get and erase by address. An Inventory can also list, copy and remove its blobs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from .envelope import Envelope
 
 FRESH = timedelta(minutes=10)
-"""How old a blob may be and still be left alone when it is put again; an older one is dated anew, so that no sweep
-takes it before the event that names it is appended."""
+"""Putting a blob again refreshes its time if it is older than this, so that no sweep removes it before the event that
+names it is appended."""
 
 GRACE = timedelta(hours=1)
-"""The least age at which an unnamed blob may be removed: beyond FRESH and what lies between a put and its event."""
+"""Minimum age at which an orphaned blob may be removed: more than FRESH plus the time between a put and its event."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 
 
 def is_address(text: str) -> bool:
-    """Whether a text has the form of an address: 64 lower-case hexadecimal digits."""
+    """True if the text has the form of an address: 64 lower-case hexadecimal digits."""
     return _ADDRESS.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes and what they are."""
+    """Bytes and their media type."""
 
     media_type: str
     body: bytes
@@ -42,36 +42,36 @@ class Blob:
 
 
 class BlobStore(Protocol):
-    """Where blobs live. A blob is put before the event that names it is appended."""
+    """A store of blobs. A blob is put before the event that names it is appended."""
 
     def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
-        """Keep the blobs; those already there are left alone. Their addresses, in order: what events name them by.
+        """Store the blobs that are not stored yet, and return the addresses of all, in order.
 
-        Without a subject an address is the digest. With one the bytes are kept under the subject's key and addressed by
-        HMAC, so that they are shared inside the subject alone. Raises SubjectGone once the subject was erased.
+        Without a subject, the address is the digest. With a subject, the bytes are encrypted with the subject's key and
+        addressed by HMAC, so deduplication stays within the subject. Raises SubjectGone if the subject was erased.
         """
         ...
 
     def address_function(self, subject: str | None = None) -> Callable[[Blob], str]:
-        """How this store addresses blobs of the subject, without keeping them. Raises SubjectGone."""
+        """A function that computes addresses for the subject's blobs without storing them. Raises SubjectGone."""
         ...
 
     def get(self, address: str) -> Blob:
-        """The blob of an address, checked against it. Raises BlobMissing, BlobDamaged, BlobErased."""
+        """The blob at an address, verified against it. Raises BlobMissing, BlobDamaged, BlobErased."""
         ...
 
     def erase(self, subject: str) -> int:
-        """Destroy the subject's key and bytes; the number of its blobs. Doing it again is harmless."""
+        """Destroy the subject's key and bytes, and return the number of its blobs. Idempotent."""
         ...
 
     def digests(self) -> frozenset[str]:
-        """All addresses kept, those of erased blobs among them."""
+        """All stored addresses, including those of erased blobs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a listing shows of a blob. `size` is of the plain bytes, `stored` of what is kept of them (0: erased)."""
+    """A blob in a listing. `size` counts the plain bytes, `stored` the bytes after encoding (0: erased)."""
 
     address: str
     media_type: str
@@ -83,30 +83,30 @@ class Listed:
 
 
 class Inventory(BlobStore, Protocol):
-    """A store that can be looked through: listed, verified, carried elsewhere, swept."""
+    """A blob store whose blobs can be listed, verified, copied and swept."""
 
     @property
     def keys(self) -> Keys:
-        """Where the subjects' keys are."""
+        """The store of the subjects' keys."""
         ...
 
     def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
-        """Every blob beyond an address, in order of address; `at` is when it was last put, by the store's clock."""
+        """Every blob after an address, in order of address. `at` is when it was last put, by the store's clock."""
         ...
 
     def read_envelopes(self, addresses: Iterable[str] | None = None) -> Iterator[Envelope]:
-        """These blobs, or all, as they are stored, in order of address: encoded, and encrypted if a subject's.
+        """The stored forms of these blobs, or of all, in order of address: encoded, and encrypted if a subject's.
 
-        Raises BlobMissing for an address that is not there.
+        Raises BlobMissing for an unknown address.
         """
         ...
 
     def keep(self, envelopes: Iterable[Envelope]) -> None:
-        """Take over blobs in their stored form; those already there are left alone."""
+        """Store blobs given in their stored form, unless they are stored already."""
         ...
 
     def remove(self, addresses: Iterable[str], *, older_than: timedelta) -> int:
-        """Remove those of the blobs that are older and not erased, by the store's clock; how many were removed.
+        """Remove these blobs if they are older and not erased, by the store's clock, and return how many were removed.
 
         Only for blobs that no event names. Raises OwnerNeeded.
         """

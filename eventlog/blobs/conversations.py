@@ -1,7 +1,7 @@
-"""A prompt as a list of linked messages, so that histories that grow and beginnings that are shared are kept once.
+"""Conversations as linked message blobs, so that growing histories and shared prefixes are stored once.
 
-Each message is a blob of its own, `{"message": ..., "parent": address of the one before it, or null}` in canonical JSON
-(keys in order, no spaces). The address of the last one stands for the whole list: a Merkle list.
+Each message is one blob, `{"message": ..., "parent": address of the previous message, or null}` in canonical JSON (keys
+in order, no spaces). The address of the last message identifies the whole list: a Merkle list.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 MESSAGE_TYPE = "application/vnd.flywheel.message+json"
-"""What says of a blob that it is a message and may name the one before it."""
+"""The media type of message blobs, which may name the previous message."""
 
 
 def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, subject: str | None = None) -> str:
-    """Keep a list of chat messages, plain JSON; its address. What it shares with lists kept before is not kept again.
+    """Store a list of chat messages (plain JSON), and return its address. A prefix that is stored already is shared.
 
     Raises NoMessages, SubjectGone, and UnstorableText or UnstorableNumber for lone surrogates, NaN and infinity.
     """
@@ -31,7 +31,7 @@ def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, su
 
 
 def get_messages(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
-    """The messages that an address stands for, in order. Raises NotAConversation and what BlobStore.get does."""
+    """The messages of the conversation at an address, in order. Raises NotAConversation and what BlobStore.get does."""
     found: list[Mapping[str, Json]] = []
     following: str | None = address
     while following is not None:
@@ -41,7 +41,7 @@ def get_messages(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
 
 
 def link_messages(messages: Sequence[Mapping[str, Json]], name: Callable[[Blob], str]) -> Iterator[Blob]:
-    """The blobs of a list, each naming the one before it. Pure; `name` is how they will be addressed."""
+    """The message blobs of a list, each naming the previous one. Pure; `name` computes their addresses."""
     parent: str | None = None
     for place, message in enumerate(messages):
         blob = Blob(MESSAGE_TYPE, _canonical({"message": message, "parent": parent}, place))
@@ -50,16 +50,16 @@ def link_messages(messages: Sequence[Mapping[str, Json]], name: Callable[[Blob],
 
 
 def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
-    """A message and the address of the one before it. Raises NotAConversation, BlobDamaged."""
+    """A message and the address of the previous one. Raises NotAConversation, BlobDamaged."""
     if blob.media_type != MESSAGE_TYPE:
         raise NotAConversation(address=address, actual=blob.media_type, expected=MESSAGE_TYPE)
     try:
         found = json.loads(blob.body)
         message, parent = found["message"], found["parent"]
     except (ValueError, LookupError, TypeError) as error:
-        raise BlobDamaged(actual=f"right, but that is no message ({error})", expected=address) from error
+        raise BlobDamaged(actual=f"right, but they are not a message ({error})", expected=address) from error
     if not isinstance(message, dict) or not (parent is None or (isinstance(parent, str) and is_address(parent))):
-        raise BlobDamaged(actual="right, but whose message has another shape", expected=address)
+        raise BlobDamaged(actual="right, but the message is malformed", expected=address)
     return message, parent
 
 

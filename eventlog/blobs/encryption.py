@@ -1,15 +1,14 @@
-"""A subject's bytes under the subject's key: AES-256-GCM, addressed by HMAC-SHA256. Pure.
+"""Encryption of a subject's blobs: AES-256-GCM, addressed by HMAC-SHA256. Pure.
 
-Three keys are drawn from the secret by HKDF, one for each use, so that nothing said under one of them helps with
-another.
+Three keys are derived from the subject's secret by HKDF, one for each use, so that output under one key reveals nothing
+about another.
 
-*The nonce* is not random: it is an HMAC, under a key of its own, of the address and of exactly the bytes that are
-encrypted (another version of the library may encode the same blob otherwise, so the address alone would not do). So
-equal nonces mean equal input and equal output, which says no more than the equal address does. Two different inputs
-meet in one nonce with probability n^2 / 2^97: 2^-33 for four thousand million blobs of one subject, the bound that is
-accepted for random nonces.
+*Nonce*: not random, but an HMAC, under a separate key, of the address and the exact bytes to encrypt (another version
+of the compression library may encode the same blob differently, so the address alone does not suffice). Equal nonces
+therefore mean equal input and equal output, which reveals no more than the equal address. Two different inputs share a
+nonce with probability n^2 / 2^97: 2^-33 for 4 * 10^9 blobs of one subject, the bound accepted for random nonces.
 
-*What is authenticated besides*: address, encoding, size and media type, so a row cannot pass for another.
+*Associated data*: address, encoding, size and media type, so that one row cannot be substituted for another.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from dataclasses import dataclass
 _MARK = 8
 _NONCE = 12
 OVERHEAD = _MARK + _NONCE + 16
-"""What encryption adds: the key's mark, the nonce and the authentication tag."""
+"""Bytes that encryption adds: the key's mark, the nonce and the authentication tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectKeys:
-    """What is drawn from a subject's secret. `mark` tells secrets apart without telling anything of them."""
+    """The keys derived from a subject's secret. `mark` identifies the secret without revealing it."""
 
     naming: bytes
     nonces: bytes
@@ -35,7 +34,7 @@ class SubjectKeys:
 
 
 def derive_subject_keys(secret: bytes) -> SubjectKeys:
-    """The keys of a secret."""
+    """Derive the keys from a secret."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
@@ -46,13 +45,13 @@ def derive_subject_keys(secret: bytes) -> SubjectKeys:
 
 
 def address(keys: SubjectKeys, media_type: str, body: bytes) -> str:
-    """HMAC-SHA256 over media type and bytes, in hexadecimal."""
+    """Address of a subject's blob: HMAC-SHA256 over media type and bytes, in hexadecimal."""
     kind = media_type.encode()
     return hmac.new(keys.naming, len(kind).to_bytes(4, "big") + kind + body, hashlib.sha256).hexdigest()
 
 
 def encrypt(keys: SubjectKeys, name: str, body: bytes, facts: bytes) -> bytes:
-    """The key's mark, the nonce and the ciphertext. `facts` are authenticated with it."""
+    """The key's mark, the nonce and the ciphertext. `facts` are associated data: authenticated, not encrypted."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = hmac.new(keys.nonces, bytes.fromhex(name) + body, hashlib.sha256).digest()[:_NONCE]
@@ -60,12 +59,12 @@ def encrypt(keys: SubjectKeys, name: str, body: bytes, facts: bytes) -> bytes:
 
 
 def is_under(keys: SubjectKeys, encrypted: bytes) -> bool:
-    """Whether this key encrypted it; otherwise its key was another one and is gone."""
+    """True if these keys encrypted the bytes; otherwise the key that did was destroyed."""
     return hmac.compare_digest(encrypted[:_MARK], keys.mark)
 
 
 def decrypt(keys: SubjectKeys, name: str, encrypted: bytes, facts: bytes) -> bytes | None:
-    """The bytes; None where ciphertext, facts or name were changed."""
+    """The plain bytes; None if ciphertext, facts or name were altered."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -1,4 +1,4 @@
-"""A blob as it is stored: compressed where that helps, encrypted where it is a subject's. Pure."""
+"""The stored form of a blob: compressed if that makes it smaller, encrypted if it belongs to a subject. Pure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 Encoding = Literal["raw", "zstd"]
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
-"""In the order of the numbers they are stored as."""
+"""All encodings; the index in this tuple is the stored number."""
 
 _LEVEL = 9
 _OWN = threading.local()
 _MAGIC = b"FWB1"
 _LENGTH = 4
 HEADER_MOST = 1024
-"""No header of a packed envelope is longer, its magic and length included."""
+"""Maximum size of a packed envelope's header in bytes, magic and length included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A blob in its stored form. `size` is of the plain bytes, `subject` is a tag; without a body it was erased."""
+    """A blob in its stored form. `size` counts the plain bytes, `subject` is a tag; a body of None means erased."""
 
     address: str
     media_type: str
@@ -44,17 +44,17 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """How blobs of one subject are stored, or with None those of nobody."""
+    """Encodes the blobs of one subject for storage; with None, blobs without a subject."""
 
     tag: bytes | None = None
     keys: SubjectKeys | None = None
 
     def address(self, blob: Blob) -> str:
-        """What a blob is named by."""
+        """Address of a blob."""
         return blob.digest if self.keys is None else encryption.address(self.keys, blob.media_type, blob.body)
 
     def envelope(self, blob: Blob, address: str) -> Envelope:
-        """Its stored form."""
+        """The stored form of a blob."""
         import zstandard
 
         packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(blob.body)
@@ -66,14 +66,14 @@ class Sealer:
 
 
 def sealer(keys: Keys, subject: str | None) -> Sealer:
-    """The sealer of a subject, its key made when it is the first time. Raises SubjectGone."""
+    """The sealer of a subject. Generates the subject's key on first use. Raises SubjectGone."""
     if subject is None:
         return Sealer()
     return Sealer(subject_tag(subject), encryption.derive_subject_keys(keys.secret(subject)))
 
 
 def open_envelope(envelope: Envelope, keys: Keys) -> Blob:
-    """The blob of a stored form, checked against its address. Raises BlobErased, BlobDamaged."""
+    """Decrypt and decompress a stored form, and verify it against its address. Raises BlobErased, BlobDamaged."""
     subject, body = _decrypt(envelope, keys)
     plain = body if envelope.encoding == "raw" else _decompress(envelope, body)
     blob = Blob(envelope.media_type, plain)
@@ -95,7 +95,7 @@ def _decrypt(envelope: Envelope, keys: Keys) -> tuple[SubjectKeys | None, bytes]
     facts = _facts(envelope.encoding, envelope.size, envelope.media_type)
     body = encryption.decrypt(subject, envelope.address, envelope.body, facts)
     if body is None:
-        raise BlobDamaged(actual="impossible (they do not decrypt)", expected=envelope.address)
+        raise BlobDamaged(actual="impossible to compute (they do not decrypt)", expected=envelope.address)
     return subject, body
 
 
@@ -104,14 +104,14 @@ def _decompress(envelope: Envelope, body: bytes) -> bytes:
 
     try:
         if zstandard.frame_content_size(body) != envelope.size:
-            raise BlobDamaged(actual="impossible (they are of another size)", expected=envelope.address)
+            raise BlobDamaged(actual="impossible to compute (their size is wrong)", expected=envelope.address)
         return _decompressor().decompress(body, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise BlobDamaged(actual=f"impossible ({error})", expected=envelope.address) from error
+        raise BlobDamaged(actual=f"impossible to compute ({error})", expected=envelope.address) from error
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """One for each thread: they are dear to make, and two threads may not share one."""
+    """The thread's decompressor: creating one is expensive, and threads cannot share one."""
     import zstandard
 
     found: zstandard.ZstdDecompressor | None = getattr(_OWN, "decompressor", None)
@@ -125,35 +125,35 @@ def _facts(encoding: Encoding, size: int, media_type: str) -> bytes:
 
 
 def pack(envelope: Envelope) -> bytes:
-    """One object: magic, length of the header, the header as JSON, the body. Any store of bytes will do."""
+    """An envelope as one byte string for an object store: magic, header length, header as JSON, body."""
     header = json.dumps({**_entry(envelope), "erased": envelope.body is None}, separators=(",", ":")).encode()
     return _MAGIC + len(header).to_bytes(_LENGTH, "big") + header + (envelope.body or b"")
 
 
 def unpack(address: str, packed: bytes) -> tuple[Envelope, int]:
-    """The envelope of an object, or of its beginning, and where its body begins. Raises BlobDamaged."""
+    """The envelope of a packed object or of its first bytes, and the offset of its body. Raises BlobDamaged."""
     start = len(_MAGIC) + _LENGTH
     end = start + int.from_bytes(packed[len(_MAGIC) : start], "big")
     try:
         if packed[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("it does not begin as one of ours")  # noqa: TRY301 damage has one answer, below
+            raise ValueError("it lacks the magic FWB1")  # noqa: TRY301 caught below with the other damage
         entry = json.loads(packed[start:end])
         return _envelope(address, entry, None if entry["erased"] else packed[end:]), end
     except (LookupError, TypeError, ValueError) as error:
-        raise BlobDamaged(actual=f"impossible (its header cannot be read: {error})", expected=address) from error
+        raise BlobDamaged(actual=f"impossible to compute (bad header: {error})", expected=address) from error
 
 
 def envelope_json(envelope: Envelope) -> dict[str, object]:
-    """A JSON object of an envelope, its body in base 64; null where it was erased."""
+    """An envelope as a JSON object, its body in base 64, or null if it was erased."""
     body = None if envelope.body is None else base64.b64encode(envelope.body).decode()
     return {"blob": envelope.address, **_entry(envelope), "body": body}
 
 
 def from_plain(entry: dict[str, Any]) -> Envelope:
-    """The envelope of such an object. What is nobody's is checked against its address.
+    """The envelope of an object made by envelope_json. Without a subject, it is verified against its address.
 
-    A subject's can only be checked with its key. Raises BlobDamaged, and LookupError, TypeError or ValueError for what
-    is no envelope.
+    A subject's blob can only be verified with its key, so it is not. Raises BlobDamaged, and LookupError, TypeError or
+    ValueError for an object that is not an envelope.
     """
     body = None if entry["body"] is None else base64.b64decode(entry["body"], validate=True)
     envelope = _envelope(entry["blob"], entry, body)

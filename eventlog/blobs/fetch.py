@@ -1,4 +1,4 @@
-"""Many blobs at once, out of any store that can be looked through."""
+"""Fetch many blobs at once from an inventory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def fetch_blobs(blobs: Inventory, addresses: Iterable[str]) -> Iterator[tuple[str, Blob]]:
-    """Each address once with its blob, in order of address. Raises BlobMissing, BlobDamaged, BlobErased."""
+    """Each distinct address with its blob, in order of address. Raises BlobMissing, BlobDamaged, BlobErased."""
     for envelope in blobs.read_envelopes(addresses):
         yield envelope.address, open_envelope(envelope, blobs.keys)

@@ -1,4 +1,4 @@
-"""Looking through a blob store beside the log: what is named, what is damaged or missing, what nobody names."""
+"""Compare a blob store with the log: find referenced, orphaned, damaged and missing blobs, and sweep orphans."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .conversations import MESSAGE_TYPE, node
 from .envelope import Envelope, open_envelope
 
 Progress = Callable[[], object]
-"""Called once for each blob that was looked at."""
+"""Called once for each blob read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is kept, how often each address is referred to, and what cannot be said.
+    """The stored blobs, and the reference count of each address.
 
-    `unreadable` are tags of subjects some of whose messages cannot be read here: which blobs those name is not known.
+    `unreadable` are the tags of subjects with messages that cannot be decrypted here, so their references are unknown.
     """
 
     listed: Mapping[str, Listed]
@@ -29,7 +29,7 @@ class Survey:
     unreadable: frozenset[bytes]
 
     def orphans(self) -> list[Listed]:
-        """The blobs that nothing names, as far as that is known. Erased ones are none: they answer *erased*."""
+        """Blobs known to be unreferenced. Erased blobs are excluded, because reads of them must answer *erased*."""
         return [
             item
             for address, item in self.listed.items()
@@ -39,9 +39,9 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What verifying found. `erased` counts blobs whose subject's key is gone or not here.
+    """Result of a verification. `erased` counts blobs whose subject's key is destroyed or not available here.
 
-    `damaged` are addresses with what is wrong, `missing` are addresses with the event or the message that names them.
+    `damaged` maps addresses to error messages, `missing` to the event or the message that names them.
     """
 
     blobs: int
@@ -51,7 +51,7 @@ class Found:
 
 
 def survey(store: EventStore, blobs: Inventory, progress: Progress = int) -> Survey:
-    """Count the references to every blob. Raises BlobDamaged where a message that may name others cannot be read."""
+    """Count the references to every blob. Raises BlobDamaged if a message, which may name others, is damaged."""
     named = mentions(store.read(types=NAMING))
     listed: dict[str, Listed] = {}
     for item in blobs.list_blobs():
@@ -69,20 +69,20 @@ def survey(store: EventStore, blobs: Inventory, progress: Progress = int) -> Sur
 
 
 def sweep(store: EventStore, blobs: Inventory, older_than: timedelta, progress: Progress = int) -> int:
-    """Remove the blobs that nothing names and that were last put longer ago than this; how many.
+    """Remove orphaned blobs that were last put longer ago than `older_than`, and return how many.
 
     Raises ValueError below GRACE, OwnerNeeded, BlobDamaged.
     """
     if older_than < GRACE:
         raise ValueError(
-            f"older_than is {older_than}; expected at least {GRACE}, so that no blob goes before its event"
+            f"older_than is {older_than}; expected at least {GRACE}, so that no blob is removed before its event"
         )
     orphans = survey(store, blobs, progress).orphans()
     return blobs.remove([item.address for item in orphans], older_than=older_than)
 
 
 def verify(store: EventStore, blobs: Inventory, progress: Progress = int) -> Found:
-    """Decode every blob and compare it with its address; then look for what is named and not there."""
+    """Decode every blob and compare it with its address; then find referenced blobs that are missing."""
     named = mentions(store.read(types=NAMING))
     damaged: dict[str, str] = {}
     parents: dict[str, str | None] = {}

@@ -1,4 +1,4 @@
-"""A blob store as a dictionary: the contract in its plainest form, for tests and for reading along."""
+"""A blob store in a dictionary: the reference implementation of the contract, for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAWN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MemoryBlobs:
-    """An Inventory in one process. `now` is the clock that dates blobs."""
+    """An Inventory in one process's memory. `now` is the clock that dates blobs."""
 
     def __init__(self, keys: Keys | None = None, now: Callable[[], datetime] = lambda: _DAWN) -> None:
         self.keys: Keys = MemoryKeys() if keys is None else keys

@@ -1,8 +1,8 @@
 """A blob store in an object store: S3, Google Cloud Storage, a folder, memory. Needs the extra `objects`.
 
-A blob is the object `ab/cdef...`, its address cut after two digits: a packed envelope, so that any store of bytes will
-do. An empty object `subjects/<tag>/<address>` is made before each blob of a subject, so that erasing finds them all.
-Credentials and endpoints come from what the store's own clients read (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
+A blob is the object `ab/cdef...`: its address, split after two digits, holding a packed envelope. An empty object
+`subjects/<tag>/<address>` is written before each blob of a subject, so that erasure finds all of them. Credentials and
+endpoints come from the environment variables of the store's clients (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ SCHEMES = ("s3", "gs", "file", "memory")
 _SUBJECTS = "subjects"
 _PARALLEL = 16
 _PATIENCE = timedelta(seconds=20)
-"""How long a request that fails is tried again, three times at most."""
+"""Time within which a failing request is retried, at most three times."""
 
 _From = TypeVar("_From")
 _To = TypeVar("_To")
 
 
 def open_objects(url: str, keys: Keys) -> ObjectBlobs:
-    """The blob store of a URL; a folder is made if need be. Raises ObjectStoreUnusable."""
+    """Open the blob store at a URL; create its folder if needed. Raises ObjectStoreUnusable."""
     return ObjectBlobs(url, open_store(url), keys)
 
 
 def open_store(url: str) -> ObjectStore:
-    """The object store of a URL; a folder is made if need be. Raises ObjectStoreUnusable."""
+    """Open the object store at a URL; create its folder if needed. Raises ObjectStoreUnusable."""
     if url.partition("://")[0] not in SCHEMES:
-        raise ObjectStoreUnusable(url=url, actual="its address is of another kind")
+        raise ObjectStoreUnusable(url=url, actual="its URL scheme is not supported")
     try:
         from obstore.store import from_url  # noqa: PLC0415 an extra, imported on use
     except ImportError as error:
@@ -72,7 +72,7 @@ def _utc() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ObjectBlobs:
-    """An Inventory in an object store. `now` is compared with the times that the store gives its objects."""
+    """An Inventory in an object store. `now` is compared with the objects' modification times in the store."""
 
     url: str
     store: ObjectStore
@@ -96,7 +96,7 @@ class ObjectBlobs:
         return open_envelope(self._envelope(address), self.keys)
 
     def erase(self, subject: str) -> int:
-        """See BlobStore.erase. Each object becomes a tombstone; versions that a bucket keeps of it stay unreadable."""
+        """See BlobStore.erase. Each object becomes a tombstone; versions kept by a bucket remain, but unreadable."""
         self.keys.destroy(subject)
         marks = self._list_objects(f"{_SUBJECTS}/{subject_tag(subject).hex()}/")
         return sum(self._each(lambda mark: self._bury(mark["path"].rpartition("/")[2]), marks))
@@ -106,7 +106,7 @@ class ObjectBlobs:
         return frozenset(self._metas())
 
     def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
-        """See Inventory.list_blobs. One request for each blob, for its header."""
+        """See Inventory.list_blobs. Sends one request for each blob, to read its header."""
         metas = self._metas()
         wanted = iter(sorted(address for address in metas if address > after))
         while page := list(islice(wanted, 1000)):
@@ -123,11 +123,11 @@ class ObjectBlobs:
         self._each(self._put, envelopes)
 
     def remove(self, addresses: Iterable[str], *, older_than: timedelta) -> int:
-        """See Inventory.remove. Whoever may delete objects may remove blobs.
+        """See Inventory.remove. Needs only permission to delete objects.
 
-        Each blob's age is asked for again just before it is deleted, so that one put again since the listing stays. A
-        window is left: object stores delete no object on a condition that all of them know, so a blob older than
-        `older_than` that is put again between that question and the deletion, one request apart, is lost.
+        Each blob's age is checked again just before its deletion, so that a blob put again since the listing stays. One
+        race remains, because object stores have no common conditional delete: a blob older than `older_than` that is
+        put again between that check and the deletion, one request apart, is lost.
         """
         before, metas = self.now() - older_than, self._metas()
         old = [name for name in sorted(set(addresses)) if name in metas and metas[name]["last_modified"] < before]
@@ -142,11 +142,11 @@ class ObjectBlobs:
             with _translate_errors(self.url):
                 if self.store.head(_path(envelope.address))["last_modified"] < self.now() - FRESH:
                     self._write(_path(envelope.address), self._read(envelope.address))
-        except (BlobMissing, FileNotFoundError):  # a sweep took it since
+        except (BlobMissing, FileNotFoundError):  # a concurrent sweep removed it
             self._write(_path(envelope.address), pack(envelope))
 
     def _bury(self, address: str) -> int:
-        """Make a blob a tombstone; how many there were. A mark whose blob was never written is none."""
+        """Turn a blob into a tombstone, and return 1; 0 if the blob of this mark was never written."""
         try:
             envelope = self._envelope(address)
         except BlobMissing:
@@ -156,7 +156,7 @@ class ObjectBlobs:
         return 1
 
     def _delete(self, address: str, before: datetime) -> int:
-        """Delete a blob unless it was erased, put again since `before`, or is gone; how many were deleted."""
+        """Delete a blob, and return 1; 0 if it was erased, put again since `before`, or is gone."""
         try:
             envelope = self._envelope(address)
             with _translate_errors(self.url):
@@ -199,7 +199,7 @@ class ObjectBlobs:
             raise BlobMissing(actual=address) from error
 
     def _write(self, path: str, body: bytes, *, mode: str = "overwrite") -> bool:
-        """Whether it was written: with the mode `create` it is not where there is an object already."""
+        """Write an object; False if the mode is `create` and the object exists already."""
         from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415 an extra, imported on use
 
         with _translate_errors(self.url):
@@ -219,7 +219,7 @@ class ObjectBlobs:
                 yield from page
 
     def _each(self, work: Callable[[_From], _To], items: Iterable[_From]) -> list[_To]:
-        """The work done on each item, several at once, because each is a wait for the network."""
+        """Apply `work` to each item, several in parallel, because each waits for the network."""
         with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="blobs") as pool:
             return list(pool.map(work, items))
 
@@ -234,7 +234,7 @@ def _mark(tag: bytes, address: str) -> str:
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """What the library raises, as an error of ours; a missing object stays a FileNotFoundError."""
+    """Raise the library's errors as ObjectStoreUnusable; a missing object stays a FileNotFoundError."""
     from obstore.exceptions import AlreadyExistsError, BaseError  # noqa: PLC0415 an extra, imported on use
 
     try:

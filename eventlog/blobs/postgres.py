@@ -19,7 +19,7 @@ from .envelope import ENCODINGS, Envelope, Sealer, open_envelope, sealer
 
 _PAGE = 1000
 _AT_ONCE = 8 * 2**20
-"""Bytes of bodies that one statement carries, unless a single body is larger."""
+"""Maximum bytes of bodies in one statement, unless a single body is larger."""
 
 _T = TypeVar("_T")
 B = TypeVar("B")
@@ -40,11 +40,11 @@ _LISTING = text("""SELECT address, media_type, size, coalesce(octet_length(body)
 
 @dataclass(frozen=True, slots=True)
 class PostgresBlobs:
-    """An Inventory in the project's schema. Without `keys` it keeps no subject's blobs.
+    """An Inventory in the project's schema. Without `keys` it stores no blobs of subjects.
 
-    The application's engine puts and gets. Only the owner's removes bytes: `erase` and `remove`. One that does not wait
-    leaves what it keeps to the next commit that does: the append of the event that names it, which is later in the
-    same write-ahead log, so that an acknowledged event never names bytes that a crash took.
+    The application's role can put and get; only the owner's role can remove bytes, by `erase` and `remove`. With
+    `waits` False, a put does not wait for the disk: the append of the event that names the blob comes later in the same
+    write-ahead log and does wait, so an acknowledged event never names bytes lost in a crash.
     """
 
     engine: Engine
@@ -52,7 +52,7 @@ class PostgresBlobs:
     waits: bool = True
 
     def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
-        """See BlobStore.put. What is there and not old is neither encoded nor sent again."""
+        """See BlobStore.put. Blobs that are stored and FRESH are neither encoded nor sent again."""
         seal = sealer(self.keys, subject)
         given = [(seal.address(blob), blob) for blob in blobs]
         named = dict(reversed(given))
@@ -69,12 +69,11 @@ class PostgresBlobs:
         return open_envelope(next(self.read_envelopes([address])), self.keys)
 
     def erase(self, subject: str) -> int:
-        """See BlobStore.erase. The key goes first, and with it all reading, whoever asks.
+        """See BlobStore.erase. Destroys the key first, so that nobody can read the blobs any more.
 
-        The bytes are removed through a function that only the schema's owner may call. With another role's engine the
-        key is destroyed all the same and BytesRemain is raised: erase again as the owner. Rows stay as tombstones;
-        PostgreSQL frees the old bytes at its next vacuum, and backups and replicas hold them, unreadable, for as long
-        as they are kept.
+        The bytes are removed by a function that only the schema's owner may call. With another role's engine, the key
+        is destroyed and BytesRemain is raised: erase again as the owner. Rows stay as tombstones. PostgreSQL frees the
+        old bytes at its next vacuum; backups and replicas keep them, unreadable.
         """
         self.keys.destroy(subject)
         try:
@@ -144,7 +143,7 @@ class PostgresBlobs:
             return frozenset(address for (address,) in cursor.execute(_THERE, values, prepare=True).fetchall())
 
     def _batches(self, addresses: Sequence[str]) -> Iterator[list[bytes]]:
-        """The addresses in parts whose bodies fit together into one answer. Raises BlobMissing."""
+        """The addresses in batches whose bodies fit into one response. Raises BlobMissing."""
         statement = "SELECT address, octet_length(body) AS stored FROM blobs WHERE address = ANY(%b::bytea[])"
         for address in addresses:
             if not is_address(address):
@@ -170,7 +169,7 @@ class PostgresBlobs:
 
 
 def insert(connection: Connection, envelopes: Iterable[Envelope]) -> None:
-    """Keep stored forms in the caller's transaction; they come in order of address."""
+    """Insert stored forms in the caller's transaction. They must be in order of address."""
     once = {envelope.address: envelope for envelope in envelopes}
     for batch in _portions(once.values(), lambda envelope: len(envelope.body or b"")):
         values = {
@@ -213,7 +212,7 @@ def _envelope(row: Row[Any]) -> Envelope:
 
 
 def without_flush(blobs: B) -> B:
-    """The same store for one who appends what it puts: on PostgresBlobs without waiting for the disk twice."""
+    """The same store for a caller that appends an event after each put; PostgresBlobs then skips the disk flush."""
     return replace(blobs, waits=False) if isinstance(blobs, PostgresBlobs) else blobs
 
 

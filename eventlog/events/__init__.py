@@ -1,7 +1,7 @@
-"""The vocabulary. Names are the storage format: they never change.
+"""The event vocabulary. Names are the storage format: they never change.
 
-`AnyEvent` is the closed union, `EVENT_TYPES` finds a class by its stored name. The first use of a name imports its
-module: building every class costs more processor time than most commands.
+`AnyEvent` is the closed union, `EVENT_TYPES` maps stored names to classes. A module is imported on the first use of one
+of its names, because building every class costs more CPU time than most commands.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NAMES: dict[str, str] = {
     ),
     "union": "EVENT_TYPES AnyEvent",
 }
-"""The names that each module of this package gives it."""
+"""The names that this package exports, by the module that defines them."""
 
 _MODULE_OF = {name: module for module, names in NAMES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""The champion: a pointer that only ever moves by one more event."""
+"""The champion: a pointer to an artifact, moved by appending an event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .memory import Artifact
 
 
 class ChampionPointed(Event):
-    """From here on this artifact is champion. By the gate with an evaluation, or by an operator with a reason."""
+    """From this position on, the artifact is champion. `evaluation` is set if the gate promoted it."""
 
     type: Literal["ChampionPointed"] = "ChampionPointed"
     artifact: Artifact

@@ -1,4 +1,4 @@
-"""Courses: what the controller was asked to do on a site, within which budget, and how it ended."""
+"""Courses: the controller's loops on an environment, each with a budget and an end."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 from .event import Count, Event, FrozenModel, Name
 
 CourseLoop = Literal["fast", "slow"]
-"""Which loop a course goes round; a site has one course of each."""
+"""The loop that a course runs. An environment has at most one open course of each loop."""
 
 
 class Budget(FrozenModel):
-    """What a course may spend; None is no bound. Rounds are sweeps, runs are those of sweeps and of arms.
+    """The limits of a course; None means unlimited. A round is a sweep; runs are those of sweeps and evaluation arms.
 
-    Minutes go by since the course was opened, whether or not anybody works on it. The slow loop counts all the rounds
-    that it ever made on the site.
+    Minutes are wall time since the course was opened, including idle time. The slow loop counts all rounds it ever made
+    on the environment.
     """
 
     rounds: Count
@@ -25,9 +25,9 @@ class Budget(FrozenModel):
 
 
 class CourseOpened(Event):
-    """The controller goes round a loop from here on, until the budget is spent or nothing is left to try.
+    """The controller started a course, which runs until the budget is spent or nothing is left to try.
 
-    A further event of the same course gives it another budget; what was spent stays spent.
+    A further event of the same course replaces its budget; what it has spent so far still counts.
     """
 
     type: Literal["CourseOpened"] = "CourseOpened"
@@ -38,7 +38,7 @@ class CourseOpened(Event):
 
 
 class CourseClosed(Event):
-    """A course ended, and why. One without it was interrupted, and whoever runs the controller next goes on with it."""
+    """A course ended, and why. A course without this event is open: the next run of the controller resumes it."""
 
     schema_version: ClassVar[int] = 2
     type: Literal["CourseClosed"] = "CourseClosed"

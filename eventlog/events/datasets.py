@@ -1,4 +1,4 @@
-"""Datasets: a query and a position give one dataset; a group can be registered as a slice of its own."""
+"""Datasets: a query and a position define one dataset; one group can be registered as a slice."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
 RewardName = Literal["score", "value", "shaped"]
-"""Which reward of a run: the oracle's score, R (the score after cost), or the shaped return."""
+"""The reward of a run that a query uses: the oracle's score, R (the score after cost), or the shaped return."""
 
 
 def _in_order(sweep: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-    """The one way to write sweeps: one by its name, several in order and each once."""
+    """Canonical form of sweeps: one as its name, several as a sorted tuple without duplicates."""
     if not isinstance(sweep, tuple):
         return sweep
     names = tuple(sorted(set(sweep), key=str.encode))
@@ -28,16 +28,16 @@ _OnlyGroup = Annotated[Name | None, Field(exclude_if=lambda group: group is None
 
 
 class Floor(FrozenModel):
-    """The least that a run must have earned of a reward, in millionths."""
+    """The minimum of a reward that a run must have earned, in millionths."""
 
     reward: RewardName
     least: Micro
 
 
 class Tokens(FrozenModel):
-    """What text is made into token ids with: the addresses of a base model's tokenizer.json and of its chat template.
+    """The tokenizer of a query: the addresses of a base model's tokenizer.json and of its chat template.
 
-    Addresses are digests of the bytes, so they are what a base model and a served one are compared by.
+    Addresses are digests of the bytes, so a base model and a served model can be compared by them.
     """
 
     tokenizer: BlobAddress
@@ -45,11 +45,11 @@ class Tokens(FrozenModel):
 
 
 class SftQuery(FrozenModel):
-    """Rejection sampling: runs at or above a score, and above a floor; optionally the best run of each group alone.
+    """Rejection sampling: runs at or above `min_score` and above `floor`; optionally only the best run of each group.
 
-    `runs` are those of plans, a row for each step, or a policy's, rows of token ids, or demonstrations, whose words are
-    made into the ids of `tokens`. A query of plans' runs without a floor, a sweep and a group is written as it was
-    before there were these five.
+    `runs` selects runs of plans (one row for each step), of a policy (rows of token ids), or demonstrations (tokenised
+    with `tokens`). Default values of `runs`, `floor`, `sweep`, `group` and `tokens` are omitted when stored, so older
+    queries keep their digest.
     """
 
     kind: Literal["sft"] = "sft"
@@ -65,14 +65,14 @@ class SftQuery(FrozenModel):
     @model_validator(mode="after")
     def _tokenises_demonstrations_alone(self) -> Self:
         if (self.tokens is not None) != (self.runs == "demonstration"):
-            raise ValueError("tokens are what demonstrations are tokenised with: expected both or neither")
+            raise ValueError("`tokens` is for demonstrations, which need it: expected both or neither")
         return self
 
 
 class DpoQuery(FrozenModel):
-    """Pairs inside a group: a chosen run that earned at least `margin` millionths more than the rejected one.
+    """Preference pairs within a group: the chosen run earned at least `margin` millionths more than the rejected one.
 
-    Of each group at most `max_pairs`, the widest first.
+    Each group gives at most `max_pairs`, those with the widest margin first.
     """
 
     kind: Literal["dpo"] = "dpo"
@@ -87,8 +87,8 @@ class DpoQuery(FrozenModel):
 class GrpoQuery(FrozenModel):
     """Runs of groups whose rewards differ, each with its advantage `(r - mean) / (std + eps)`.
 
-    `reward` is r. `ddof` 0 is the deviation of the population, 1 that of a sample. `eps` is in units of the reward, a
-    decimal number of at most 12 places.
+    `reward` is r. `ddof` 0 is the population's standard deviation, 1 the sample's. `eps` is in units of the reward, a
+    decimal number with at most 12 places.
     """
 
     kind: Literal["grpo"] = "grpo"
@@ -101,19 +101,19 @@ class GrpoQuery(FrozenModel):
 
 
 Query = SftQuery | DpoQuery | GrpoQuery
-"""What a dataset selects; `kind` says which. `sweep` is one, or several whose runs are taken together."""
+"""The query of a dataset, discriminated by `kind`. `sweep` is one sweep, or several whose runs are combined."""
 
 AnyQuery = Annotated[Query, Field(discriminator="kind")]
 _QUERIES: TypeAdapter[Query] = TypeAdapter(AnyQuery)
 
 
 def query_of(plain: dict[str, Any]) -> Query:
-    """The query that plain JSON stands for. Raises ValidationError."""
+    """Parse a query from plain JSON. Raises ValidationError."""
     return _QUERIES.validate_json(json.dumps(plain))  # as JSON, which has no tuples
 
 
 def is_asked_for(query: Query, environment: str, sweep: str, group: str) -> bool:
-    """Whether runs of this environment, sweep and group are among those that a query looks at."""
+    """True if the query's environment, sweep and group filters admit runs of these."""
     sweeps = query.sweep if isinstance(query.sweep, tuple) else (query.sweep,)
     asked: tuple[tuple[tuple[str | None, ...], str], ...] = (
         ((query.environment,), environment),
@@ -124,7 +124,7 @@ def is_asked_for(query: Query, environment: str, sweep: str, group: str) -> bool
 
 
 class Refused(FrozenModel):
-    """Runs that the query looked at and left out, and why."""
+    """The number of runs that a query considered and left out for one reason."""
 
     reason: Name
     runs: Count
@@ -143,7 +143,7 @@ class DatasetFrozen(Event):
 
 
 class SliceRegistered(Event):
-    """The rows of one group, to be pulled as one shard by the group's name; `dataset` is their content digest."""
+    """The rows of one group, available as one shard by the group's name; `dataset` is their content digest."""
 
     type: Literal["SliceRegistered"] = "SliceRegistered"
     group: Name

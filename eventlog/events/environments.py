@@ -1,4 +1,4 @@
-"""Environments: probed, and admitted on the strength of a probe that nothing failed in."""
+"""Environments: probed, and admitted on the basis of a report in which no probe failed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .event import Count, Digest, Event, FrozenModel, Name
 ProbeOutcome = Literal["passed", "failed", "skipped"]
 
 Detail = Annotated[str, Field(max_length=500)]
-"""A sentence for people; never what an agent read or wrote."""
+"""A sentence for people; never text that an agent read or wrote."""
 
 
 class ProbeResult(FrozenModel):
-    """What one probe found, and why; `skipped` means that the question does not arise there."""
+    """The outcome of one probe, and why; `skipped` means that the probe does not apply to the environment."""
 
     name: Name
     outcome: ProbeOutcome
@@ -23,16 +23,16 @@ class ProbeResult(FrozenModel):
 
 
 class StartFingerprint(FrozenModel):
-    """The fingerprint of an instance that was just made from a seed."""
+    """The fingerprint of an instance's start state, just after it was made from a seed."""
 
     env_seed: Count
     fingerprint: Digest
 
 
 class EnvironmentProbed(Event):
-    """What every probe found of an environment; `url` is None where we started it ourselves.
+    """The results of all probes of an environment. `url` is None if the platform started the site itself.
 
-    `tasks_digest` is over the tasks it graded then, with their instructions and clusters.
+    `tasks_digest` is over the tasks that the environment graded then, with their instructions and clusters.
     """
 
     type: Literal["EnvironmentProbed"] = "EnvironmentProbed"
@@ -47,7 +47,10 @@ class EnvironmentProbed(Event):
 
 
 class EnvironmentAdmitted(Event):
-    """From here on its runs may be learned from and judged by; `probe` is the position of the probe it rests on."""
+    """From this position on, the environment's runs may be used for learning and evaluation.
+
+    `probe` is the position of the EnvironmentProbed event that justifies it.
+    """
 
     type: Literal["EnvironmentAdmitted"] = "EnvironmentAdmitted"
     environment: Name

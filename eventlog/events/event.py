@@ -1,4 +1,4 @@
-"""What every event is: a frozen, closed, strictly typed model without floats."""
+"""The base class of events, a frozen, closed, strictly typed model without floats, and shared field types."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 EXACT = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly; larger ones are written as strings."""
+"""The largest integer that every JSON parser reads exactly; larger integers are written as strings."""
 
 Whole = Annotated[int, Field(ge=-EXACT, le=EXACT)]
-"""An integer that survives JSON."""
+"""An integer that JSON represents exactly."""
 
 Count = Annotated[int, Field(ge=0, le=EXACT)]
 """A natural number."""
@@ -28,23 +28,23 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True, slots=True)
 class NamesBlob:
-    """What marks a field as the address of a blob."""
+    """Annotation that marks a field as the address of a blob."""
 
 
 BlobAddress = Annotated[Digest, NamesBlob()]
-"""The address of a blob that was put before the event was appended; `eventlog/references.py` finds them."""
+"""The address of a blob that was put before the event was appended. `eventlog/references.py` finds these fields."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 """An identifier: the name of a run, a template, a benchmark."""
 
 
 class FrozenModel(BaseModel):
-    """A value: frozen, no unknown fields, no coercion."""
+    """A value object: frozen, without unknown fields, without type coercion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Event(FrozenModel):
-    """A fact. Subclasses add `type: Literal["..."]`; class names and field names are the storage format."""
+    """Base class of events. Subclasses add `type: Literal["..."]`; class and field names are the storage format."""
 
     schema_version: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""The gate: frozen benchmarks, opened evaluations, verdicts with every number that decided them."""
+"""The gate: frozen benchmarks, opened evaluations, and verdicts with every number that decided them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from .memory import Artifact
 Decision = Literal["promote", "hold", "void"]
 
 CostBasis = Literal["all_pairs", "passed_pairs"]
-"""Over which pairs costs are compared: all of them, or only those that both arms passed (like work against like)."""
+"""The pairs over which costs are compared: all of them, or only those that both arms passed (equal work done)."""
 
 
 Test = Literal["sign_flip", "e_process", "bootstrap"]
-"""What decides: a paired randomisation test of a fixed number of instances, an e-process that may stop early, or the
-bootstrap of the seed documents."""
+"""The test that decides: a paired randomisation test of a fixed number of instances, an e-process that may stop early,
+or the bootstrap of the seed documents."""
 
 Pico = Annotated[int, Field(ge=0, le=10**12)]
 """A probability in units of 10^-12, rounded up."""
 
 
 class BenchmarkTemplate(FrozenModel):
-    """A task of a benchmark. It carries no plan: that is made once for an evaluation, the same for both arms.
-
-    `max_steps` is its budget.
-    """
+    """A task of a benchmark, with a budget of `max_steps`. Its plan is made once for each evaluation, for both arms."""
 
     template_id: Name
     cluster: Name
@@ -45,10 +42,10 @@ class BenchmarkTask(FrozenModel):
 
 
 class BenchmarkFrozen(Event):
-    """Tasks x seeds that both arms will play, and how much alpha may be spent on them, by how many challengers.
+    """A benchmark was frozen: the tasks x seeds that both arms play, and the alpha that its challengers may spend.
 
-    `alpha` is the chance of any false promotion over all `challengers`. `successor_of` is the benchmark whose place
-    this one takes. `digest` is over environment, templates, tasks, repeats, alpha and challengers.
+    `alpha` bounds the probability of any false promotion over all `challengers`. `successor_of` is the benchmark that
+    this one replaces. `digest` is over environment, templates, tasks, repeats, alpha and challengers.
     """
 
     schema_version: ClassVar[int] = 2
@@ -65,16 +62,16 @@ class BenchmarkFrozen(Event):
 
 
 class Rules(FrozenModel):
-    """Every number the gate uses; shares, scores and probabilities are in millionths.
+    """Every parameter of the gate; shares, scores and probabilities are in millionths.
 
-    `test` decides. Void: fewer than `min_pairs` sealed instances, a larger share than `max_missing` of the (instance,
-    repeat) pairs missing, or missing pairs that differ between the arms with a p below `max_missing_p`. Promote: the
-    test, a mean difference of `min_mean_delta`, costs at most `max_cost_ratio` times the champion's over the pairs of
-    `cost_basis`, and no regression that `confirm_repeats` fresh repeats confirm at `confirm_p`. A test is exact where
-    that takes at most `max_exact` sums, else it takes `draws_per_alpha` / alpha draws from the stream of `rng_seed`.
-    `bootstrap_samples` are those of the interval.
+    Void if there are fewer than `min_pairs` sealed instances, if more than `max_missing` of the (instance, repeat)
+    pairs are missing, or if missing pairs differ between the arms with p below `max_missing_p`. Promote if `test`
+    rejects, the mean difference is at least `min_mean_delta`, costs are at most `max_cost_ratio` times the champion's
+    over the pairs of `cost_basis`, and `confirm_repeats` fresh repeats confirm no regression at `confirm_p`. A test is
+    exact if that takes at most `max_exact` sums; otherwise it makes `draws_per_alpha` / alpha random draws, seeded by
+    `rng_seed`. `bootstrap_samples` is the number of samples for the interval.
 
-    The others belong to the bootstrap of the seed documents alone.
+    All other parameters belong only to the bootstrap of the seed documents.
     """
 
     test: Test = "sign_flip"
@@ -111,7 +108,7 @@ class Interval(FrozenModel):
 class ArmSummary(FrozenModel):
     """One arm over the sealed pairs: mean score (None: no pair), runs passed, and costs in micro-dollars.
 
-    `cost` is of all its runs, `compared_cost` of those that the rules' cost basis compares; None is unknown.
+    `cost` covers all its runs, `compared_cost` those of the rules' cost basis; None means unknown.
     """
 
     artifact: Artifact
@@ -132,7 +129,7 @@ class Stratum(FrozenModel):
 
 
 class Visible(FrozenModel):
-    """The visible pairs: reported, deciding nothing. Means in millionths."""
+    """Results of the visible pairs, which are reported but do not affect the decision. Means in millionths."""
 
     instances: Count
     champion_mean: Micro
@@ -140,7 +137,7 @@ class Visible(FrozenModel):
 
 
 class Confirmation(FrozenModel):
-    """A screened instance played again: runs and passes of both arms, one-sided Fisher p, and whether it regressed."""
+    """A screened instance played again: runs and passes of both arms, one-sided Fisher p, and the conclusion."""
 
     instance: Name
     champion_runs: Count
@@ -152,16 +149,16 @@ class Confirmation(FrozenModel):
 
 
 class Verdict(FrozenModel):
-    """What was decided and every number it was decided by. Deltas and probabilities are in millionths, p in 10^-12.
+    """The decision, and every number behind it. Deltas and probabilities are in millionths, p-values in 10^-12.
 
-    `void` means the arms are not comparable; then the numbers that could not be computed are None. `pairs` counts
-    sealed instances, `missing` the (instance, repeat) pairs that lack an arm. `alpha` is what this test could spend,
-    `alpha_spent` what was spent on the benchmark with it. `draws` is None for an exact test; `looked_at` is how many
-    instances the test saw, `e_value` in millionths what an e-process had reached. `screened` instances looked worse;
-    `regressions` are the confirmed ones (under the bootstrap: all beyond the tolerance).
+    `void` means that the arms are not comparable; numbers that could not be computed are then None. `pairs` counts
+    sealed instances, `missing` the (instance, repeat) pairs that lack an arm. `alpha` is this test's share,
+    `alpha_spent` the total spent on the benchmark including it. `draws` is None for an exact test; `looked_at` is the
+    number of instances the test saw, `e_value` the final value of an e-process in millionths. `screened` instances
+    looked worse; `regressions` are those confirmed (under the bootstrap: all beyond the tolerance).
 
     `interval`, `prob_improvement`, `win_rate`, wins, ties, losses, `mcnemar`, `power`, `pairs_needed` (instances for a
-    power of 0.8 at this difference), `strata` and `visible` are reported and decide nothing, but for the bootstrap.
+    power of 0.8 at this difference), `strata` and `visible` are only reported, except that the bootstrap uses some.
     """
 
     decision: Decision
@@ -197,17 +194,17 @@ class Verdict(FrozenModel):
 
 
 class TaskPlan(FrozenModel):
-    """The plan that both arms start from in a template; the blob holds its steps."""
+    """The plan from which both arms start on a template; the blob holds its steps."""
 
     template: Name
     plan: BlobAddress
 
 
 class EvaluationOpened(Event):
-    """Two artifacts will play a benchmark under these rules, both with one `executor` (None: plans over HTTP).
+    """Two artifacts will play a benchmark under these rules, both with the same `executor` (None: plans over HTTP).
 
-    It is the benchmark's evaluation number `challenge`, counted from 1, and spends `alpha` by being opened, whatever
-    comes of it. `suite` holds the plan of every template, for executors that follow one.
+    `challenge` is the evaluation's number on the benchmark, counted from 1. Opening the evaluation spends `alpha`,
+    whatever its verdict. `suite` holds the plan of every template, for executors that follow plans.
     """
 
     schema_version: ClassVar[int] = 2

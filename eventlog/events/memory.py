@@ -1,4 +1,4 @@
-"""Memory as a position, the artifact that pairs it with weights, and what takes a piece out of memory."""
+"""Memory as of a log position, the artifact that pairs it with weights, and the events of its pieces."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
 
 
 class Memory(FrozenModel):
-    """What an agent remembers: the folds named, at a log position, less the pieces in `without`.
+    """An agent's memory: the pieces of the named folds at a log position, except those in `without`.
 
-    `digest` is the SHA-256 of the canonical content, which is kept as a blob. `embeddings` is the digest of the model
-    that it is matched by beside its words, and so is whatever is tried with it (None: by words alone). A memory without
-    one is written as it was before there were any.
+    `digest` is the SHA-256 of the canonical content, which is stored as a blob. `embeddings` is the digest of the model
+    used, besides words, to match pieces of this memory and candidates tried with it (None: by words only; then the
+    field is omitted when stored, so older memories keep their digest).
     """
 
     upto: Count
@@ -29,12 +29,12 @@ class Memory(FrozenModel):
 
 
 def artifact_name(weights: str, upto: int) -> str:
-    """How an artifact is written: `base@0`, or `ck-3f9a1c22@18342` for a checkpoint digest."""
+    """Name of an artifact: `base@0`, or `ck-3f9a1c22@18342` for a checkpoint digest."""
     return f"{weights if weights == 'base' else f'ck-{weights[:8]}'}@{upto}"
 
 
 class Artifact(FrozenModel):
-    """Weights and memory: what a champion is, what a challenger is, what every run is pinned to."""
+    """Weights and memory. Champions and challengers are artifacts, and every run is pinned to one."""
 
     weights: Name
     memory: Memory
@@ -45,9 +45,9 @@ class Artifact(FrozenModel):
 
 
 class Occasion(FrozenModel):
-    """When a piece may help: at a step of this type and intent, on pages whose address is like `page`.
+    """The steps to which a piece may apply: of this type and intent, on pages whose address matches `page`.
 
-    In `page` numbers and other names that a seed makes are `*`. An empty intent or page is any.
+    In `page`, numbers and other names that depend on the seed are `*`. An empty intent or page matches any.
     """
 
     environment: Name
@@ -57,14 +57,14 @@ class Occasion(FrozenModel):
 
 
 PieceSource = Literal["recovery", "good_run", "authored", "imported"]
-"""recovery: a failed run found it. good_run: a run that passed did it. authored: it came with a site. imported: from a
-file that a person may have edited."""
+"""recovery: found by recovery in a failed run. good_run: taken from a run that passed. authored: supplied with a site.
+imported: from a file that a person may have edited."""
 
 
 class HintRecorded(Event):
-    """Where something was seen that a step needs. `content` is a blob: the words of it, and the change that it makes.
+    """A hint was recorded: where to find something that a step needs. `content` is a blob: its text and its change.
 
-    The rule that decides it rides along. A further event of the same hint brings it back, as with RewriteProposed.
+    `rule` decides its promotion. A further event of the same hint makes it a candidate again, as with RewriteProposed.
     """
 
     type: Literal["HintRecorded"] = "HintRecorded"
@@ -78,9 +78,9 @@ class HintRecorded(Event):
 
 
 class ExemplarCaptured(Event):
-    """What a good run did at a step, with the reward of that run.
+    """An exemplar was captured: the actions of a good run at a step, with the reward of that run.
 
-    `nudge` makes a like step act as that one did; `inject` takes its steps before a like step.
+    `nudge` makes a similar step act as that one did; `inject` inserts its steps before a similar step.
     """
 
     type: Literal["ExemplarCaptured"] = "ExemplarCaptured"
@@ -95,7 +95,7 @@ class ExemplarCaptured(Event):
 
 
 class SnippetLearned(Event):
-    """A few steps that do one thing, learned from good runs or authored: they stand in for a step of the same topic."""
+    """A snippet was learned from good runs or authored: a few steps that replace a step of the same topic."""
 
     type: Literal["SnippetLearned"] = "SnippetLearned"
     snippet: Name
@@ -108,7 +108,7 @@ class SnippetLearned(Event):
 
 
 class RecipeImported(Event):
-    """A named piece of plan that can be used again; a person may edit it as a file and bring it in anew."""
+    """A recipe was imported: a named, reusable piece of plan. A person may edit it as a file and import it again."""
 
     type: Literal["RecipeImported"] = "RecipeImported"
     recipe: Name
@@ -121,7 +121,7 @@ class RecipeImported(Event):
 
 
 class MemoryQuarantined(Event):
-    """A piece stays out of every later artifact until new evidence clears it."""
+    """A piece was quarantined: it is excluded from every later artifact until new evidence clears it."""
 
     type: Literal["MemoryQuarantined"] = "MemoryQuarantined"
     piece: Name
@@ -131,11 +131,11 @@ class MemoryQuarantined(Event):
 
 
 class PieceTried(Event):
-    """A run that differed from its siblings by one piece of memory ended, and so did they.
+    """A trial ended: a run that differed from its siblings by one piece of memory, and the siblings as controls.
 
-    It carried the piece and they did not, or it was `withheld` from this run alone. `won` says whether this run passed
-    its oracle, `control_successes` how many of the `control_runs` did. Trials of a rewrite that carried it are
-    RewriteWon and RewriteLost.
+    The run carried the piece and its siblings did not, or the piece was `withheld` from this run only. `won` is True if
+    the run passed its oracle, `control_successes` is the number of `control_runs` that did. Trials that carried a
+    rewrite are recorded as RewriteWon and RewriteLost.
     """
 
     type: Literal["PieceTried"] = "PieceTried"
@@ -152,21 +152,21 @@ Substrate = Literal["hints", "exemplars", "rewrites", "curriculum", "recipes"]
 """A way to learn. Each has one kind of piece: hint, exemplar, rewrite, snippet (curriculum) and recipe."""
 
 ChoiceReason = Literal["unknown", "explore", "exploit"]
-"""unknown: it was never credited there. explore: drawn, whatever it is worth. exploit: it is worth the most."""
+"""unknown: it has no credited run in the cluster. explore: drawn at random. exploit: it has the highest value."""
 
 
 class Decay(FrozenModel):
-    """How exploring wanes: after k credited runs epsilon is `start * halved_after / (halved_after + k)`."""
+    """Decay of exploration: after k credited runs, epsilon is `start * halved_after / (halved_after + k)`."""
 
     start: ScoreMicro = 300_000
     halved_after: Annotated[int, Field(ge=1, le=EXACT)] = 20
 
 
 class SubstrateChosen(Event):
-    """In a group of a sweep one sibling learns by this substrate alone, and this is why.
+    """A substrate was chosen for one sibling of a group, which learns only by it, and why.
 
-    `value` is what it was worth in this cluster then (None: unknown), `epsilon` the chance of exploring, `budget_left`
-    micro-dollars (None: no bound). The draw is that of the stream `seed/environment/cluster/group`.
+    `value` is its value in the cluster at that time (None: unknown), `epsilon` the probability of exploring,
+    `budget_left` in micro-dollars (None: unlimited). The random stream is `seed/environment/cluster/group`.
     """
 
     type: Literal["SubstrateChosen"] = "SubstrateChosen"
@@ -184,10 +184,10 @@ class SubstrateChosen(Event):
 
 
 class SubstrateCredited(Event):
-    """What a choice came to: the run that carried the substrate, beside frozen siblings of the same instance.
+    """The result of a choice: the run with the substrate, compared with frozen siblings of the same instance.
 
-    `gain` is the reward of the run less the mean of its `control_runs`; None where one of them has none. `cost` is the
-    run's, in micro-dollars. Where no piece of the substrate `applied`, the run says nothing about it.
+    `gain` is the run's reward minus the mean of its `control_runs`; None if one of these rewards is unknown. `cost` is
+    the run's, in micro-dollars. If no piece of the substrate `applied`, the run is no evidence about it.
     """
 
     type: Literal["SubstrateCredited"] = "SubstrateCredited"

@@ -1,4 +1,4 @@
-"""How a model is asked, and what is said of a step. They ride on events of the run family."""
+"""Sampling parameters and step check results: fields of events of the run family."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .event import FrozenModel
 _MICRO = 1_000_000
 
 ModelRole = Literal["policy", "verifier", "decomposer", "recovery"]
-"""policy: it chose the agent's next action. verifier: it looked at a step. decomposer: it made a plan of free text.
-recovery: it proposed a cure of a failed run."""
+"""policy: chooses the agent's next action. verifier: checks a step. decomposer: turns free text into a plan. recovery:
+proposes a fix for a failed run."""
 
 CheckName = Literal["filter", "page", "step"]
 
 Said = Literal["passed", "failed", "unknown"]
-"""unknown: the one who was asked could not answer. It is no signal, and never counts as failed."""
+"""Result of a step check. unknown: the checker could not answer; it never counts as failed."""
 
 
 class Sampling(FrozenModel):
-    """How to draw. Nothing is left to a backend's default but the seed, where None asks for none."""
+    """Sampling parameters. Nothing is left to a backend's default, except the seed if it is None."""
 
     temperature_micro: Annotated[int, Field(ge=0, le=2 * _MICRO)]
     max_tokens: Annotated[int, Field(ge=1, le=_MICRO)]

@@ -1,4 +1,4 @@
-"""What is to be done: steps, templates and the specs of runs. They ride on events of the run family."""
+"""Steps, templates and specs of runs: fields of events of the run family."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .event import Count, FrozenModel, Name, Whole
 StepType = Literal[
     "navigate", "click", "fill_field", "select_option", "submit", "click_at", "press_key", "scroll", "finish"
 ]
-"""What an agent can do. The last four are a policy's alone: no plan over HTTP holds them. click_at: `value` is `x,y` in
-pixels of the window. finish: the agent says that it is done, `value` is its answer."""
+"""The actions of an agent. Only a policy uses the last four; plans over HTTP never do. click_at: `value` is `x,y` in
+pixels of the window. finish: the agent declares that it is done, `value` is its answer."""
 
 
 class Step(FrozenModel):
-    """One intent of a micro-plan. `label` is what a person sees: a link's text, a field's label, a button's caption.
+    """One step of a plan. `label` is the visible text: of a link, of a field's label, of a button.
 
-    With `loop_to` the walk goes back from here to the step at that place, `loop_count` times. An `optional` step is
-    passed over where the page lacks what it names. A step without these three is written as it was before there were
-    any. Raises ValueError for a loop that lacks one of its two numbers.
+    With `loop_to`, execution jumps back from here to the step at that index, `loop_count` times. An `optional` step is
+    skipped if the page lacks its target. These three fields are omitted when stored at their defaults, so older steps
+    keep their digest. Raises ValueError if only one of `loop_to` and `loop_count` is given.
     """
 
     type: StepType
@@ -42,9 +42,9 @@ class Step(FrozenModel):
 
 
 def places(plan: Sequence[Step]) -> Iterator[int]:
-    """The places of a plan's steps in the order in which they are taken, its loops walked; inner loops begin anew.
+    """The indices of a plan's steps in execution order, following loops. An inner loop restarts with its outer loop.
 
-    A loop that would go forward is none.
+    A `loop_to` that points forward is ignored.
     """
     left: dict[int, int] = {}
     place = 0
@@ -60,7 +60,7 @@ def places(plan: Sequence[Step]) -> Iterator[int]:
 
 
 def unroll(plan: Sequence[Step], at_most: int) -> tuple[Step, ...]:
-    """A plan's steps in the order in which they are taken, `at_most` of them, without loops."""
+    """The first `at_most` steps of a plan in execution order, with loops unrolled."""
     return tuple(_straight(plan[place]) for place in islice(places(plan), at_most))
 
 
@@ -69,10 +69,9 @@ def _straight(step: Step) -> Step:
 
 
 class Template(FrozenModel):
-    """A task that takes a seed (the seeds' TaskTemplate); `oracle_task_id` ties its runs to their grader.
+    """A task to instantiate with a seed (TaskTemplate in the seed documents). `oracle_task_id` selects its grader.
 
-    It has a plan as steps, or as free text that has to be decomposed before it can be run. Raises ValueError without
-    either.
+    Its plan is a list of steps, or free text to be decomposed before a run. Raises ValueError if it has neither.
     """
 
     template_id: Name
@@ -91,12 +90,12 @@ class Template(FrozenModel):
 
 
 class Spec(FrozenModel):
-    """One rollout to execute (the seeds' RolloutSpec). `template` is a template_id; the sweep makes re-runs distinct.
+    """One rollout to execute (RolloutSpec in the seed documents). `template` is a template_id.
 
-    `candidate` names the one rewrite that a treated sibling carries beyond its artifact, `withheld` the one piece of
-    its artifact that it does without. Specs of one `state_key` are a session: played in order, in one browser profile;
-    without one a spec is independent. `temperature_micro` is what a model draws with. An event without these three is
-    written as it was before there were any.
+    `candidate` is the piece that this sibling carries in addition to its artifact (a treated sibling), `withheld` the
+    piece of its artifact that it leaves out. Specs with one `state_key` form a session: played in order, in one browser
+    profile; without it a spec is independent. `temperature_micro` is the model's sampling temperature. The last three
+    fields are omitted when stored as None, so older specs keep their digest.
     """
 
     spec_id: Name
@@ -112,12 +111,12 @@ class Spec(FrozenModel):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it plays its artifact as it is: nothing on trial, nothing withheld."""
+        """True if the run plays its artifact unchanged: no candidate, no withheld piece."""
         return self.candidate is None and self.withheld is None
 
 
 class TaskSpec(FrozenModel):
-    """What the run was asked to do, as it was asked."""
+    """The task as given to the run."""
 
     task_spec_id: Name
     instruction: str

@@ -1,4 +1,4 @@
-"""What an operator sets: prices, who may call, and what of history no longer counts."""
+"""Operator decisions: prices, API tokens, withdrawn runs, erased subjects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .event import Count, Digest, Event, Name
 
 
 class PriceBookSet(Event):
-    """Prices in micro-dollars: an action, a second of wall time, a thousand tokens."""
+    """A price book took effect: micro-dollars for an action, a second of wall time, a thousand tokens."""
 
     type: Literal["PriceBookSet"] = "PriceBookSet"
     version: Count
@@ -21,7 +21,7 @@ class PriceBookSet(Event):
 
 
 class TokenIssued(Event):
-    """A bearer token exists; only its SHA-256 is known here."""
+    """A bearer token was issued; the log stores only its SHA-256."""
 
     type: Literal["TokenIssued"] = "TokenIssued"
     token: Name
@@ -30,7 +30,7 @@ class TokenIssued(Event):
 
 
 class TokenRevoked(Event):
-    """The token of this name is no longer accepted."""
+    """The token of this name was revoked and is no longer accepted."""
 
     type: Literal["TokenRevoked"] = "TokenRevoked"
     token: Name
@@ -38,7 +38,7 @@ class TokenRevoked(Event):
 
 
 class RunsWithdrawn(Event):
-    """From here on nothing is learned from these runs: folds of what was learned go on as if they had never been."""
+    """The runs were withdrawn: from this position on, folds of learned state ignore them, including their past."""
 
     type: Literal["RunsWithdrawn"] = "RunsWithdrawn"
     runs: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -46,7 +46,7 @@ class RunsWithdrawn(Event):
 
 
 class SubjectErased(Event):
-    """The key and the bytes of a subject were destroyed: what needs them answers *erased*."""
+    """The key and the bytes of a subject were destroyed; reads that need them answer *erased*."""
 
     type: Literal["SubjectErased"] = "SubjectErased"
     subject: Name

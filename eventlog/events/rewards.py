@@ -1,4 +1,4 @@
-"""Rewards: what a channel said of a run, its terms kept apart, in micro-units."""
+"""Rewards: the grades of runs by oracle and judges, with separate terms, in micro-units."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
 
 class RewardTerms(FrozenModel):
-    """The terms of `R = score - lambda * cost`: micro-score, and micro-score a dollar.
+    """The terms of `R = score - lambda * cost`: score in micro-units, lambda in micro-score per dollar.
 
-    `process` and `progress` are those of the shaped return; None where it was not made.
+    `process` and `progress` are the terms of the shaped return; None if it was not computed.
     """
 
     score: ScoreMicro
@@ -21,10 +21,10 @@ class RewardTerms(FrozenModel):
 
 
 class RewardGraded(Event):
-    """A run was graded. `cost` is in micro-dollars; where it is unknown, so are `value` and `shaped`.
+    """A run was graded. `cost` is in micro-dollars; if it is unknown, so are `value` and `shaped`.
 
-    `shaping` names the version of the formula that made `shaped` of the terms; None: none did. `again` says that the
-    run was graded before: this is another word on it, and no further cost.
+    `shaping` is the version of the formula that computed `shaped` from the terms (None: not computed). `again` marks a
+    regrade of a run that was graded before; its cost is not counted again.
     """
 
     schema_version: ClassVar[int] = 2
@@ -46,9 +46,9 @@ class RewardGraded(Event):
 
 
 class JudgeOpined(Event):
-    """What a judge (a model and a version of its prompt) said of an ended run: a proxy, never the operative verdict.
+    """A judge (a model with a prompt version) graded an ended run. A proxy signal, never the operative verdict.
 
-    `score` is its `confidence` where it says passed, else 0. `opinion` is a blob: its reason, and what answered.
+    `score` is its `confidence` if it says passed, else 0. `opinion` is a blob: its reason, and the model that answered.
     """
 
     type: Literal["JudgeOpined"] = "JudgeOpined"

@@ -1,4 +1,4 @@
-"""Plan-rewrites: proposed with the rule that decides them, then won and lost by oracle outcomes."""
+"""Plan rewrites: proposed with the rule that decides their promotion, then tried in runs that an oracle grades."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .plans import Step, StepType
 
 
 class Anchor(FrozenModel):
-    """The step a rewrite belongs to, by what it says, not by where it stands in a plan."""
+    """The step to which a rewrite applies, identified by its content, not by its index in a plan."""
 
     type: StepType
     intent: str
@@ -19,14 +19,14 @@ class Anchor(FrozenModel):
 
 
 class ReplaceUrl(FrozenModel):
-    """Open another address in place of the planned one."""
+    """Open another address instead of the planned one."""
 
     kind: Literal["replace_url"] = "replace_url"
     url: str
 
 
 class FollowLink(FrozenModel):
-    """Open `page` and follow the link whose text is `label`, in place of the planned address."""
+    """Open `page` and follow the link whose text is `label`, instead of opening the planned address."""
 
     kind: Literal["follow_link"] = "follow_link"
     page: str
@@ -34,14 +34,14 @@ class FollowLink(FrozenModel):
 
 
 class EditStep(FrozenModel):
-    """Take another step in place of it."""
+    """Replace the anchored step by another one."""
 
     kind: Literal["edit_step"] = "edit_step"
     step: Step
 
 
 class InsertSteps(FrozenModel):
-    """Take these steps too, before the step or after it."""
+    """Insert steps before or after the anchored step."""
 
     kind: Literal["insert_steps"] = "insert_steps"
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
@@ -49,9 +49,9 @@ class InsertSteps(FrozenModel):
 
 
 class PreferTarget(FrozenModel):
-    """Act on what is called `label` on the page, in place of what the step names: what a hint says.
+    """Act on the page element labelled `label` instead of the step's own target: the change of a hint.
 
-    `then` are the texts of links to follow from there, in order. A change without any is written as it was before.
+    `then` are the texts of links to follow from there, in order; omitted when stored empty, so digests stay the same.
     """
 
     kind: Literal["prefer_target"] = "prefer_target"
@@ -65,7 +65,10 @@ RewriteSource = Literal["pattern_transform", "page_links", "page_controls", "mod
 
 
 class SeedsRule(FrozenModel):
-    """The seeds' rule: consecutive wins promote, consecutive losses demote, idle days make cold. No controls."""
+    """The rule of the seed documents: consecutive wins promote, consecutive losses demote, idle days make a piece cold.
+
+    It uses no controls.
+    """
 
     name: Literal["seeds"] = "seeds"
     wins_to_promote: Count = 3
@@ -74,12 +77,12 @@ class SeedsRule(FrozenModel):
 
 
 class PairedRule(FrozenModel):
-    """The seeds' wins in a row and evidence from siblings: a trial is one run beside `controls` others of its instance.
+    """The seed documents' streak of wins plus paired evidence: a trial is one run and `controls` runs of its instance.
 
-    With s successes among the trial's m runs and w in {0, 1} of the tried one, U = sum(m*w - s), V = sum(s*(m - s)). At
-    `looks` (in trials) a piece is promoted if U > 0, V >= `least_v`, k*U^2 >= `bound`*V, and it has won
-    `wins_in_a_row` at some time; at the last look it is retired otherwise. With one control V is the number of pairs
-    that differ: `single` says how many of so many such pairs it must have won, and `single_trials` is the last look.
+    With s successes among the trial's m runs and w in {0, 1} for the tried one, U = sum(m*w - s), V = sum(s*(m - s)).
+    At `looks` (numbers of trials) a piece is promoted if U > 0, V >= `least_v`, k*U^2 >= `bound`*V, and it has had a
+    streak of `wins_in_a_row`; at the last look it is otherwise retired. With one control, V is the number of discordant
+    pairs: `single` lists (pairs, wins required), and `single_trials` is the last look.
     """
 
     name: Literal["paired"] = "paired"
@@ -112,19 +115,19 @@ class PairedRule(FrozenModel):
         if not self.controls:
             raise ValueError("controls is 0; expected at least 1: evidence comes from siblings")
         if not self.looks or list(self.looks) != sorted(set(self.looks)) or not self.looks[0]:
-            raise ValueError(f"looks are {self.looks}; expected numbers of trials, rising from 1 or more")
+            raise ValueError(f"looks are {self.looks}; expected increasing numbers of trials, each at least 1")
         return self
 
 
 PromotionRule = Annotated[SeedsRule | PairedRule, Field(discriminator="name")]
-"""What decides a piece of memory. It rides on the event that proposes the piece."""
+"""The rule that decides whether a piece of memory is promoted. It is stored in the event that proposes the piece."""
 
 
 class RewriteProposed(Event):
-    """Recovery found a fix in a failed run and checked it there; the rule that will decide it rides along.
+    """Recovery found a fix for a failed run and verified it there. `rule` will decide its promotion.
 
-    A further event of the same rewrite brings it back: demoted, cold or retired it is a candidate again, quarantined it
-    may be tried again. Of one that is on trial or in use it says nothing new.
+    A further event of the same rewrite reopens it: a demoted, cold or retired rewrite becomes a candidate again, a
+    quarantined one may be tried again. It has no effect on a rewrite that is on trial or promoted.
     """
 
     type: Literal["RewriteProposed"] = "RewriteProposed"
@@ -138,9 +141,10 @@ class RewriteProposed(Event):
 
 
 class RewriteWon(Event):
-    """A run that carried exactly this candidate passed its oracle. Under the seeds' rule there are no controls.
+    """A run that carried only this candidate passed its oracle.
 
-    `control_runs` are its untreated siblings of lowest index, as many as the rule asks.
+    `control_runs` are the siblings without a candidate that have the lowest indices, as many as the rule requires; none
+    under SeedsRule.
     """
 
     type: Literal["RewriteWon"] = "RewriteWon"
@@ -151,7 +155,7 @@ class RewriteWon(Event):
 
 
 class RewriteLost(Event):
-    """A run that carried exactly this candidate failed its oracle; the rest is as in RewriteWon."""
+    """A run that carried only this candidate failed its oracle; fields as in RewriteWon."""
 
     type: Literal["RewriteLost"] = "RewriteLost"
     rewrite: Name

@@ -1,4 +1,4 @@
-"""Runs: planned, started, reset, stepped, finished or missing."""
+"""The life of a run: planned, started, reset, its steps and model calls, then finished or missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ArmName = Literal["champion", "challenger"]
 StepOutcome = Literal[
     "ok", "not_found", "forbidden", "server_error", "invalid_form", "no_such_link", "no_such_field", "no_such_option"
 ]
-"""How a step ended for the agent. An environment that does not answer is no outcome: that run is missing."""
+"""How a step ended for the agent. If the environment does not answer, there is no outcome: the run is missing."""
 
 RunStatus = Literal["completed", "halted", "out_of_budget"]
 
@@ -24,7 +24,7 @@ MissingCause = Literal["environment_down", "environment_refused", "contract_brok
 
 
 class ArmRun(FrozenModel):
-    """Which place of which evaluation a run fills."""
+    """The evaluation, arm and repeat to which a run belongs."""
 
     evaluation: Name
     benchmark: Name
@@ -34,7 +34,7 @@ class ArmRun(FrozenModel):
 
 
 class Applied(FrozenModel):
-    """A piece of memory that changed the plan of a run, and the step it changed."""
+    """A piece of memory that changed a run's plan, and the index of the changed step."""
 
     piece: Name
     kind: PieceKind
@@ -42,7 +42,7 @@ class Applied(FrozenModel):
 
 
 class PieceConflict(FrozenModel):
-    """Two pieces wanted the same of one step of a plan: `kept` was applied, `dropped` was not."""
+    """Two pieces conflicted at one step of a plan: `kept` was applied, `dropped` was not."""
 
     step: Count
     kept: Name
@@ -50,7 +50,7 @@ class PieceConflict(FrozenModel):
 
 
 class Usage(FrozenModel):
-    """What a run used. None is unknown, never zero."""
+    """Resources that a run used. None means unknown, not zero."""
 
     actions: Count | None
     wall_microseconds: Count | None
@@ -59,7 +59,7 @@ class Usage(FrozenModel):
 
 
 class Share(FrozenModel):
-    """What one cluster got of a biased sweep: the failures that counted for it, and its instances."""
+    """One cluster's share of a failure-biased sweep: the failures counted for it, and its number of instances."""
 
     cluster: Name
     failures: Count
@@ -67,10 +67,10 @@ class Share(FrozenModel):
 
 
 class Bias(FrozenModel):
-    """Why a sweep draws what it draws: shares of an instance budget by failures, as read at a position of the log.
+    """The bias of a sweep: shares of an instance budget in proportion to failures, as of log position `upto`.
 
-    `by` is what failures were counted by, `of` the sweep whose failures alone counted (None: all). A share may be of no
-    instance: there were failures, and the budget did not reach them.
+    Failures were counted by `by`, of sweep `of` only (None: of all sweeps). A share may have no instance if the budget
+    was too small for it.
     """
 
     upto: Count
@@ -80,9 +80,9 @@ class Bias(FrozenModel):
 
 
 class Trials(FrozenModel):
-    """Which shares of a sweep's groups try a piece, in millionths: one sibling is treated, or does without one.
+    """Shares of a sweep's groups (millionths) in which one sibling carries a candidate, or withholds a piece.
 
-    Of 1,000,000 treated and 0 withheld, every group that can be is treated.
+    With 1,000,000 treated and 0 withheld, every eligible group tries a candidate.
     """
 
     treated_micro: Count = 800_000
@@ -90,13 +90,13 @@ class Trials(FrozenModel):
 
 
 class SweepPlanned(Event):
-    """Specs of a sweep, before the first of them runs. The artifact is pinned for all of them.
+    """A sweep was planned: its specs, recorded before the first run. All of them are pinned to one artifact.
 
-    A further event of the same sweep adds siblings to its groups. `bias` is why a failure-biased sweep draws as it
-    does. Of a sweep that `learns`, failures propose rewrites. `executor` plays it (None: plans over HTTP), with `model`
-    where it asks one. `trials` are the shares that were drawn by `rng_seed` (None: by the seeds' way, every group
-    treated with any candidate). An event that learns, without a bias and trials and for plans, is written as it was
-    before there were these five.
+    A further event of the same sweep adds siblings to its groups. `bias` explains the instances of a failure-biased
+    sweep. If it `learns`, its failed runs propose rewrites. `executor` plays the sweep (None: plans over HTTP), with
+    `model` if it calls one. `trials` are the shares drawn by `rng_seed` (None: as in the seed documents, every group
+    tries any candidate). These five fields are omitted when stored at their defaults, so older events keep their
+    digest.
     """
 
     type: Literal["SweepPlanned"] = "SweepPlanned"
@@ -114,11 +114,11 @@ class SweepPlanned(Event):
 
 
 class RunStarted(Event):
-    """A spec is being executed: with which artifact, and what of its memory applied. `plan` is the executed plan.
+    """A run of a spec started, with this artifact. `plan` is the executed plan, `applied` the pieces that changed it.
 
     `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased. `conflicts`
-    are pieces that gave way to others of the same step. An event without these two is written as it was before there
-    were any: the same digest, the same content for its key.
+    are pieces dropped in favour of others at the same step. These two fields are omitted when stored empty, so older
+    events keep their digest and their append key's content.
     """
 
     type: Literal["RunStarted"] = "RunStarted"
@@ -135,7 +135,7 @@ class RunStarted(Event):
 
 
 class InstanceReset(Event):
-    """The receipt of a fresh instance: the seed it was reset to and the fingerprint of its start state."""
+    """The run's instance was reset to a seed. `fingerprint` is that of its start state."""
 
     type: Literal["InstanceReset"] = "InstanceReset"
     run: Name
@@ -145,7 +145,7 @@ class InstanceReset(Event):
 
 
 class StepTaken(Event):
-    """One action and how it ended; the page it led to is a blob, and so is the picture of it where there is one."""
+    """The agent took one action. `observation` (the resulting page) and `screenshot` are blobs."""
 
     type: Literal["StepTaken"] = "StepTaken"
     run: Name
@@ -161,9 +161,8 @@ class StepTaken(Event):
 class ModelCalled(Event):
     """One call of a model. `messages` is a chain of message blobs, `completion` its samples with ids and logprobs.
 
-    `step` is the step that it was asked for, None where it was asked before the first. `images` are the pictures in the
-    messages, which hold their addresses alone. A decomposer makes a plan before there is a run: there `run` is the
-    plan's stream.
+    `step` is the step that the call was made for, None before the first. `images` are the pictures in the messages,
+    which contain only their addresses. A decomposer makes a plan before there is a run; its `run` is the plan's stream.
     """
 
     type: Literal["ModelCalled"] = "ModelCalled"
@@ -182,7 +181,7 @@ class ModelCalled(Event):
 
 
 class StepVerified(Event):
-    """What a step check said, and whose it was. `reason` is a blob: it may hold what a model wrote."""
+    """A step was checked, by a model or the oracle. `reason` is a blob, because it may contain a model's text."""
 
     type: Literal["StepVerified"] = "StepVerified"
     run: Name
@@ -195,7 +194,7 @@ class StepVerified(Event):
 
 
 class RunFinished(Event):
-    """The agent stopped. `end_state` is the instance's mutations as a blob, so that it can be graded again."""
+    """The agent stopped. `end_state` is a blob of the instance's mutations, so that the run can be regraded."""
 
     type: Literal["RunFinished"] = "RunFinished"
     run: Name
@@ -207,7 +206,7 @@ class RunFinished(Event):
 
 
 class RunMissing(Event):
-    """The platform could not play or grade the run: no reward, which is not a reward of zero."""
+    """The platform could not play or grade the run. It has no reward, which is not a reward of zero."""
 
     type: Literal["RunMissing"] = "RunMissing"
     run: Name

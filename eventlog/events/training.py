@@ -1,7 +1,7 @@
-"""Training: what a stage was asked for, how it went, and the checkpoint it gave.
+"""Training: the configuration of a stage, its progress, and the checkpoint it saved.
 
-What a stage is asked for is defined here, because it rides on an event. Numbers that are no integers are decimal
-strings, so that a digest may be taken over them.
+Stage configurations are defined here because events contain them. Non-integer numbers are decimal strings, so that
+they can be hashed.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from .event import BlobAddress, Count, Digest, Event, FrozenModel, Name
 
 
 def _normal(text: str) -> str:
-    """The one way to write a number: no exponent, no trailing zeros. Raises ValueError."""
+    """Canonical form of a decimal number: no exponent, no trailing zeros. Raises ValueError."""
     try:
         number = Decimal(text)
     except InvalidOperation as error:
-        raise ValueError(f"{text!r} is no decimal number") from error
+        raise ValueError(f"{text!r} is not a decimal number") from error
     if not number.is_finite() or number < 0:
-        raise ValueError(f"{text!r} is no finite number from 0 on")
+        raise ValueError(f"{text!r} is out of range; expected a finite number of at least 0")
     return format(number.normalize(), "f")
 
 
 Number = Annotated[str, AfterValidator(_normal)]
-"""A number from 0 on as a decimal string, in its shortest form without an exponent."""
+"""A non-negative number as a decimal string, in its shortest form without an exponent."""
 
 Amount = Annotated[int, Field(ge=1, le=2**31)]
 
 Algorithm = Literal["warmup", "sft", "dpo", "grpo"]
-"""What learns. A warm-up gives a base model, the others an adapter on one."""
+"""The training algorithm. A warm-up produces a base model, the others an adapter for one."""
 
 Aggregation = Literal["grpo", "bnpo", "dr_grpo"]
-"""How tokens become one number. grpo: the mean over rows of each row's mean over its tokens. bnpo: the mean over all
-tokens of the step. dr_grpo: the sum over all tokens, divided by rows times `max_tokens`. The names are TRL's."""
+"""How the token losses are aggregated. grpo: the mean over rows of each row's mean over its tokens. bnpo: the mean over
+all tokens of the step. dr_grpo: the sum over all tokens, divided by rows times `max_tokens`. The names are TRL's."""
 
 Form = Literal["peft", "gguf-adapter", "gguf-f16", "gguf-q8_0"]
-"""What a checkpoint is written as, for those who serve it."""
+"""The file format in which a checkpoint is exported for serving."""
 
 
 class Lora(FrozenModel):
-    """The shape of an adapter. `targets` are names of linear layers, or all of them, a mixture's experts included."""
+    """The shape of a LoRA adapter. `targets` are names of linear layers; "all-linear" includes a mixture's experts."""
 
     rank: Amount = 8
     alpha: Amount = 16
@@ -52,7 +52,7 @@ class Lora(FrozenModel):
 
 
 class _Steps(FrozenModel):
-    """What every stage has. One step is one update of the weights. `device` auto takes CUDA where there is some."""
+    """The fields of every stage. One step is one update of the weights. `device` "auto" uses CUDA if available."""
 
     steps: Amount
     learning_rate: Number
@@ -62,7 +62,7 @@ class _Steps(FrozenModel):
 
 
 class WarmupConfig(_Steps):
-    """Supervised, on every weight of a base model: how one that was made from configuration learns to speak."""
+    """Supervised training of all weights of a base model, such as a randomly initialised one."""
 
     algorithm: Literal["warmup"] = "warmup"
     rows_per_step: Amount = 32
@@ -73,9 +73,9 @@ def _is_one(processes: int) -> bool:
 
 
 class _Adapting(_Steps):
-    """What every stage has that trains an adapter. `lora` may be left out: then it is the parent's, or the default.
+    """The fields of every stage that trains an adapter. `lora` None means that of the parent, or the default.
 
-    `processes` share each step out in equal parts. One is not written, so that names stay what they were.
+    `processes` divide each step into equal parts. A value of 1 is omitted when stored, so stage names stay the same.
     """
 
     lora: Lora | None = None
@@ -83,14 +83,14 @@ class _Adapting(_Steps):
 
 
 class SftConfig(_Adapting):
-    """Supervised: the next token of what the selected runs said. `rows_per_step` rows make one step."""
+    """Supervised fine-tuning on the completions of the selected runs, `rows_per_step` rows in each step."""
 
     algorithm: Literal["sft"] = "sft"
     rows_per_step: Amount = 16
 
 
 class DpoConfig(_Adapting):
-    """Preferences: chosen over rejected, held to the weights at the start by `beta`."""
+    """Preference optimisation: chosen over rejected runs; `beta` keeps the policy close to the starting weights."""
 
     algorithm: Literal["dpo"] = "dpo"
     pairs_per_step: Amount = 16
@@ -98,10 +98,10 @@ class DpoConfig(_Adapting):
 
 
 class GrpoConfig(_Adapting):
-    """Group-relative policy gradient from the log. `groups_per_step` groups make one batch, used for `passes` steps.
+    """Group-relative policy gradient on logged runs. `groups_per_step` groups form one batch, used for `passes` steps.
 
-    `reference` is what the KL is taken against: the weights at the start, or the base. `staleness` bounds the mean
-    distance in log-probability between the log and the weights at the start. `rows_per_pass` bounds memory, not a step.
+    `reference` selects the KL reference: the starting weights or the base. `staleness` bounds the mean distance in
+    log-probability between the log and the starting weights. `rows_per_pass` limits memory and does not change a step.
     """
 
     algorithm: Literal["grpo"] = "grpo"
@@ -118,23 +118,23 @@ class GrpoConfig(_Adapting):
 
 
 StageConfig = WarmupConfig | SftConfig | DpoConfig | GrpoConfig
-"""What a stage is asked for; `algorithm` says which."""
+"""The configuration of a stage, discriminated by `algorithm`."""
 
 AnyStageConfig = Annotated[StageConfig, Field(discriminator="algorithm")]
 _CONFIGS: TypeAdapter[StageConfig] = TypeAdapter(AnyStageConfig)
 
 
 def stage_config_of(plain: Mapping[str, Any]) -> StageConfig:
-    """The configuration that plain JSON stands for. Raises ValidationError."""
+    """Parse a stage configuration from plain JSON. Raises ValidationError."""
     return _CONFIGS.validate_json(json.dumps(plain))  # as JSON, which has no tuples
 
 
 Measured = Annotated[str | None, Field(pattern=r"^-?\d+(\.\d+)?$")]
-"""A measure of a step as a decimal string; None where the algorithm does not have it."""
+"""A metric of a step as a decimal string; None if the algorithm does not have it."""
 
 
 class Metrics(FrozenModel):
-    """What a step measured."""
+    """The metrics of one step."""
 
     loss: Measured
     kl: Measured
@@ -144,16 +144,17 @@ class Metrics(FrozenModel):
 
 
 class CheckpointFile(FrozenModel):
-    """One file of a checkpoint, and where its bytes are."""
+    """One file of a checkpoint, and the address of its bytes."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$", max_length=200)]
     blob: BlobAddress
 
 
 class TrainingStarted(Event):
-    """A stage began: its rows and its base fit each other. `base` is the base's digest, `upto` the dataset's position.
+    """A stage started, after its rows were checked against its base. `upto` is the dataset's position.
 
-    `training` is made of dataset, base, parent and configuration. A stage that is begun again has a higher `attempt`.
+    The name `training` is derived from dataset, base (digest), parent and configuration. Each restart increments
+    `attempt`.
     """
 
     type: Literal["TrainingStarted"] = "TrainingStarted"
@@ -167,7 +168,7 @@ class TrainingStarted(Event):
 
 
 class TrainingProgressed(Event):
-    """Where a stage stood at one of its steps."""
+    """Progress of a stage: `step` of `of` steps, with its metrics."""
 
     type: Literal["TrainingProgressed"] = "TrainingProgressed"
     training: Name
@@ -177,7 +178,7 @@ class TrainingProgressed(Event):
 
 
 class TrainingFailed(Event):
-    """A stage ended without a checkpoint; `error` is the name of what went wrong, `message` its sentence."""
+    """A stage ended without a checkpoint. `error` is the class of the error, `message` its text."""
 
     type: Literal["TrainingFailed"] = "TrainingFailed"
     training: Name
@@ -186,9 +187,10 @@ class TrainingFailed(Event):
 
 
 class CheckpointSaved(Event):
-    """Weights exist: a checkpoint, or the base model that a warm-up gave. One event says where any weights come from.
+    """A stage saved weights: a checkpoint, or the base model of a warm-up, with its complete provenance.
 
-    `checkpoint` is the SHA-256 of the manifest; after a warm-up, of the base model's folder. `files` hold the manifest.
+    `checkpoint` is the SHA-256 of the manifest; after a warm-up, of the base model's folder. `files` includes the
+    manifest.
     """
 
     type: Literal["CheckpointSaved"] = "CheckpointSaved"
@@ -204,7 +206,7 @@ class CheckpointSaved(Event):
 
 
 class CheckpointPublished(Event):
-    """A checkpoint lies in a model store: as what, where, and the digest of what lies there."""
+    """A checkpoint was published to a model store: its format, place, and the digest of the published files."""
 
     type: Literal["CheckpointPublished"] = "CheckpointPublished"
     checkpoint: Digest

@@ -1,4 +1,4 @@
-"""Every name of the vocabulary. To import this builds every class of it; to import the package does not."""
+"""Every name of the vocabulary. Importing this module builds every event class; importing the package does not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The first version of the schema, whole. Each part is a file of literal SQL in `migrations/sql/`.
+"""The complete first version of the schema. Each part is a file of literal SQL in `migrations/sql/`.
 
-Its number is 0008 because databases from before the first release may stand at 0001 to 0007.
+Its number is 0008 because databases from before the first release may be at 0001 to 0007.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ PARTS = ("log", "partitions", "append", "archive", "blobs", "builds", "queue")
 
 
 def upgrade() -> None:
-    # The driver's own connection: these are texts of many statements with signs that SQLAlchemy would read.
+    # The driver's connection, because SQLAlchemy would interpret signs in these multi-statement texts.
     driver = cast("psycopg.Connection[Any]", op.get_bind().connection.driver_connection)
-    # The queue's own tables come from the installed package, whose version is pinned; a newer one needs a migration.
+    # The queue's tables come from the installed package, whose version is pinned; a newer one needs a migration.
     driver.execute(SchemaManager.get_schema())
     for part in PARTS:
         driver.execute((SQL / f"{part}.sql").read_bytes())

@@ -1,1 +1,1 @@
-"""Rows of datasets: which runs a query takes, and the rows that they make. Pure."""
+"""Datasets: select the runs of a query, and build their rows. Pure."""

@@ -1,4 +1,4 @@
-"""Group-relative advantages: how much better than its siblings a run did. Pure, in integers, and said here alone."""
+"""Group-relative advantages of runs over their siblings. Pure, in integers; the only implementation."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from decimal import Decimal
 from math import isqrt
 
 NANO = 10**9
-"""An advantage of 1, as it is kept."""
+"""An advantage of 1 in the stored integer unit."""
 
 _FINE = 10**12
-"""How many parts of a millionth a deviation is rounded down to."""
+"""A standard deviation is rounded down to this fraction of a millionth."""
 
 
 def advantages(rewards: Sequence[int], ddof: int, eps: str) -> tuple[int, ...]:
-    """`(r - mean) / (std + eps)` of each reward, in thousand-millionths (NANO), rounded half to even.
+    """`(r - mean) / (std + eps)` of each reward, in units of 10^-9 (NANO), rounded half to even.
 
     Rewards are in millionths, `eps` is a decimal number in units of the reward. `std` divides by n - ddof. Raises
-    ValueError where there are too few rewards for that, or where std and eps are both 0.
+    ValueError if there are too few rewards for that, or if std and eps are both 0.
     """
     n, total = len(rewards), sum(rewards)
     if n <= ddof:
@@ -26,11 +26,11 @@ def advantages(rewards: Sequence[int], ddof: int, eps: str) -> tuple[int, ...]:
     std = isqrt(spread * _FINE * _FINE // (n * (n - ddof)))
     least = int(Decimal(eps) * 1_000_000 * _FINE)
     if std + least == 0:
-        raise ValueError("the rewards do not differ and eps is 0; expected a spread or an eps above 0")
+        raise ValueError("the rewards do not differ and eps is 0; expected rewards that differ or an eps above 0")
     return tuple(_round_half_even((n * reward - total) * _FINE * NANO, n * (std + least)) for reward in rewards)
 
 
 def _round_half_even(numerator: int, denominator: int) -> int:
-    """A quotient, rounded half to even; the denominator is above 0."""
+    """A quotient, rounded half to even; the denominator must be positive."""
     whole, rest = divmod(numerator, denominator)
     return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))

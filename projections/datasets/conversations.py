@@ -1,4 +1,4 @@
-"""Messages as rows hold them, out of the chain that a call's messages are kept as. Pure."""
+"""Convert the stored message chain of a call into the messages of dataset rows. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 Nodes = Mapping[str, tuple[ConversationMessage, str | None]]
-"""A message by its address, with the address of the one before it."""
+"""Maps the address of a message to the message and the address of the previous one."""
 
 
 def read_message(address: str, blob: Blob) -> tuple[ConversationMessage, str | None]:
-    """A message's blob as a turn of text, and the address of the one before it.
+    """A message blob as a turn of text, and the address of the previous message.
 
-    A picture stands as its address. Raises NotAConversation, BlobDamaged.
+    A picture is replaced by its address. Raises NotAConversation, BlobDamaged.
     """
     found, parent = node(address, blob)
     role = found.get("role")
@@ -29,7 +29,7 @@ def read_message(address: str, blob: Blob) -> tuple[ConversationMessage, str | N
 
 
 def messages_at(nodes: Nodes, address: str) -> tuple[tuple[str, ConversationMessage], ...]:
-    """The messages that an address stands for, in order, each with its own address."""
+    """The messages of the conversation at an address, in order, each with its own address."""
     found: list[tuple[str, ConversationMessage]] = []
     following: str | None = address
     while following is not None:

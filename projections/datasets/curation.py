@@ -1,6 +1,6 @@
-"""Curation: which siblings of a group a query of a policy's runs takes, and why it refuses the others. Pure.
+"""Curation: select siblings of a group for a query of a policy's runs, and give the reason for each refusal. Pure.
 
-A group is judged by itself, first on what the log says, then on what was drawn.
+Each group is judged separately, first by the log, then by the sampled tokens.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ROW_READS: Mapping[str, tuple[str, ...]] = {
     "ModelCalled": ("run", "index", "role", "model", "sampling", "messages", "completion"),
     "RunFinished": ("run", "status"),
 }
-"""What is read of a run's stream."""
+"""The event fields read from a run's stream."""
 
 
 Reading = Callable[[CallFact, bytes], SampledCall | str]
-"""Makes a call with its tokens of its completion's blob, or says why there are none."""
+"""Reads a call's tokens from its completion blob, or returns the reason for refusal."""
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What the log says of a run. `artifact` is the whole of what played it, by name, with the `weights` that drew.
+    """A run according to the log: its artifact (name and `weights`), executor and policy calls.
 
-    `position` is where it finished, None: it did not.
+    `position` is that of RunFinished; None if the run did not finish.
     """
 
     run: str
@@ -48,7 +48,7 @@ class RunFacts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known beside groups: the instances of benchmarks, each template's tasks, runs nothing is learned from."""
+    """Context of a query: benchmark instances, oracle tasks by template, and why runs are excluded from learning."""
 
     instances: Set[Instance]
     oracles: Mapping[str, Set[str]]
@@ -57,7 +57,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class SelectedSibling:
-    """A sibling that is taken, with what it drew."""
+    """A selected sibling with its sampled calls."""
 
     sibling: Sibling
     facts: RunFacts
@@ -65,12 +65,12 @@ class SelectedSibling:
 
     @property
     def policies(self) -> frozenset[BehaviourPolicy]:
-        """Who drew its calls."""
+        """The behaviour policies that sampled its calls."""
         return frozenset(call.policy(self.facts.weights) for call in self.calls)
 
 
 def run_facts(rows: Sequence[EventRow]) -> dict[str, RunFacts]:
-    """The facts of each run out of the rows of its stream, in order; only calls in the role of a policy count."""
+    """The facts of each run, from the ordered rows of its stream; only model calls with the role "policy" count."""
     found: dict[str, list[EventRow]] = {}
     for row in rows:
         found.setdefault(row.text("run"), []).append(row)
@@ -100,20 +100,20 @@ def _facts(run: str, rows: Sequence[EventRow]) -> RunFacts:
 
 
 def reward_of(sibling: Sibling, reward: RewardName) -> int | None:
-    """The reward of a run that a query names, in millionths; None: unknown."""
+    """The named reward of a run in millionths; None if unknown."""
     found: int | None = getattr(sibling, reward)
     return found
 
 
 def looked_at(query: SftQuery | DpoQuery | GrpoQuery, group: GroupState) -> bool:
-    """Whether a group is one of the environment, the sweeps and the name that a query asks for."""
+    """True if a query's environment, sweep and group filters admit the group."""
     return is_asked_for(query, group.environment, group.sweep, group.group)
 
 
 def judged_by_log(
     query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, facts: Mapping[str, RunFacts], known: Knowledge
 ) -> tuple[tuple[Sibling, ...], dict[str, str]]:
-    """The siblings that the log has nothing against, and of the others why they are refused, by run."""
+    """The siblings that pass all checks against the log, and the refusal reasons of the others, by run."""
     is_benchmark, contaminated = _is_benchmark(group, known), group.contaminated_siblings
     refused: dict[str, str] = {}
     for sibling in group.siblings:
@@ -172,7 +172,7 @@ def _below(query: SftQuery, sibling: Sibling) -> str | None:
 def _by_group(
     query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, fit: tuple[Sibling, ...], refused: dict[str, str]
 ) -> tuple[tuple[Sibling, ...], dict[str, str]]:
-    """Refuse all that is left of a group that teaches nothing. Which run is its best is known with the tokens."""
+    """Refuse all remaining siblings of a group without a training signal. The best run is chosen later, by tokens."""
     if isinstance(query, SftQuery):
         return fit, refused
     reason = why_flat(group, fit, query.reward) if isinstance(query, GrpoQuery) else None
@@ -184,12 +184,12 @@ def _by_group(
 
 
 def _rank(sibling: Sibling) -> tuple[int, bool, int, bytes]:
-    """The highest score, then the highest known value, then the first id."""
+    """Sort key: the highest score, then the highest known value, then the first id."""
     return -(sibling.score or 0), sibling.value is None, -(sibling.value or 0), sibling.run.encode()
 
 
 def why_flat(group: GroupState, siblings: Sequence[Sibling], reward: RewardName) -> str | None:
-    """Why no advantage is made of these siblings' rewards: too few, of two formulas, or flat, as the gate judges."""
+    """Why these siblings give no advantage (too few, two shaping formulas, or flat by the variance gate), or None."""
     if len(siblings) < 2:  # noqa: PLR2004 the mean of one is that one
         return "alone"
     if reward == "shaped" and len({sibling.shaping for sibling in siblings}) > 1:
@@ -206,7 +206,7 @@ def judged_by_tokens(
     bodies: Mapping[str, bytes],
     read: Reading = read_sampled,
 ) -> tuple[tuple[SelectedSibling, ...], dict[str, str]]:
-    """The siblings whose tokens are whole, and of the others why they are refused. `bodies` are completions' blobs."""
+    """The siblings with usable tokens, and the refusal reasons of the others. `bodies` are the completions' blobs."""
     taken: list[SelectedSibling] = []
     refused: dict[str, str] = {}
     for sibling in siblings:
@@ -229,7 +229,7 @@ def judged_by_tokens(
 def calls_of(
     query: SftQuery | DpoQuery | GrpoQuery, facts: RunFacts, bodies: Mapping[str, bytes], read: Reading = read_sampled
 ) -> tuple[SampledCall, ...] | str:
-    """The calls of a run with their tokens, or why a query has no use for them: the first reason met."""
+    """The calls of a run with their tokens, or the first reason to refuse them."""
     calls: list[SampledCall] = []
     for fact in facts.calls:
         found = read(fact, bodies[fact.completion])
@@ -247,7 +247,7 @@ def calls_of(
 def _unfit_tokens(query: SftQuery | DpoQuery | GrpoQuery, call: SampledCall) -> str | None:
     if isinstance(query, GrpoQuery):
         return unfit_for_ratio(call)
-    return "cut_off" if isinstance(query, SftQuery) and call.is_cut else None  # who imitates it learns not to end
+    return "cut_off" if isinstance(query, SftQuery) and call.is_cut else None  # imitating it would teach not to end
 
 
 def _refuse_mixed(
@@ -258,5 +258,5 @@ def _refuse_mixed(
     if len(frozenset[BehaviourPolicy]().union(*(each.policies for each in taken))) > 1:
         return "mixed_policies"
     if len({tuple(each.calls[0].prompt_ids) for each in taken}) > 1:
-        return "mixed_policies"  # one that was told something else drew of another distribution
+        return "mixed_policies"  # a different prompt means a different distribution
     return why_flat(group, [each.sibling for each in taken], query.reward)

@@ -1,7 +1,7 @@
-"""The canonical bytes of a row, for its digest: every field by name and kind, every number by its bits. Pure.
+"""The canonical bytes of a row, for its digest: every field by name and kind, every number in binary. Pure.
 
-Text is UTF-8 behind its length, an integer 64 bits, a list of ids its integers behind their number, a list of logprobs
-their IEEE 754 doubles, a list of texts those: so a digest hangs on no way of writing a float.
+Text is UTF-8 prefixed by its length, an integer 64 bits; lists of ids, logprobs (IEEE 754 doubles) and texts are
+prefixed by their length. The digest therefore does not depend on a text representation of floats.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from .plan_rows import ConversationMessage
 
 Value: TypeAlias = "str | int | tuple[ConversationMessage, ...] | list[int] | list[float] | list[str] | None"
-"""What a field of a row may be. Messages are a tuple, numbers of tokens a list, and so are texts."""
+"""The types of a row's fields. Messages are a tuple; token ids, logprobs and texts are lists."""
 
 Content = Mapping[str, Value]
-"""A row by the names of its columns."""
+"""A row: values by column name."""
 
 _LENGTH = struct.Struct("<q")
 
@@ -30,7 +30,7 @@ def row_digest(row: Content) -> bytes:
 
 
 def pack_row(row: Content) -> bytes:
-    """The canonical bytes of a row: its fields in order of their names, whatever order they stand in."""
+    """The canonical bytes of a row: its fields sorted by name."""
     return b"".join([part for name in sorted(row) for part in (_name(name), _value(row[name]))])
 
 

@@ -1,7 +1,7 @@
-"""Datasets: a query and the runs of a log prefix give rows. Pure; the columns are TRL's prompt and completion.
+"""Dataset rows of plan runs, from a query and a log prefix. Pure; the columns are TRL's prompt and completion.
 
-What an agent is shown before a step is written here once: `prompt_for_step` and `answer_of_step` are what a policy is
-prompted with, so that it is trained on what it will see.
+`prompt_for_step` and `answer_of_step` define the prompt format. Policies are prompted by the same functions, so
+training and inference prompts are identical.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MISSED = frozenset({"no_such_link", "no_such_field", "no_such_option"})
 
 
 class BrokenRun(FlywheelError):
-    """The run {run} cannot become rows: {actual}; expected {expected}. Look at it with `flywheel runs show {run}`."""
+    """The run {run} has no rows: found {actual}, expected {expected}. Inspect it with `flywheel runs show {run}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ConversationMessage:
 class SftRow:
     """One step of a selected run. `reward` and `score` are in micro-units (`reward` None: unknown).
 
-    `position` is where the log says that the run finished.
+    `position` is that of the run's RunFinished event.
     """
 
     prompt: tuple[ConversationMessage, ...]
@@ -91,12 +91,12 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "score": pl.Int64(),
     "position": pl.Int64(),
 }
-"""The columns of the frame that `to_frame` gives, with or without rows."""
+"""The columns of the frame that `to_frame` returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a query takes: run ids in order of their bytes, the number of their groups, and what was refused and why."""
+    """The result of a query: run ids in order of their bytes, the number of their groups, and refusals by reason."""
 
     runs: tuple[str, ...]
     groups: int
@@ -104,7 +104,7 @@ class Selection:
 
 
 def oracle_tasks(events: Iterable[Recorded]) -> dict[str, frozenset[str]]:
-    """Template id to every oracle task it was ever planned or frozen with (of SweepPlanned and BenchmarkFrozen)."""
+    """Maps each template id to all oracle tasks it was planned or frozen with (SweepPlanned and BenchmarkFrozen)."""
     found: dict[str, frozenset[str]] = {}
     for recorded in events:
         if isinstance(recorded.event, SweepPlanned | BenchmarkFrozen):
@@ -123,11 +123,11 @@ def select_sft(
     groups: Mapping[str, GroupState],
     left_out: Mapping[str, str] = NOTHING,
 ) -> Selection:
-    """Runs that the query takes. Those of another environment, sweep or group are not looked at and not counted.
+    """Select the runs of a query. Runs of another environment, sweep or group are not counted as refused.
 
-    `left_out` names runs that nothing may be learned from any more, and why.
+    `left_out` maps runs excluded from learning to the reason.
 
-    A run is of a benchmark where an evaluation played it, or where its instance is one of a benchmark's; of a template
+    A run belongs to a benchmark if an evaluation played it, or if its instance is one of a benchmark's; for a template
     without a known oracle task, environment and seed decide.
     """
     looked_at = [run for run in runs.values() if is_asked_for(query, run.environment, run.sweep, run.group)]
@@ -199,7 +199,7 @@ def _best_of_groups(runs: Iterable[RunState], rewards: Mapping[str, RewardState]
 
 
 def prompt_for_step(instruction: str, page: str | None, taken: Sequence[str]) -> tuple[ConversationMessage, ...]:
-    """The prompt for the next step: the task, the steps taken as `took` writes them, the page (None: none is known)."""
+    """The prompt for the next step: the task, the steps taken (formatted by `took`), the page (None: unknown)."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(taken, start=1)) or "(none)"
     shown = "(none)" if page is None else collapse_whitespace(page)
     return (
@@ -211,18 +211,18 @@ def prompt_for_step(instruction: str, page: str | None, taken: Sequence[str]) ->
 
 
 def answer_of_step(step: Step) -> ConversationMessage:
-    """The answer that stands for a step: canonical JSON of type, label, value and url, without those that are None."""
+    """The answer for a step: canonical JSON of type, label, value and url, without None values."""
     fields = step.model_dump(include={"type", "label", "value", "url"}, exclude_none=True)
     return ConversationMessage("assistant", canonical(fields).decode())
 
 
 def took(step: Step, outcome: str) -> str:
-    """One line for a step that was taken and how it ended."""
+    """One line for a step taken, with its outcome."""
     return f"{answer_of_step(step).content} -> {outcome}"
 
 
 def collapse_whitespace(page: str) -> str:
-    """Text without runs of white space, empty lines and NUL."""
+    """The text with collapsed white space, without empty lines and NUL characters."""
     lines = (" ".join(line.split()) for line in page.replace("\0", " ").splitlines())
     return "\n".join(line for line in lines if line)
 
@@ -230,7 +230,7 @@ def collapse_whitespace(page: str) -> str:
 def sft_rows(
     run: RunState, reward: RewardState, events: Iterable[Recorded], text_of: Callable[[str], str]
 ) -> tuple[SftRow, ...]:
-    """A row for each step of a run. `events` are its stream, `text_of` gives the text of a blob. Raises BrokenRun."""
+    """A row for each step of a run. `events` is its stream, `text_of` returns the text of a blob. Raises BrokenRun."""
     finished, steps = _ended_steps(run, events)
     plan = unroll(_plan(run, text_of), len(steps))
     page: str | None = None
@@ -238,7 +238,7 @@ def sft_rows(
     rows = []
     for event in steps:
         if event.index >= len(plan):
-            raise BrokenRun(run=run.run, actual=f"it took step {event.index}", expected=f"a plan of {len(plan)} steps")
+            raise BrokenRun(run=run.run, actual=f"step {event.index}", expected=f"a plan of {len(plan)} steps")
         step = plan[event.index]
         rows.append(
             SftRow(
@@ -264,7 +264,7 @@ def _plan(run: RunState, text_of: Callable[[str], str]) -> tuple[Step, ...]:
         return _STEPS.validate_json(text_of(run.plan))
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
-        raise BrokenRun(run=run.run, actual=f"of its plan {run.plan}: {problem}", expected="a list of steps") from error
+        raise BrokenRun(run=run.run, actual=f"a plan {run.plan} ({problem})", expected="a list of steps") from error
 
 
 def _ended_steps(run: RunState, events: Iterable[Recorded]) -> tuple[Position, tuple[StepTaken, ...]]:
@@ -276,7 +276,7 @@ def _ended_steps(run: RunState, events: Iterable[Recorded]) -> tuple[Position, t
 
 
 def _page_after(event: StepTaken, before: str | None, text_of: Callable[[str], str]) -> str | None:
-    """What the agent sees after a step: the page it led to, the same page where it led nowhere, else unknown."""
+    """The page after a step: the observed page, else the page before if the step stays on it, else None (unknown)."""
     if event.observation is not None:
         return text_of(event.observation)
     return before if event.action in _STAYS or event.outcome in _MISSED else None
@@ -288,5 +288,5 @@ def step_digest(row: SftRow) -> bytes:
 
 
 def to_frame(rows: Iterable[SftRow]) -> pl.DataFrame:
-    """Rows as a frame with the columns of SCHEMA, also where there are none."""
+    """Rows as a frame with the columns of SCHEMA, also without rows."""
     return pl.DataFrame([asdict(row) for row in rows], schema=dict(SCHEMA), orient="row")

@@ -1,7 +1,7 @@
-"""What a policy drew in a run, token by token, and the rows of tokens that its calls make. Pure.
+"""Sampled tokens of a policy's calls, joined into stretches of tokens for dataset rows. Pure.
 
-Calls are joined by their tokens alone: where a prompt begins with prompt and completion of the call before it, the rest
-is an observation. Nothing is ever tokenised again. A demonstration has words alone: those are tokenised once, here.
+Calls are joined by their tokens only: if a prompt starts with the previous call's prompt and completion, the rest is an
+observation. Sampled text is never tokenised again. A demonstration has only text, which is tokenised once, here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MICRO: Final = 1_000_000
 
 
 class CallFact(msgspec.Struct, frozen=True):
-    """What the log says of one call of a policy. `messages` and `completion` are addresses."""
+    """One call of a policy according to the log. `messages` and `completion` are blob addresses."""
 
     index: int
     model: str
@@ -39,7 +39,7 @@ class _Sample(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """The fields of a completion's blob that rows are made of."""
+    """The fields of a completion blob from which rows are built."""
 
     samples: list[_Sample]
     prompt_token_ids: list[int] | None = None
@@ -54,7 +54,7 @@ _DECODER = msgspec.json.Decoder(_Completion)
 
 @dataclass(frozen=True, slots=True)
 class BehaviourPolicy:
-    """Which policy drew: equal ones have drawn alike. Sampling is in millionths, digests are in hexadecimal."""
+    """The policy that sampled; equal values mean the same distribution. Sampling parameters are in millionths."""
 
     weights: str
     model: str
@@ -66,10 +66,10 @@ class BehaviourPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SampledCall:
-    """One call with its tokens. `logprobs` None: there are none.
+    """One call with its tokens. `logprobs` is None if there are none.
 
-    `is_exact` says that they are of the distribution that was drawn from, `is_cut` that the answer ended at its length:
-    its last token is no end token.
+    `is_exact` means that they are of the distribution that was sampled from, `is_cut` that the answer was cut at the
+    token limit, so its last token is not an end token.
     """
 
     fact: CallFact
@@ -83,7 +83,7 @@ class SampledCall:
     is_cut: bool = False
 
     def policy(self, weights: str) -> BehaviourPolicy:
-        """Who drew it."""
+        """The behaviour policy that sampled the call, given the weights."""
         sampling = self.fact.sampling
         drawn_at = int(sampling["temperature_micro"]), int(sampling["top_p_micro"])
         return BehaviourPolicy(weights, self.fact.model, self.tokenizer, self.chat_template, *drawn_at)
@@ -91,9 +91,9 @@ class SampledCall:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Calls that make one row. Lists but `prompt_ids` have an entry for each token of the completion.
+    """Calls that form one row. All lists except `prompt_ids` have one entry for each completion token.
 
-    The mask is 1 where the model said it and 0 where the environment did; there the logprob is 0.0.
+    The mask is 1 for the model's tokens, and 0 for the environment's, whose logprob is 0.0.
     """
 
     calls: tuple[SampledCall, ...]
@@ -104,11 +104,11 @@ class Stretch:
 
 
 def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
-    """A call with the tokens of its completion's blob, or why no row of tokens can be made of it."""
+    """A call with the tokens of its completion blob, or the reason to refuse it."""
     found = _completion(body)
     if found is None or not found.samples:
         return "unreadable"
-    sample = found.samples[0]  # the one that was acted on
+    sample = found.samples[0]  # the sample that the agent acted on
     if not found.prompt_token_ids or not sample.token_ids:
         return "no_token_ids"
     if found.tokenizer is None or found.chat_template is None:
@@ -129,7 +129,7 @@ def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
 
 
 Tokenise = Callable[[Sequence[ConversationMessage], str], tuple[list[int], list[int]]]
-"""Messages and the answer to them as token ids: the prompt that asks for it, and the answer to the end of its turn."""
+"""Tokenises messages and the answer to them: the prompt's ids, and the answer's ids to the end of its turn."""
 
 
 def read_demonstrated(
@@ -139,9 +139,9 @@ def read_demonstrated(
     tokenise: Tokenise,
     tokens: Tokens,
 ) -> SampledCall | str:
-    """A call that has words alone, with the tokens that a policy would have been prompted with, and would have drawn.
+    """A call of a demonstration, which has only text, tokenised as a policy's prompt and completion.
 
-    Or why it is no demonstration. `said` are the messages of an address.
+    Returns the reason instead if it is not a demonstration. `said` returns the messages at an address.
     """
     found = _completion(body)
     if found is None or not found.samples:
@@ -154,7 +154,7 @@ def read_demonstrated(
 
 
 def _completion(body: bytes) -> _Completion | None:
-    """A completion's blob, also one with numbers that are none; None where it is something else."""
+    """Parse a completion blob, including one with NaN or infinity; None if it is not a completion."""
     try:
         return _DECODER.decode(body)
     except msgspec.DecodeError:
@@ -166,7 +166,7 @@ def _completion(body: bytes) -> _Completion | None:
 
 
 def unfit_for_ratio(call: SampledCall) -> str | None:
-    """Why the ratio of a policy gradient cannot be taken against a call's logprobs; None where it can."""
+    """Why a call's logprobs cannot be used for the ratio of a policy gradient; None if they can."""
     logprobs = call.logprobs
     if logprobs is None:
         return "no_logprobs"
@@ -182,7 +182,7 @@ def unfit_for_ratio(call: SampledCall) -> str | None:
 
 
 def stretches(calls: Sequence[SampledCall]) -> tuple[Stretch, ...]:
-    """The rows that the calls of a run make, in order: each holds as many calls as extend one another."""
+    """Split the calls of a run, in order, into stretches of calls that extend one another."""
     found: list[Stretch] = []
     for call in calls:
         last = found[-1] if found else None
@@ -202,7 +202,7 @@ def stretches(calls: Sequence[SampledCall]) -> tuple[Stretch, ...]:
 
 
 def _beyond(last: Stretch, prompt: list[int]) -> list[int] | None:
-    """What a prompt adds to a row, None where it does not begin with all of it."""
+    """The tokens that a prompt adds to a stretch; None if it does not start with the whole stretch."""
     head = len(last.prompt_ids)
     size = head + len(last.completion_ids)
     if len(prompt) < size or prompt[:head] != last.prompt_ids or prompt[head:size] != last.completion_ids:
@@ -211,7 +211,7 @@ def _beyond(last: Stretch, prompt: list[int]) -> list[int] | None:
 
 
 def _logprobs(call: SampledCall) -> list[float]:
-    """One for each token; where they are not all known nobody may ask for them, and they stand as 0.0."""
+    """One logprob for each token; 0.0 for unknown ones, which is safe because queries that use logprobs refuse them."""
     known = call.logprobs
     if known is None or len(known) != len(call.completion_ids):
         return [0.0] * len(call.completion_ids)

@@ -1,4 +1,4 @@
-"""Rows of tokens: what training reads of a policy's runs, with the columns of `row_columns`. Pure."""
+"""Token rows of a policy's runs for training, with the columns of `row_columns`. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .sampled import SampledCall, Stretch, stretches
 _MICRO = 1_000_000
 
 Conversation = Callable[[str], Sequence[tuple[str, ConversationMessage]]]
-"""The messages that an address stands for, in order, each with its own address."""
+"""Returns the messages of the conversation at an address, in order, each with its own address."""
 
 _DIVIDED = {"advantage": NANO, "temperature": _MICRO, "top_p": _MICRO}
-"""Integers of a row's content that are columns of floats, and what each is divided by."""
+"""Row values that are integers in content but floats in columns, with the divisor of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRows:
-    """The rows of one group, and why siblings that were taken gave none, by run."""
+    """The rows of one group, and the refusal reasons of selected siblings without rows, by run."""
 
     rows: tuple[Content, ...]
     refused: Mapping[str, str]
@@ -37,7 +37,7 @@ class GroupRows:
 def token_rows(
     query: SftQuery | DpoQuery | GrpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation
 ) -> GroupRows:
-    """The rows that the siblings taken make, in order of sibling."""
+    """Build the rows of the selected siblings, in order of sibling."""
     if isinstance(query, DpoQuery):
         return _pair_rows(query, group, taken, said)
     if isinstance(query, GrpoQuery):
@@ -56,8 +56,8 @@ def token_rows(
 def _grpo(
     query: GrpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation
 ) -> Iterator[Content]:
-    """A row for each stretch of calls; all of a run have the run's advantage over the runs taken."""
-    rewards = [reward_of(each.sibling, query.reward) or 0 for each in taken]  # known: the unknown ones were refused
+    """A row for each stretch of calls, with the run's advantage over the selected runs."""
+    rewards = [reward_of(each.sibling, query.reward) or 0 for each in taken]  # unknown rewards were refused before
     found = advantages(rewards, query.ddof, query.eps) if taken else ()
     for each, reward, advantage in zip(taken, rewards, found, strict=True):
         for stretch in stretches(each.calls):
@@ -68,7 +68,7 @@ def _grpo(
 
 
 def _pair_rows(query: DpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation) -> GroupRows:
-    """Pairs of runs, the widest margin first, then in order of their names."""
+    """Rows for pairs of runs, widest margin first, then in order of names."""
     whole = {each.sibling.run: stretches(each.calls) for each in taken}
     refused = {run: "split" for run, found in whole.items() if len(found) > 1}
     fit = [each for each in taken if each.sibling.run not in refused]
@@ -98,7 +98,7 @@ def _margin(query: DpoQuery, chosen: SelectedSibling, rejected: SelectedSibling)
 
 
 def _differ(chosen: Stretch, rejected: Stretch) -> bool:
-    """Whether they are two answers to one prompt."""
+    """True if the stretches are different completions of the same prompt."""
     return chosen.prompt_ids == rejected.prompt_ids and chosen.completion_ids != rejected.completion_ids
 
 
@@ -123,7 +123,7 @@ def _tokens(stretch: Stretch) -> dict[str, Value]:
 
 
 def _of_run(each: SelectedSibling, stretch: Stretch, reward: int | None) -> dict[str, Value]:
-    """`call` is the number of the first call in its run, `calls` how many the row holds."""
+    """Columns of the run. `call` is the index of the row's first call in its run, `calls` the number of its calls."""
     return {
         "run": each.sibling.run,
         "sibling": each.sibling.index,
@@ -141,7 +141,7 @@ def _is_truncated(stretch: Stretch) -> bool:
 
 
 def _origin(group: GroupState, each: SelectedSibling, calls: Sequence[SampledCall]) -> dict[str, Value]:
-    """Calls may differ in where their answers had to end: told is the most tokens one was given, and every text."""
+    """Columns of the origin. `max_tokens` is the maximum over the calls, `stop` the union of their stop texts."""
     drawn_so = [call.fact.sampling for call in calls]
     policy = each.calls[0].policy(each.facts.weights)
     return {
@@ -163,9 +163,9 @@ def _origin(group: GroupState, each: SelectedSibling, calls: Sequence[SampledCal
 def _words(
     stretch: Stretch, said: Conversation
 ) -> tuple[tuple[ConversationMessage, ...], tuple[ConversationMessage, ...]]:
-    """The messages before the first answer of a row, and those from it on, the last answer being the end.
+    """The messages before a row's first answer (prompt), and those from it up to the last answer (completion).
 
-    Where the last call's messages do not go on from the first one's, the answers alone are told.
+    If the last call's messages do not extend those of the first, the completion holds only the answers.
     """
     first, last = stretch.calls[0], stretch.calls[-1]
     whole = said(last.fact.messages)
@@ -178,14 +178,14 @@ def _words(
 
 
 def frame_of(kind: Kind, rows: Sequence[Content]) -> pl.DataFrame:
-    """Rows as a frame with the columns of their kind, also where there are none."""
+    """Rows as a frame with the columns of their kind, also without rows."""
     columns = {name: _column(name, dtype, [row[name] for row in rows]) for name, dtype in SCHEMAS[kind].items()}
     return pl.DataFrame(columns)
 
 
 def _column(name: str, dtype: pl.DataType, values: Sequence[Value]) -> pl.Series:
     if name in _DIVIDED:
-        quotients = [value / _DIVIDED[name] for value in values if isinstance(value, int)]  # polars rounds otherwise
+        quotients = [value / _DIVIDED[name] for value in values if isinstance(value, int)]  # Polars rounds differently
         return pl.Series(name, quotients, dtype=dtype)
     if dtype == MESSAGES:
         said = [message for each in values if isinstance(each, tuple) for message in each]
@@ -198,7 +198,7 @@ def _column(name: str, dtype: pl.DataType, values: Sequence[Value]) -> pl.Series
 
 
 def _list_series(name: str, flat: pl.Series, values: Sequence[Value]) -> pl.Series:
-    """All items of some lists as a list for each row: put together by polars, ten times as fast as list by list."""
+    """Split a flat series into one list for each row. Polars does it ten times faster than list by list."""
     sizes = [len(each) for each in values if isinstance(each, list | tuple)]
     rows = pl.DataFrame({"row": range(len(sizes)), "size": sizes}, {"row": pl.UInt32, "size": pl.UInt32})
     full = rows.filter(pl.col("size") > 0).select(pl.col("row").repeat_by("size").list.explode(empty_as_null=False))

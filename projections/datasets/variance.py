@@ -1,6 +1,6 @@
-"""Variance gate: which groups have a spread of rewards that a policy can learn from. Pure, in integers.
+"""Variance gate: find groups whose rewards differ enough for a policy gradient. Pure, in integers.
 
-An advantage is a reward less the mean of its group, so that a group whose runs all earned the same teaches nothing.
+An advantage is a reward minus the mean of its group, so a group with equal rewards gives no training signal.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from ..engine.views import Views
 from ..groups import GROUPS, GroupState, Sibling
 
 _MEANINGFUL_STD = 50_000
-"""A spread of 0.05, in millionths: from here on the rewards of a group differ enough."""
+"""Minimum standard deviation of a usable group's rewards: 0.05, in millionths."""
 
 _MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class GroupClass:
-    """What a group is worth to GRPO: of `n` graded siblings `n_pass` passed.
+    """A group's usability for GRPO: of `n` graded siblings, `n_pass` passed.
 
-    Spreads are population standard deviations in millionths, rounded down, of the rewards that are known; 0 of fewer
-    than two.
+    Standard deviations are of the population of known rewards, in millionths, rounded down; 0 for fewer than two.
     """
 
     n: int
@@ -38,9 +37,9 @@ class GroupClass:
 
 
 def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
-    """Whether a group's siblings differ in outcome, or by a spread of 0.05 or more in the reward that is named.
+    """Classify a group: usable if its siblings differ in outcome, or the named reward has a std of at least 0.05.
 
-    Treated and withheld siblings, contaminated and missing ones are left out, and so are those not graded yet.
+    Excludes siblings that are contaminated, missing, not graded yet, or played with a candidate or a withheld piece.
     """
     graded = [
         sibling for sibling in state.siblings if _counts(sibling) and sibling.run not in state.contaminated_siblings
@@ -61,18 +60,18 @@ def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
 
 
 def classes(views: Views, sweep: str) -> dict[str, GroupClass]:
-    """Each group of a sweep, by name, and what it is worth to GRPO; not those of an evaluation."""
+    """The class of each group of a sweep, by name, without groups of evaluations."""
     groups = views.find(GROUPS, f"{sweep}__")
     return {name: classify_group(state, "shaped") for name, state in groups.items() if state.evaluation is None}
 
 
 def _counts(sibling: Sibling) -> bool:
-    """A sibling of the group proper: played, graded, and on its own memory alone."""
+    """True if the sibling was played and graded with the artifact's unchanged memory."""
     return sibling.is_plain and not sibling.missing and sibling.passed is not None
 
 
 def _std(siblings: Sequence[Sibling], reward: RewardName) -> int:
-    """The population standard deviation of the known ones, rounded down; shaped returns compare under one formula."""
+    """Population standard deviation of known rewards, rounded down; 0 for shaped returns of different formulas."""
     if reward == "shaped" and len({sibling.shaping for sibling in siblings if sibling.shaped is not None}) > 1:
         return 0
     values = [value for sibling in siblings if (value := getattr(sibling, reward)) is not None]

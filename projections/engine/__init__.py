@@ -1,1 +1,1 @@
-"""The shell around folds: reading the log, keeping tables, rebuilding, and typed views."""
+"""The projection engine: reads the log, maintains and rebuilds the folds' tables, and offers typed views."""

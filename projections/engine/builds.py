@@ -1,4 +1,4 @@
-"""Builds: the tables of folds, how far each has read, and which one readers see. The build's row is its lock."""
+"""Builds: the tables of folds, the position of each, and which one is live. A build's row is also its lock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..errors import RebuildLost
 from .projection import AnyFold
 
 LIVE = "(SELECT build FROM builds WHERE projection = %s AND version = %s AND is_live)"
-"""The build that readers see, inside the statement that reads its rows: so both are of one snapshot."""
+"""Subquery for the live build. It is part of the statement that reads the rows, so both come from one snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A table of a fold; `build` is 0 where there is none yet."""
+    """A table of a fold, up to `position`."""
 
     build: int
     projection: str
@@ -32,7 +32,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """How far a projection has read; `parked_at` and `parked_error` where it stopped."""
+    """The position of a projection. `parked_at` and `parked_error` are set if it is parked."""
 
     projection: str
     version: int
@@ -43,7 +43,7 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a projection is behind: events not folded yet, and how long ago the first of them was recorded."""
+    """The lag of a projection: number of events not folded yet, and the age of the oldest of them in seconds."""
 
     projection: str
     version: int
@@ -65,7 +65,7 @@ _LIVE_BUILDS = """SELECT w.projection, w.version, b.build, coalesce(b.position, 
 
 
 def live_builds(connection: Connection, folds: Sequence[AnyFold]) -> tuple[list[Build], Position]:
-    """The live build of each fold, opened where there is none, and the head of the log."""
+    """The live build of each fold, created if there is none, and the head of the log."""
     rows = connection.exec_driver_sql(_LIVE_BUILDS, _names_and_versions(folds)).all()
     if any(row.build is None for row in rows):
         connection.exec_driver_sql(
@@ -79,7 +79,7 @@ def live_builds(connection: Connection, folds: Sequence[AnyFold]) -> tuple[list[
 
 
 def lock_builds(connection: Connection, builds: Iterable[Build]) -> list[Build]:
-    """These builds as they stand now, locked in order of name, so that none deadlock; those that are gone left out."""
+    """Lock these builds and return their current state, without removed ones. The fixed order prevents deadlocks."""
     found = connection.exec_driver_sql(
         """SELECT build, projection, version, position, parked_at IS NOT NULL AS is_parked FROM builds
         WHERE build = ANY(%s) ORDER BY projection, version, build FOR UPDATE""",
@@ -89,7 +89,7 @@ def lock_builds(connection: Connection, builds: Iterable[Build]) -> list[Build]:
 
 
 def lock_live(connection: Connection, builds: Iterable[Build], target: int) -> list[Build]:
-    """Those of these builds that are live, unparked and before `target`, locked like `lock_builds` does."""
+    """Lock, as `lock_builds` does, those of these builds that are live, not parked and before `target`."""
     found = connection.exec_driver_sql(
         """SELECT build, projection, version, position, false AS is_parked FROM builds
         WHERE build = ANY(%s) AND is_live AND parked_at IS NULL AND position < %s
@@ -100,21 +100,21 @@ def lock_live(connection: Connection, builds: Iterable[Build], target: int) -> l
 
 
 def move(connection: Connection, builds: Collection[int], position: int) -> None:
-    """Say that builds have read up to a position. Raises RebuildLost where one of them is gone."""
+    """Set the position of builds. Raises RebuildLost if one of them was removed."""
     statement = "UPDATE builds SET position = %s WHERE build = ANY(%s)"
     if connection.exec_driver_sql(statement, (position, list(builds))).rowcount != len(builds):
-        raise RebuildLost(actual="another rebuild removed the table that it was making")
+        raise RebuildLost(actual="another rebuild removed the table that it was building")
 
 
 def park(connection: Connection, build: int, reason: str) -> None:
-    """Stop a build where it stands, with the reason."""
+    """Park a build at its current position, with the reason."""
     connection.exec_driver_sql(
         "UPDATE builds SET parked_at = position, parked_error = %s WHERE build = %s", (reason, build)
     )
 
 
 def create_builds(connection: Connection, folds: Sequence[AnyFold]) -> list[Build]:
-    """New builds beside the live ones."""
+    """Create new builds beside the live ones."""
     found = connection.exec_driver_sql(
         """INSERT INTO builds (projection, version) SELECT * FROM unnest(%s::text[], %s::integer[])
         RETURNING build, projection, version""",
@@ -124,7 +124,7 @@ def create_builds(connection: Connection, folds: Sequence[AnyFold]) -> list[Buil
 
 
 def switch(connection: Connection, fresh: Iterable[Build]) -> None:
-    """Make builds live in place of those that were, which are left behind. Raises RebuildLost where one is gone."""
+    """Make builds live instead of the current ones, which become dead. Raises RebuildLost if one was removed."""
     for build in fresh:
         connection.exec_driver_sql(
             "UPDATE builds SET is_live = false WHERE projection = %s AND version = %s AND is_live",
@@ -132,13 +132,13 @@ def switch(connection: Connection, fresh: Iterable[Build]) -> None:
         )
         made = connection.exec_driver_sql("UPDATE builds SET is_live = true WHERE build = %s", (build.build,))
         if made.rowcount != 1:
-            raise RebuildLost(actual=f"the new table of {build.projection} is gone")
+            raise RebuildLost(actual=f"the new table of {build.projection} was removed")
 
 
 def remove_dead_builds(connection: Connection, folds: Sequence[AnyFold]) -> None:
-    """Remove builds of these folds that are not live (another took their place, or they were never finished).
+    """Remove builds of these folds that are not live, because they were replaced or never finished.
 
-    One that is made live meanwhile stays. Rows of any fold that have no build go too.
+    A build that becomes live concurrently is kept. Rows of any fold without a build are removed too.
     """
     connection.exec_driver_sql(
         """DELETE FROM builds b USING unnest(%s::text[], %s::integer[]) AS w (p, v)
@@ -159,9 +159,10 @@ _SWEEP = """WITH RECURSIVE seen (build) AS (
 
 
 def _sweep(engine: Engine) -> None:
-    """Remove the rows that have no build. One at a time, as two that remove the same rows could deadlock.
+    """Remove the rows that have no build, under a lock, because two concurrent sweeps could deadlock.
 
-    A build is removed before its rows: whoever writes rows moves the build in the same transaction, so none come after.
+    A build is removed before its rows. Writers of rows update the build in the same transaction, so they cannot add
+    rows to a removed build.
     """
     with engine.begin() as connection:
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
@@ -170,7 +171,7 @@ def _sweep(engine: Engine) -> None:
 
 
 def unknown(connection: Connection, folds: Sequence[AnyFold]) -> list[Bookmark]:
-    """The live builds of projections and versions that are none of these."""
+    """The live builds of projections and versions other than those of `folds`."""
     found = connection.exec_driver_sql(
         """SELECT projection, version, position, parked_at, coalesce(parked_error, '') FROM builds b
         WHERE is_live AND NOT EXISTS (SELECT FROM unnest(%s::text[], %s::integer[]) AS w (p, v)
@@ -189,13 +190,13 @@ def drop_unknown(connection: Connection, found: Iterable[Bookmark]) -> None:
 
 
 def claim_builds(connection: Connection, folds: Sequence[AnyFold]) -> None:
-    """Wait until no other session makes builds of these folds; held by the session until `release`."""
+    """Take the session lock for building these folds; wait while another session holds it. Held until `release`."""
     for name in _claims(connection, folds):
         connection.exec_driver_sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
 
 
 def release(connection: Connection, folds: Sequence[AnyFold]) -> None:
-    """Let others make builds of these folds."""
+    """Release the session lock for building these folds."""
     for name in _claims(connection, folds):
         connection.exec_driver_sql("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
 
@@ -206,7 +207,7 @@ def _claims(connection: Connection, folds: Sequence[AnyFold]) -> list[str]:
 
 
 def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookmark]:
-    """The bookmark of each fold; one that has not begun stands at 0."""
+    """The bookmark of each fold; position 0 if it was never folded."""
     with engine.connect() as connection:
         rows = connection.exec_driver_sql(_LIVE_BUILDS, _names_and_versions(folds)).all()
     for row in rows:
@@ -214,7 +215,7 @@ def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookma
 
 
 def lags(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Lag]:
-    """How far each projection is behind the head, by the database's clock; one that has not begun is at 0."""
+    """The lag of each projection behind the head, by the database's clock; position 0 if it was never folded."""
     with engine.connect() as connection:
         rows: Sequence[Any] = connection.exec_driver_sql(
             f"""SELECT b.*, greatest(0, date_part('epoch', clock_timestamp() - e.at)) AS seconds

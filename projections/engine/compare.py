@@ -1,4 +1,4 @@
-"""Projections folded again from the log, compared with what their tables hold."""
+"""Fold projections again from the log, and compare them with their tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .views import PostgresViews
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A projection folded from the log up to `upto` beside the live one; `differs` names the first key that differs."""
+    """Digests of a projection refolded up to `upto` and of its live table; `differs` is the first differing key."""
 
     projection: str
     version: int
@@ -27,14 +27,14 @@ class Compared:
 
     @property
     def is_identical(self) -> bool:
-        """Whether the digests are equal."""
+        """True if the digests are equal."""
         return self.rebuilt == self.live
 
 
 def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[Compared]:
-    """Fold each projection again and compare digests with its table, up to the views' position.
+    """Fold each projection again up to the views' position, and compare its digest with that of its table.
 
-    A fold keyed by stream keeps its latest states only: those are compared, at the position that its table is at.
+    The table of a fold keyed by stream holds only the latest states, so it is compared at the table's position.
     """
     for fold in folds:
         upto, live = (views.upto, views.changes(fold)) if fold.stream_of is None else _latest(views, fold)
@@ -45,7 +45,7 @@ def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[
 
 
 def _latest(views: PostgresViews, fold: Fold[Any]) -> tuple[Position, tuple[Change[Any], ...]]:
-    """What the live table of a fold keyed by stream holds, and the position it is at, in one snapshot."""
+    """The position and the contents of the live table of a fold keyed by stream, from one snapshot."""
     with views.engine.connect() as connection:
         rows = connection.exec_driver_sql(
             """SELECT b.position, r.key, r.since, r.state::text FROM builds b LEFT JOIN fold_rows r USING (build)

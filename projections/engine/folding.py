@@ -1,4 +1,4 @@
-"""One page of the log into rows for the tables: every fold for itself, so that one which raises stops alone."""
+"""Fold one page of the log into table rows. Each fold is isolated: if one raises, only that one is parked."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .withdrawal import fresh_states
 Keyed = list[tuple[str, EventRow]]
 
 _TOGETHER = 50
-"""Withdrawals that share one reading of the log; each names up to 200 runs."""
+"""Maximum number of withdrawals handled by one read of the log; each names up to 200 runs."""
 
 
 @dataclass(slots=True)
 class BuildPage:
-    """A build's part of a page. `reason` says why it stopped, where it did: then nothing of the page counts for it."""
+    """One build's part of a page. If folding failed, `reason` says why and nothing of the page is written for it."""
 
     build: Build
     fold: AnyFold
@@ -44,7 +44,7 @@ class BuildPage:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Where folding reads what memory does not hold. `settle` waits until everything folded before is written."""
+    """Source of states and events that are not cached. `settle` waits until all earlier pages are written."""
 
     connection: Connection
     store: EventStore
@@ -52,7 +52,7 @@ class Log:
 
 
 def fold_page(log: Log, parts: Sequence[BuildPage], rows: Iterable[EventRow], withdrawn: Set[str]) -> frozenset[str]:
-    """Fold a page into its parts; `withdrawn` are the runs withdrawn before it. Gives those withdrawn after it."""
+    """Fold a page into its parts, given the runs withdrawn before it, and return those withdrawn after it."""
     markers = _deal(parts, rows)
     for part in parts:
         _take_keys(part, withdrawn)
@@ -66,7 +66,7 @@ def fold_page(log: Log, parts: Sequence[BuildPage], rows: Iterable[EventRow], wi
 
 
 def _deal(parts: Sequence[BuildPage], rows: Iterable[EventRow]) -> list[EventRow]:
-    """Give each part the rows of the types that it reads; the withdrawals among them."""
+    """Distribute the rows to the parts that read their types, and return the withdrawals among them."""
     markers: list[EventRow] = []
     readers: dict[str, list[Callable[[EventRow], None]]] = {WITHDRAWAL: [markers.append]}
     for part in parts:
@@ -79,21 +79,21 @@ def _deal(parts: Sequence[BuildPage], rows: Iterable[EventRow]) -> list[EventRow
 
 
 def _attempt(part: BuildPage, rows: Sequence[Any], work: Callable[[Iterator[Any]], object]) -> None:
-    """Do a fold's work over rows that it takes one by one; if it raises, keep the reason and the row it was met at."""
+    """Run a fold's work over rows that it consumes one by one; if it raises, record the reason and the row."""
     if part.reason:
         return
     taken = iter(rows)
     try:
         work(taken)
     except DBAPIError:
-        raise  # the database's trouble, not the event's: nothing of this page is kept, and the next try may do
-    except Exception as error:  # noqa: BLE001 the park: one bad event stops one projection, not the others
+        raise  # an error of the database, not of an event: the whole page is rolled back and can be retried
+    except Exception as error:  # noqa: BLE001 one bad event parks one projection, not the others
         said = str(error) if isinstance(error, FlywheelError) else f"{type(error).__name__}: {error}"
         part.reason = said + _where(rows, taken)
 
 
 def _where(rows: Sequence[Any], taken: Iterator[Any]) -> str:
-    """The row that was handed out last; nothing where it was not a row that raised."""
+    """The row consumed last, as text; empty if no row was consumed."""
     last = rows[: len(rows) - length_hint(taken)][-1:]
     if not last:
         return ""
@@ -135,7 +135,7 @@ def _fold(log: Log, part: BuildPage, withdrawn: Set[str]) -> None:
 
 
 def _neighbours(part: BuildPage) -> Iterator[list[EventRow]]:
-    """The withdrawals that reach a part, those together that have no event of the fold between them, up to a bound."""
+    """The withdrawals that affect a part, batched while no event of the fold lies between them."""
     if part.fold.rests_on is None:
         return
     events = [row.position for _, row in part.keyed]
@@ -148,7 +148,7 @@ def _neighbours(part: BuildPage) -> Iterator[list[EventRow]]:
 def _taken_out(
     log: Log, part: BuildPage, markers: Sequence[EventRow], withdrawn: Set[str], changes: Sequence[Change[Any]]
 ) -> Iterator[Change[Any]]:
-    """What withdrawals change: the keys that they touch are folded again from the log."""
+    """Changes caused by withdrawals: the affected keys are folded again from the log."""
     log.settle()
     memory, build = part.memory, part.build.build
     pending = {key: row.position for key, row in reversed(part.keyed)}
@@ -171,9 +171,9 @@ def _keep(part: BuildPage, changes: Sequence[Change[Any]]) -> None:
 
 
 def put(connection: Connection, parts: Sequence[BuildPage], finish: int, *, singly: bool = False) -> None:
-    """Write what parts came to and how far they are, inside the caller's transaction.
+    """Write the rows and positions of parts in the caller's transaction.
 
-    Where the database refuses a row, the transaction is lost; `singly`, the part that it is of stops instead.
+    If the database rejects a row, the transaction fails; with `singly`, only the part with that row is parked.
     """
     if singly:
         for part in parts:
@@ -204,12 +204,12 @@ def _put_alone(connection: Connection, part: BuildPage) -> None:
 
 
 def is_lost(error: DBAPIError) -> bool:
-    """Whether it is the database's trouble, so that the same may do at the next try."""
+    """True if the error is of the database connection, so that a retry may succeed."""
     return isinstance(error, OperationalError | InterfaceError)
 
 
 def trim_caches(parts: Iterable[BuildPage], finish: int, most: int) -> Iterator[StateCache]:
-    """What parts that went on remember at the end of a page: of more than twice `most` states those met last."""
+    """The caches of parts that are not parked, at the end of a page, trimmed to the latest `most` states."""
     for part in parts:
         if not part.reason:
             part.memory.position = finish

@@ -1,9 +1,9 @@
-"""What a projection is: a pure fold over the rows it declares to read.
+"""A projection is a pure fold over the event fields that it declares to read.
 
-A fold reads its state and one event: no clock, no random number, no environment, no other projection, no tunable
-constant. States are frozen msgspec structs without floats.
+A fold uses only its state and one event: no clock, no randomness, no environment variable, no other projection, no
+tunable constant. States are frozen msgspec structs without floats.
 
-The state at P is the fold of the events up to P, without those that rest on runs withdrawn at or before P.
+The state at position P is the fold of the events up to P, without those that rest on runs withdrawn at or before P.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ WITHDRAWAL = "RunsWithdrawn"
 
 
 class FoldState(msgspec.Struct, frozen=True, kw_only=True):
-    """The root of all fold states."""
+    """Base class of all fold states."""
 
 
 @dataclass(frozen=True)
 class Fold(Generic[S]):
-    """A projection that goes event by event.
+    """A projection that folds event by event.
 
-    `reads` maps event types to the dotted field paths wanted. `key` names the row an event belongs to, or None. A state
-    that equals `initial` is none: the key has no row (any more). `stream_of` is given where a key is one stream: then
-    only its latest state is kept, and as-of folds that stream. `rests_on` maps event types to the paths of the runs
-    that such an event rests on (a text or a list of texts, also in `reads`); without it a withdrawal does not reach the
-    fold.
+    `reads` maps event types to the dotted paths of the fields read. `key` gives the key of the row to which an event
+    belongs, or None to skip it. A state equal to `initial` means that the key has no row. `stream_of` is set if each
+    key is one stream: then only the latest state is stored, and as-of reads fold that stream. `rests_on` maps event
+    types to the paths of the runs on which such an event rests (a text or a list of texts, also in `reads`); without
+    it, withdrawals do not affect the fold.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Fold(Generic[S]):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Every event type that bears on its states."""
+        """Every event type that affects its states."""
         return (*self.reads, *(() if self.rests_on is None else (WITHDRAWAL,)))
 
     def decode(self, state: object) -> S:
@@ -86,7 +86,7 @@ AnyFold = Fold[Any]
 
 
 class Change(msgspec.Struct, Generic[S], frozen=True, array_like=True, gc=False):
-    """The state of a key from a position on; None where there is none any more."""
+    """The state of a key from a position on; None if the key has no state any more."""
 
     key: str
     since: Position
@@ -94,9 +94,9 @@ class Change(msgspec.Struct, Generic[S], frozen=True, array_like=True, gc=False)
 
 
 def rows_with_keys(fold: AnyFold, rows: Iterable[EventRow]) -> list[tuple[str, EventRow]]:
-    """The rows that the fold reads and that belong to a key, with it.
+    """The rows that the fold reads, each with its key; rows without a key are skipped.
 
-    Where a key is one stream, an event that names it in another stream does not belong to it.
+    In a fold keyed by stream, an event that names a key but is in another stream is skipped too.
     """
     reads, key_of, stream_of = fold.reads, fold.key, fold.stream_of
     found = []
@@ -113,7 +113,7 @@ def rows_with_keys(fold: AnyFold, rows: Iterable[EventRow]) -> list[tuple[str, E
 
 
 def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, EventRow]]) -> Iterator[Change[S]]:
-    """Fold rows with their keys in order into `states` (which it updates), one change for each that leaves a state."""
+    """Fold keyed rows in order into `states`, in place, and yield each change of a state."""
     step, initial = fold.fold, fold.initial
     for key, row in rows:
         before = states.get(key)
@@ -127,12 +127,12 @@ def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, Event
 
 
 def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[EventRow]) -> Iterator[Change[S]]:
-    """Fold the rows that the fold reads in order into `states` (which it updates), no run being withdrawn."""
+    """Fold the rows that the fold reads in order into `states`, in place, ignoring withdrawals."""
     return advance(fold, states, rows_with_keys(fold, rows))
 
 
 def runs_of(fold: AnyFold, row: EventRow) -> tuple[str, ...]:
-    """The runs that an event rests on, for this fold."""
+    """The runs on which an event rests, for this fold."""
     found: list[str] = []
     for path in (fold.rests_on or {}).get(row.type, ()):
         value = row.field(path)
@@ -141,19 +141,19 @@ def runs_of(fold: AnyFold, row: EventRow) -> tuple[str, ...]:
 
 
 def rests(fold: AnyFold, row: EventRow, withdrawn: Set[str]) -> bool:
-    """Whether an event rests on one of these runs, for this fold."""
+    """True if an event rests on one of these runs, for this fold."""
     return any(run in withdrawn for run in runs_of(fold, row))
 
 
 def rows_not_withdrawn(
     fold: AnyFold, rows: Iterable[tuple[str, EventRow]], withdrawn: Set[str]
 ) -> list[tuple[str, EventRow]]:
-    """The rows that rest on none of these runs."""
+    """The keyed rows that rest on none of these runs."""
     return [(key, row) for key, row in rows if not rests(fold, row, withdrawn)]
 
 
 def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, EventRow]]) -> dict[str, S]:
-    """The states that rows with their keys come to, from nothing."""
+    """The states after folding keyed rows from the initial state."""
     states: dict[str, S] = {}
     for _ in advance(fold, states, rows):
         pass
@@ -163,7 +163,7 @@ def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, EventRow]]) -> dict[str, 
 def apply_withdrawal(
     states: dict[str, S], touched: Iterable[str], fresh: Mapping[str, S], position: Position
 ) -> Iterator[Change[S]]:
-    """Put the `fresh` states of `touched` keys into `states`, one change for each key whose state is another now."""
+    """Replace the states of `touched` keys by those in `fresh`, in place, and yield a change for each that differs."""
     for key in sorted(touched, key=str.encode):
         after = fresh.get(key)
         if after == states.get(key):
@@ -176,7 +176,7 @@ def apply_withdrawal(
 
 
 def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:
-    """All changes of a fold over a log prefix: what its table holds, rebuilt without a database."""
+    """All changes of a fold over a log prefix: the contents of its table, computed without a database."""
     changes = tuple(replay_changes(fold, _rows(fold, events)))
     return changes if fold.stream_of is None else tuple(latest(changes).values())
 
@@ -187,9 +187,9 @@ def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[EventRow]:
 
 
 def replay_changes(fold: Fold[S], rows: Iterable[EventRow]) -> Iterator[Change[S]]:
-    """All changes over rows in order, withdrawals among them, where they reach the fold.
+    """All changes over rows in order, including withdrawals if they affect the fold.
 
-    What rests on a withdrawn run is taken out, and the keys that it belonged to are folded again.
+    A withdrawal removes the events that rest on its runs, and folds their keys again.
     """
     if fold.rests_on is None:
         yield from apply(fold, {}, rows)
@@ -229,7 +229,7 @@ def state_json(state: msgspec.Struct | None) -> object:
 
 
 def digest_of(rows: Iterable[tuple[str, int, object]]) -> str:
-    """The digest of a projection: over (key, since, state) by key bytes, then since; never over stored text."""
+    """The digest of a projection over (key, since, state), sorted by key bytes, then since."""
     total = hashlib.sha256()
     for key, since, state in sorted(rows, key=lambda row: (row[0].encode(), row[1])):
         total.update(hashlib.sha256(canonical([key, since, state])).digest())
@@ -237,5 +237,5 @@ def digest_of(rows: Iterable[tuple[str, int, object]]) -> str:
 
 
 def digest_changes(changes: Iterable[Change[S]]) -> str:
-    """The digest of what `replay` gives."""
+    """The digest of changes as `replay` returns them."""
     return digest_of((change.key, change.since, state_json(change.state)) for change in changes)

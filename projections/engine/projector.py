@@ -1,7 +1,7 @@
-"""The shell around the folds: reads the log once for all of them, writes rows and position in one transaction.
+"""The projector: reads the log once for all folds, and writes rows and positions in one transaction.
 
-A build's row is its lock: a batch locks it, folds on from its position, and moves it. A second projector waits for that
-lock and then sees a position that is not the one its memory stands at, so it drops its memory and reads again.
+A build's row is its lock: a batch locks it, folds from its position, and updates the position. A second projector waits
+for that lock, then sees that the position differs from its cache's, and discards the cache.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _BATCH = PAGE
 _MOST_KEYS = 10_000
 
 Progress = Callable[[int], object]
-"""Called with the position that was reached."""
+"""Called with the position reached so far."""
 
 
 class Projector:
-    """Keeps fold tables up to date with the log; remembers the states it folded last. Threads may share it."""
+    """Keeps fold tables up to date with the log, and caches recent states. Thread-safe."""
 
     def __init__(self, engine: Engine, folds: Sequence[AnyFold] = ALL, store: EventStore | None = None) -> None:
         self._engine = engine
@@ -40,7 +40,7 @@ class Projector:
         self._withdrawn: tuple[int, frozenset[str]] = (0, frozenset())
 
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
-        """Fold everything up to `upto` (default: the head) and say how far that is. A parked fold stays where it is."""
+        """Fold all events up to `upto` (default: the head), and return that position. Parked folds are skipped."""
         target = upto
         with self._engine.connect() as connection:
             while True:
@@ -56,10 +56,10 @@ class Projector:
                     return target
 
     def _once(self, connection: Connection, upto: Position | None, *, singly: bool) -> tuple[Position, int, bool]:
-        """One batch: the target, the position that was reached (0: nothing was folded), whether all are there."""
+        """Fold one batch. Returns the target, the position reached (0: nothing folded), and True if all are done."""
         with connection.begin():
             builds, head = live_builds(connection, list(self._folds.values()))
-            # a log with an empty table may have been archived whole
+            # if the table is empty, the whole log may have been archived
             target = upto if upto is not None else head or self._store.head()
             behind = [build for build in builds if not build.is_parked and build.position < target]
             if not behind:
@@ -68,10 +68,10 @@ class Projector:
         return target, reached, reached == target and folded == len(behind)
 
     def rebuild(self, names: Iterable[str], *, progress: Progress | None = None) -> tuple[Bookmark, ...]:
-        """Make the tables of these folds again beside the live ones, then switch; how far each of them came.
+        """Rebuild the tables of these folds beside the live ones, then switch over; return the folds' bookmarks.
 
-        Readers and catch-ups of the live ones go on undisturbed. A fold that parks is not switched: its bookmark says
-        where and why. Another rebuild of the same folds is waited for. Raises KeyError for a fold that is not known.
+        Readers and catch-ups of the live tables continue undisturbed. A fold that is parked is not switched; its
+        bookmark says where and why. Waits for other rebuilds of the same folds. Raises KeyError for an unknown fold.
         """
         chosen = [self._folds[name] for name in sorted(names)]
         found, memories = rebuild_folds(self._engine, self._store, chosen, _MOST_KEYS, progress)
@@ -79,7 +79,7 @@ class Projector:
         return found
 
     def _batch(self, connection: Connection, behind: Sequence[Build], target: int, *, singly: bool) -> tuple[int, int]:
-        """Fold on the builds that are furthest behind: up to which position, and how many they are."""
+        """Fold the builds that are furthest behind; return the position reached and the number of builds."""
         builds = lock_live(connection, behind, target)
         if not builds:
             return 0, 0
@@ -106,7 +106,7 @@ class Projector:
         return BuildPage(build, self._folds[build.projection], memory)
 
     def _withdrawn_at(self, connection: Connection, parts: Sequence[BuildPage], start: int) -> frozenset[str]:
-        """The runs withdrawn up to a position; nothing where no part is reached by it."""
+        """The runs withdrawn up to a position; empty if withdrawals affect none of the parts."""
         if all(part.fold.rests_on is None for part in parts):
             return frozenset()
         known, runs = self._withdrawn if self._withdrawn[0] <= start else (0, frozenset())

@@ -1,6 +1,6 @@
-"""Rows out of the log: only the declared fields leave the database, one line of JSON an event, a page in one value.
+"""Read rows from the log: the database returns only the declared fields, one JSON line for each event, page by page.
 
-What was archived out of the table comes from the store, which spans both.
+Dropped positions are read from the archive through the store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .projection import WITHDRAWAL, AnyFold
 from .rows import EventRow, RawRow, row_class, row_of, row_of_stored, upcast_row
 
 PAGE = 20_000
-"""Positions to a page."""
+"""Number of positions in a page."""
 
 _ENVELOPE = """e.position, ',', e.version, ',', to_json(e.stream), ',',
     (date_part('epoch', e.at) * 1000000)::bigint, ',', to_json(e.actor)"""
@@ -30,7 +30,7 @@ _FIRST = "(SELECT position FROM events ORDER BY position LIMIT 1)"
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The fields wanted of each event type. `line` is the SQL of an event's line, `types` the list for SQL."""
+    """The fields to read of each event type. `line` is the SQL of an event's JSON line, `types` an SQL array."""
 
     paths: dict[str, tuple[str, ...]]
     line: str
@@ -39,7 +39,7 @@ class Columns:
 
 
 def columns(folds: Iterable[AnyFold]) -> Columns:
-    """The union of what folds read, and the withdrawals where they reach one of them."""
+    """The union of the fields that folds read, with withdrawals if they affect one of them."""
     reads: list[Mapping[str, Iterable[str]]] = []
     for fold in folds:
         reads += [fold.reads, {} if fold.rests_on is None else {WITHDRAWAL: ("runs",)}]
@@ -62,7 +62,7 @@ def columns_of_reads(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
 
 @lru_cache(maxsize=256)
 def _columns(wanted: tuple[tuple[str, int, tuple[str, ...]], ...]) -> Columns:
-    """`wanted` is (type, schema version, paths), the types that most folds read first."""
+    """`wanted` is (type, schema version, paths), with the types that most folds read first."""
     whens = " ".join(
         f"WHEN e.type = '{kind}' AND e.schema_version = {version} THEN {_line(kind, paths)}"
         for kind, version, paths in wanted
@@ -86,7 +86,7 @@ def _value(path: str) -> str:
 def read_page(
     connection: Connection, store: EventStore, wanted: Columns, start: int, finish: int, where: str = "true"
 ) -> list[EventRow]:
-    """The rows at the positions in (start, finish]. `where` is a further condition on a row of the table."""
+    """The rows at positions in (start, finish]. `where` is an additional SQL condition on rows of the events table."""
     statement = f"""SELECT {_FIRST}, (SELECT string_agg(line, E'\\n') FROM (
         SELECT {wanted.line} AS line FROM events e WHERE e.position > %s AND e.position <= %s
         AND e.type = ANY({wanted.types}) AND {where} ORDER BY e.position) lines)"""  # noqa: S608 of the folds' own code
@@ -121,14 +121,14 @@ def pages(connection: Connection, store: EventStore, wanted: Columns, finish: in
 def rows_of_streams(
     connection: Connection, store: EventStore, fold: AnyFold, streams: Sequence[str], upto: int
 ) -> list[EventRow]:
-    """What a fold reads in some streams up to a position, in order."""
+    """The rows that a fold reads in some streams, up to a position, in order."""
     return rows_in_streams(connection, store, columns((fold,)), streams, upto)
 
 
 def rows_in_streams(
     connection: Connection, store: EventStore, wanted: Columns, streams: Sequence[str], upto: int
 ) -> list[EventRow]:
-    """What is wanted of some streams up to a position, in order."""
+    """The rows of some streams with the `wanted` fields, up to a position, in order."""
     statement = f"""SELECT string_agg(line, E'\\n'), array_agg(DISTINCT archived) FILTER (WHERE archived IS NOT NULL)
         FROM (SELECT {wanted.line} AS line, CASE WHEN e.position IS NULL THEN s.stream END AS archived
             FROM stream_versions s
@@ -151,7 +151,7 @@ def _row(wanted: Columns, event: Recorded) -> EventRow:
 def rows_resting_on(
     connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int
 ) -> list[EventRow]:
-    """The rows up to a position that may rest on one of these runs; those of older schema versions all do."""
+    """The rows up to a position that may rest on one of these runs, including all rows of older schema versions."""
     wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quote(run)}'" for run in sorted(runs)) + "]"
     tests = [
         f"e.schema_version <> {events.EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths
@@ -168,7 +168,7 @@ def _quote(text: str) -> str:
 def read_withdrawals(
     connection: Connection, store: EventStore, after: int, upto: int
 ) -> list[tuple[Position, frozenset[str]]]:
-    """The withdrawals at the positions in (after, upto], with the runs that each names."""
+    """The withdrawals at positions in (after, upto], with the runs that each names."""
     statement = f"SELECT {_FIRST}"
     first = connection.exec_driver_sql(statement).scalar()
     found = []

@@ -1,6 +1,6 @@
-"""Builds made beside the live ones: read ahead, folded and written at the same time, then switched.
+"""Rebuild projections beside the live builds: reading, folding and writing overlap, then the new builds become live.
 
-A process that dies on the way leaves a build that is not live; the next rebuild of that fold removes it.
+A process that dies leaves a dead build, which the next rebuild of that fold removes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from .rows import EventRow
 from .table import StateCache
 
 _READERS = 3
-"""Connections that read ahead, a page each."""
+"""Number of connections that read ahead, one page each."""
 
 
 def rebuild_folds(
     engine: Engine, store: EventStore, folds: Sequence[AnyFold], most: int, progress: Callable[[int], object] | None
 ) -> tuple[tuple[Bookmark, ...], dict[str, tuple[int, StateCache]]]:
-    """New builds of these folds up to the head, made live; how far each came, and what is remembered of them.
+    """Build these folds up to the head and make the builds live; return bookmarks and state caches.
 
-    One that parks is not made live. `most` states are remembered of each. Raises RebuildLost.
+    A build that is parked is not made live. Each cache holds about `most` states. Raises RebuildLost.
     """
     with _claim_folds(engine, folds) as guard:
         remove_dead_builds(guard, folds)
@@ -55,16 +55,16 @@ def rebuild_folds(
         with _pause_collector():
             line.run(progress, lambda: guard.exec_driver_sql("SELECT 1"))
         parts = line.finish()
-        with suppress(OperationalError, InterfaceError):  # they are live: what stays behind, the next rebuild removes
+        with suppress(OperationalError, InterfaceError):  # the new builds are live; the next rebuild removes dead ones
             remove_dead_builds(guard, folds)
     found = sorted((_bookmark(part) for part in parts), key=lambda one: one.projection)
     return tuple(found), {p.fold.name: (p.build.build, p.memory) for p in parts if not p.reason}
 
 
 def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
-    """Remove the builds of projections and versions that are none of these, and what broken-off rebuilds left.
+    """Remove the builds of projections and versions other than those of `folds`, and the remains of aborted rebuilds.
 
-    Gives the live ones that were removed. Code that still reads them builds them again, from the start.
+    Returns the removed live builds. Code that still reads one of these projections builds it again from the start.
     """
     with _claim_folds(engine, folds) as guard:
         remove_dead_builds(guard, folds)
@@ -75,7 +75,7 @@ def prune(engine: Engine, folds: Sequence[AnyFold]) -> tuple[Bookmark, ...]:
 
 @contextmanager
 def _claim_folds(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connection]:
-    """The session that alone makes builds of these folds. Raises RebuildLost where it turns out to be gone."""
+    """A session that holds the build lock of these folds. Raises RebuildLost if the session is lost."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as guard:
         try:
             claim_builds(guard, folds)
@@ -89,7 +89,7 @@ def _claim_folds(engine: Engine, folds: Sequence[AnyFold]) -> Iterator[Connectio
 
 
 def _let_go(guard: Connection, folds: Sequence[AnyFold]) -> None:
-    """Release what a session holds; one that cannot is ended, so that no lock goes back to the pool with it."""
+    """Release a session's build lock. If that fails, close the session, so that no lock returns to the pool."""
     if guard.invalidated:
         return
     try:
@@ -106,7 +106,7 @@ def _bookmark(part: BuildPage) -> Bookmark:
 
 @contextmanager
 def _pause_collector() -> Iterator[None]:
-    """Without the cyclic collector: rows and states hold no cycles, and looking through them takes half of the time."""
+    """Disable cyclic garbage collection: rows and states hold no cycles, and scanning them takes half of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -117,7 +117,7 @@ def _pause_collector() -> Iterator[None]:
 
 
 class _Line:
-    """Builds on their way to the head, all at one position; `parked` are those that stopped."""
+    """New builds that advance to the head together, all at one position. Parked ones are set aside."""
 
     def __init__(
         self, engine: Engine, store: EventStore, builds: Sequence[Build], folds: dict[str, AnyFold], most: int
@@ -129,7 +129,7 @@ class _Line:
         self._writing: Future[None] | None = None
 
     def run(self, progress: Callable[[int], object] | None, ping: Callable[[], object]) -> None:
-        """Fold up to the head, which may move on meanwhile; `ping` at each page raises where the place is lost."""
+        """Fold up to the head, which may advance meanwhile. `ping` is called for each page to raise on a lost lock."""
         with ExitStack() as stack:
             reading, writing = (stack.enter_context(self._engine.connect()) for _ in range(2))
             reading = reading.execution_options(isolation_level="AUTOCOMMIT")
@@ -163,13 +163,13 @@ class _Line:
             self._going = [part for part in self._going if not part.reason]
 
     def finish(self) -> list[BuildPage]:
-        """Fold what the live builds are ahead, and make these live; all parts, also those that parked."""
+        """Catch up with the live builds, make the new builds live, and return all parts, including parked ones."""
         with self._engine.begin() as connection:
             builds, _ = live_builds(connection, [part.fold for part in self._going])
             fresh = {part.build.build for part in self._going}
             locked = lock_builds(connection, [*builds, *(part.build for part in self._going)])
             if gone := fresh - {build.build for build in locked}:
-                raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was making")
+                raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was building")
             target = max((build.position for build in locked if build.build not in fresh), default=0)
             while self._going and self._position < target:
                 upto = min(self._position + PAGE, target)
@@ -190,7 +190,7 @@ def _write(connection: Connection, parts: Sequence[BuildPage], finish: int) -> N
 
 
 def _write_once(connection: Connection, parts: Sequence[BuildPage], finish: int, *, singly: bool) -> None:
-    """Nobody reads these rows yet, so a commit that is lost with the server is only made again."""
+    """Write without waiting for the disk: nothing reads these rows yet, so a lost commit only has to be repeated."""
     with connection.begin():
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
         put(connection, parts, finish, singly=singly)
@@ -199,7 +199,7 @@ def _write_once(connection: Connection, parts: Sequence[BuildPage], finish: int,
 def read_ahead(
     engine: Engine, store: EventStore, wanted: Columns, start: int, finish: int
 ) -> Iterator[tuple[int, list[EventRow]]]:
-    """Pages in order, each with the position that it reaches; some are read while the caller works."""
+    """Pages in order, each with its last position, prefetched while the caller works."""
     spans = deque((after, min(after + PAGE, finish)) for after in range(start, finish, PAGE))
     with ExitStack() as stack:
         free: SimpleQueue[Connection] = SimpleQueue()

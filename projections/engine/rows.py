@@ -1,7 +1,7 @@
-"""What a fold sees of an event: its envelope and the fields that were declared.
+"""Event rows, the input of folds: the envelope of an event and its declared fields.
 
-There is one class of row for each event type and set of fields, a struct that is decoded straight from the JSON array
-that the reader's SQL makes: `[type, position, version, stream, microseconds, actor, field, ...]`.
+There is one row class for each event type and set of fields: a struct decoded directly from the JSON array that the
+reader's SQL builds, `[type, position, version, stream, microseconds, actor, field, ...]`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from eventlog.store import Position, Recorded, Stored
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ATTRIBUTES: dict[str, str] = {}
-"""The attribute that holds the field at a path."""
+"""Maps field paths to the row attributes that hold them."""
 
 _UNREADABLE = (FlywheelError, LookupError, TypeError, ValueError, AttributeError)
-"""What carrying an older payload to the present version may meet."""
+"""Exceptions that upcasting an older payload may raise."""
 
 
 class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event as a fold sees it. `version` is its place in its stream, `moment` microseconds since 1970.
+    """An event as input of a fold. `version` is its index in its stream, `moment` microseconds since 1970.
 
-    A field is named by its dotted path. Reading one that was not declared raises KeyError, one of another kind
+    A field is named by its dotted path. Reading an undeclared field raises KeyError, reading it as another type raises
     TypeError.
     """
 
@@ -45,7 +45,7 @@ class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def at(self) -> datetime:
-        """When it was recorded."""
+        """The time at which the event was recorded."""
         return _EPOCH + timedelta(microseconds=self.moment)
 
     @property
@@ -54,7 +54,7 @@ class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return {path: self.field(path) for path in self.paths}
 
     def field(self, path: str) -> Any:
-        """The field at a path, whatever it is; None where the event has none there."""
+        """The field at a path, of any type; None if the event lacks it."""
         try:
             return getattr(self, _ATTRIBUTES[path])
         except (AttributeError, KeyError):
@@ -78,7 +78,7 @@ class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
         raise self._unlike(path, "int")
 
     def flag(self, path: str) -> bool:
-        """A truth value."""
+        """A boolean field."""
         value = self.field(path)
         if type(value) is bool:
             return value
@@ -111,7 +111,7 @@ class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
         raise self._unlike(path, "list")
 
     def without(self, path: str) -> Exception:
-        """The error that says why there is no such field."""
+        """The error to raise for a field that this row lacks."""
         return KeyError(f"{self.type}.{path} was not declared; expected one of {', '.join(self.paths)}")
 
     def _unlike(self, path: str, kind: str) -> TypeError:
@@ -119,17 +119,17 @@ class EventRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Unreadable(EventRow, frozen=True, array_like=True, gc=False):
-    """An event that cannot be read: it stops the folds that ask for one of its fields, and no other."""
+    """An event that cannot be decoded. Reading a field raises its error, so it parks only the folds that read one."""
 
     error: Any
 
     def without(self, path: str) -> Exception:  # noqa: ARG002 the same for all of them
-        """See Row.without."""
+        """See EventRow.without."""
         return self.error  # type: ignore[no-any-return]
 
 
 class RawRow(EventRow, frozen=True, array_like=True, gc=False, tag=""):
-    """An event of another schema version than the present one, as it was stored."""
+    """A stored event of another schema version than the current one, not upcast yet."""
 
     kind: str
     schema_version: int
@@ -138,7 +138,7 @@ class RawRow(EventRow, frozen=True, array_like=True, gc=False, tag=""):
 
 @lru_cache(maxsize=1024)
 def row_class(kind: str, paths: tuple[str, ...]) -> type[EventRow]:
-    """The rows of an event type with these fields, in this order."""
+    """The row class of an event type with these fields, in this order."""
     for path in paths:
         _ATTRIBUTES[path] = "at_" + path.replace(".", "__")
     return msgspec.defstruct(  # type: ignore[return-value]
@@ -170,7 +170,7 @@ def at_path(payload: Mapping[str, Any], path: str) -> object:
 
 
 def row_of(recorded: Recorded, paths: Iterable[str]) -> EventRow:
-    """A whole event as a fold's row; the reader's SQL gives the same."""
+    """The row of a recorded event, equal to the one that the reader's SQL returns."""
     wanted, payload = tuple(paths), recorded.event.model_dump(mode="json")
     made = row_class(recorded.event.type, wanted)
     moment = microseconds(recorded.at)
@@ -179,7 +179,7 @@ def row_of(recorded: Recorded, paths: Iterable[str]) -> EventRow:
 
 
 def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> EventRow:
-    """A stored row as a fold's row, carried to the present schema version."""
+    """The row of a stored event, upcast to the current schema version."""
     whole = RawRow(
         stored.position,
         stored.version,
@@ -194,7 +194,7 @@ def row_of_stored(stored: Stored, paths: tuple[str, ...]) -> EventRow:
 
 
 def upcast_row(whole: RawRow, paths: tuple[str, ...]) -> EventRow:
-    """A whole event as a row of the present schema version; one that cannot be read says so when it is asked."""
+    """The row of a raw event at the current schema version; an Unreadable row if it cannot be upcast."""
     expected = events.EVENT_TYPES[whole.kind].schema_version
     envelope = (whole.position, whole.version, whole.stream, whole.moment, whole.actor)
     try:

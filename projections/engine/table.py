@@ -1,4 +1,4 @@
-"""The rows of builds in the database: recalled by key, written in one statement or by binary COPY."""
+"""The rows of builds in the database: loaded by key, written in one statement or by binary COPY."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .projection import AnyFold, Change
 from .rows import EventRow
 
 _FEW = 100
-"""Rows up to this many are written by one statement, more by COPY."""
+"""Maximum number of rows written by one statement; more are written by COPY."""
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -27,7 +27,7 @@ _COLUMNS = "build, key, since, began, state"
 
 
 class WrittenRow(msgspec.Struct, frozen=True, gc=False):
-    """A row as it is written: the state as JSON, None where there is nothing any more."""
+    """A row to write: the state as JSON, or None if the key has no state any more."""
 
     build: int
     key: str
@@ -38,9 +38,9 @@ class WrittenRow(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class StateCache:
-    """The states of a build as of a position. `began` is of folds keyed by stream: since when a key has a row.
+    """Cached states of a build as of a position. `began` is, for folds keyed by stream, the first position of each key.
 
-    Where it `is_whole`, a key that is not in it has no row.
+    If `is_whole`, keys that are not in the cache have no row.
     """
 
     position: int
@@ -49,7 +49,7 @@ class StateCache:
     is_whole: bool = False
 
     def unknown(self, fold: AnyFold, rows: Iterable[tuple[str, EventRow]]) -> list[str]:
-        """The keys of rows of which it is not known whether they have a row in the table."""
+        """The keys that must be loaded from the table, because the cache does not know whether they have a row."""
         if self.is_whole:
             return []
         opens = fold.stream_of is not None  # the first event of a stream is the first of its key
@@ -59,14 +59,14 @@ class StateCache:
         return [key for key, is_new in first.items() if not is_new and key not in self.states and key not in self.began]
 
     def take(self, fold: AnyFold, rows: Iterable[Recalled]) -> None:
-        """Remember what was recalled."""
+        """Add loaded rows to the cache."""
         for row in rows:
             self.began[row.key] = row.began
             if row.state is not None:
                 self.states[row.key] = fold.parse(row.state)
 
     def forget(self, most: int, but: Set[str]) -> None:
-        """Drop the states that were met first until `most` are left, never those of `but`."""
+        """If there are more than twice `most` states, drop the oldest until `most` remain, but never keys in `but`."""
         if len(self.states) <= 2 * most:
             return
         self.is_whole = False
@@ -77,7 +77,7 @@ class StateCache:
 
 
 class Recalled(msgspec.Struct, frozen=True, gc=False):
-    """The newest row of a key, its state as JSON text."""
+    """The newest row of a key, with its state as JSON text."""
 
     build: int
     key: str
@@ -86,7 +86,7 @@ class Recalled(msgspec.Struct, frozen=True, gc=False):
 
 
 def recall(connection: Connection, wanted: Mapping[int, Collection[str]]) -> dict[int, list[Recalled]]:
-    """The newest rows of keys, by build."""
+    """Load the newest rows of keys, by build."""
     named = [(build, key) for build, keys in wanted.items() for key in keys]
     found: dict[int, list[Recalled]] = {build: [] for build in wanted}
     if named:
@@ -104,7 +104,7 @@ _RECALL = """SELECT w.build, w.key, r.began, r.state::text
 def rows_to_keep(
     build: int, fold: AnyFold, memory: StateCache, changes: Iterable[Change[Any]]
 ) -> tuple[list[WrittenRow], list[str]]:
-    """Rows for changes, and the keys whose rows they replace (of a fold keyed by stream); `memory` learns of them."""
+    """The rows to write for changes, and the keys whose rows they replace (folds keyed by stream). Updates `memory`."""
     encode = msgspec.json.encode
     if fold.stream_of is None:
         return [
@@ -126,7 +126,7 @@ def rows_to_keep(
 
 
 def replace_rows(connection: Connection, rows: Sequence[WrittenRow], replaced: Sequence[tuple[int, str]]) -> None:
-    """Take out the rows that are replaced and put the new ones in."""
+    """Delete the rows of the replaced keys, and insert the new rows."""
     if len(rows) > _FEW or len(replaced) > _FEW:
         if replaced:
             connection.exec_driver_sql(_GONE, _two(replaced))
@@ -156,7 +156,7 @@ def _two(replaced: Sequence[tuple[int, str]]) -> tuple[list[int], list[str]]:
 
 
 def copy(connection: Connection, rows: Iterable[WrittenRow]) -> None:
-    """Put rows in by binary COPY."""
+    """Insert rows by binary COPY."""
     parts = [_HEADER]
     for row in rows:
         key = row.key.encode()

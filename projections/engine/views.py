@@ -1,7 +1,4 @@
-"""Typed reads of projections: get, find, as of a position, at least at a position.
-
-One answer comes from one position, and `upto` says which.
-"""
+"""Typed views of projections as of a position. All answers of a view are as of the position `upto`."""
 
 from __future__ import annotations
 
@@ -37,32 +34,32 @@ _OF_STREAMS = f"""SELECT key, since, CASE WHEN since <= %s THEN state END AS sta
 _LINES = """SELECT string_agg(line, E'\n') FROM (
     SELECT concat('[', to_json(key), ',', since, ',', coalesce(state, 'null'), ']') AS line,
         (row_number() OVER ()) / 5000 AS part FROM ({found}) found) lines GROUP BY part"""
-"""Many changes leave the database as a few values of lines of JSON, in no order."""
+"""Returns many changes as few values, each of JSON lines, in no particular order."""
 
 
 class Views(Protocol):
-    """What rooms read: the state of folds at one position."""
+    """Read access to the states of folds at one position."""
 
     @property
     def upto(self) -> Position:
-        """The position every answer is of."""
+        """The position as of which the views answer."""
         ...
 
     def get(self, fold: Fold[S], key: str) -> S | None:
-        """The state of a key, or None where there is none (any more)."""
+        """The state of a key, or None if it has none."""
         ...
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
-        """All states whose key begins so, in order of key bytes."""
+        """All states whose key starts with a prefix, in order of key bytes."""
         ...
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
-        """Every change of a key, oldest first (of a fold keyed by stream, only the latest)."""
+        """Every change of a key, oldest first; only the latest in a fold keyed by stream."""
         ...
 
 
 def page_states(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
-    """All states in order of key bytes, at most `size` at a time; of PostgresViews no more are held at once."""
+    """All states in order of key bytes, in pages of at most `size`. PostgresViews holds only one page in memory."""
     if isinstance(views, PostgresViews):
         yield from views.pages(fold, size)
         return
@@ -73,7 +70,7 @@ def page_states(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]
 
 @dataclass(frozen=True)
 class ReplayedViews:
-    """Views that fold the log on each read: the reference the table is tested against."""
+    """Views that fold the log on each read: the reference implementation for tests of the tables."""
 
     store: EventStore
     upto: Position
@@ -91,21 +88,21 @@ class ReplayedViews:
         return tuple(change for change in self.changes(fold) if change.key == key)
 
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
-        """What `replay` gives."""
+        """See `replay`."""
         return replay(fold, self.store.read(upto=self.upto, types=fold.types))
 
 
 def _many(connection: Connection, fold: Fold[S], statement: str, values: Sequence[Any]) -> list[Change[S]]:
-    """The changes that a statement finds, in no order."""
+    """The changes that a statement finds, in no particular order."""
     found = connection.exec_driver_sql(_LINES.format(found=statement), tuple(values))
     return [change for (lines,) in found for change in fold.parse_changes(lines)]
 
 
 @dataclass(frozen=True)
 class PostgresViews:
-    """Views over the live builds' tables at one position.
+    """Views over the tables of the live builds, as of one position.
 
-    Of a fold keyed by stream the table holds only the latest state; a key that changed since is folded from its stream.
+    The table of a fold keyed by stream holds only the latest state; a key that changed since is folded from its stream.
     """
 
     engine: Engine
@@ -138,7 +135,7 @@ class PostgresViews:
         return tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since", (self.upto, key)))
 
     def pages(self, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
-        """See paged. Keys are held by the ten thousand. Only for folds that are not keyed by stream."""
+        """See page_states. Reads keys in batches of 10,000. Raises ValueError for a fold keyed by stream."""
         if fold.stream_of is not None:
             raise ValueError(f"{fold.name} is keyed by stream; expected a fold that is not")
         named, last = (fold.name, fold.version), ""
@@ -158,7 +155,7 @@ class PostgresViews:
             last = keys[-1]
 
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
-        """What `replay` gives for the same prefix, read from the table."""
+        """The result of `replay` for the same prefix, read from the table."""
         if fold.stream_of is not None:
             return tuple(self._of_streams(fold, "", ()))
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
@@ -168,7 +165,7 @@ class PostgresViews:
         return self.engine.connect()
 
     def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
-        """The changes that a statement finds, in its order; its first values are the fold's name and version."""
+        """The changes that a statement finds, in order. The fold's name and version become its first parameters."""
         with self._connection_for(fold) as connection:
             found = connection.exec_driver_sql(statement, (fold.name, fold.version, *values)).all()
         for key, since, state in found:
@@ -184,7 +181,7 @@ class PostgresViews:
                 yield from states_of_streams(connection, self.store, fold, later, self.upto)
 
     def refuse_parked(self, fold: Fold[Any]) -> None:
-        """Raise ProjectionParked where the fold stopped before this position."""
+        """Raise ProjectionParked if the fold is parked before this position."""
         bookmark = self.parked.get(fold.name)
         if bookmark is not None and bookmark.parked_at is not None and self.upto > bookmark.parked_at:
             raise ProjectionParked(projection=fold.name, position=bookmark.parked_at, actual=bookmark.parked_error)
@@ -193,9 +190,9 @@ class PostgresViews:
 def catch_up_views(
     projector: Projector, engine: Engine, store: EventStore, *, as_of: Position | None = None
 ) -> PostgresViews:
-    """Views at `as_of` (default: the head), after folding that far. Raises NotThereYet.
+    """Fold up to the head, and return views at `as_of` (default: the head). Raises NotThereYet.
 
-    A projection that is parked before that position raises ProjectionParked when it is read; the others answer.
+    Reading a projection that is parked before that position raises ProjectionParked.
     """
     reached = projector.catch_up()
     if as_of is not None and as_of > reached:

@@ -1,4 +1,4 @@
-"""Runs taken out of what was learned: which keys a withdrawal touches, and what they come to without those runs."""
+"""Withdrawals: the keys of a fold that a withdrawal affects, and their states without the withdrawn runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .rows import EventRow, row_class
 S = TypeVar("S", bound=msgspec.Struct)
 
 Range = tuple[int, int]
-"""After a position, up to a position."""
+"""The positions in (after, upto]."""
 
 
 Fresh = tuple[dict[str, Any], set[str]]
-"""The states of the keys that a withdrawal touches, folded without what was withdrawn, and those keys."""
+"""The states of the keys that a withdrawal affects, folded without the withdrawn runs, and those keys."""
 
 
 def fresh_states(
@@ -33,10 +33,10 @@ def fresh_states(
     markers: Sequence[tuple[EventRow, Set[str]]],
     pending: Mapping[str, int],
 ) -> list[Fresh]:
-    """What each of some withdrawals, in order, comes to; the log is read once for all of them.
+    """The affected keys and fresh states of each of some withdrawals, in order, with one read of the log.
 
-    Each comes with the runs that it and all before it withdraw; `pending` are the keys with events that are not in the
-    table yet, and the first position of each.
+    `markers` pairs each withdrawal with all runs withdrawn up to it. `pending` maps keys with events that are not in
+    the table yet to the first position of these.
     """
     upto = markers[-1][0].position
     named = [frozenset(marker.records("runs")) for marker, _ in markers]
@@ -63,7 +63,7 @@ def _rows_of_keys(
     upto: int,
     pending: Mapping[str, int],
 ) -> Iterator[tuple[str, EventRow]]:
-    """Every row of these keys up to a position, in order of position, and some of others."""
+    """All rows of these keys, and possibly rows of other keys, up to a position, in order of position."""
     if fold.stream_of is not None:
         streams = [fold.stream_of(key) for key in sorted(keys)]
         yield from rows_with_keys(fold, rows_of_streams(connection, store, fold, streams, upto))
@@ -75,9 +75,9 @@ def _rows_of_keys(
 
 
 def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pending: Mapping[str, int]) -> list[Range]:
-    """Where the events of these keys lie, apart from those that leave nothing as nothing.
+    """The position ranges that hold the events of these keys, except events that left a key without a state.
 
-    A key has a row for each event that leaves it a state; behind a row without a state further ones may lie.
+    A key has a row for each event that left it with a state. After a row without a state, more events may follow.
     """
     found = connection.exec_driver_sql(
         """SELECT w.key, a.since AS first, CASE WHEN z.state IS NOT NULL THEN z.since END AS last
@@ -106,7 +106,7 @@ def _merge_ranges(ranges: Iterable[Range]) -> list[Range]:
 def states_of_streams(
     connection: Connection, store: EventStore, fold: Fold[S], keys: Iterable[str], upto: int
 ) -> Iterator[Change[S]]:
-    """The newest change, up to a position, of keys of a fold keyed by stream: from their streams."""
+    """The newest changes, up to a position, of keys of a fold keyed by stream, folded from their streams."""
     if fold.stream_of is None:
         raise ValueError(f"{fold.name} is not keyed by stream; expected a fold that is")
     streams = [fold.stream_of(key) for key in keys]

@@ -1,4 +1,4 @@
-"""Engines that map a function over values: in this process, over processes of this machine, over a Ray cluster."""
+"""Engines that map a function over values: in this process, in worker processes, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _AHEAD = 2
-"""Tasks under way for each processor of a cluster: more would only pile up answers."""
+"""Tasks in flight for each CPU of a cluster; more would only accumulate results."""
 
 
 class MapOver(Protocol):
-    """Maps a pure function over values that can be pickled: `(index, place, answer)` of each, in any order.
+    """Maps a pure function over picklable values, and yields `(index, place, result)` for each, in any order.
 
-    Errors of the function are raised as they are. `place` names the process or machine that answered.
+    Errors of the function are raised unchanged. `place` names the process or machine that computed the result.
     """
 
     def __call__(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, str, R]]:
-        """Answers as they come."""
+        """Results as they become available."""
         ...
 
 
 def here(function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, str, R]]:
-    """One after the other, in this process."""
+    """Map one value after the other in this process."""
     for index, item in enumerate(items):
         yield index, "here", function(item)
 
 
 def on_processes(workers: int) -> MapOver:
-    """Over processes of this machine, which end with the last answer."""
+    """An engine of worker processes on this machine, which end with the last result."""
 
     def over(function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, str, R]]:
         if not items:
             return
-        # Spawned: a fork of a process with threads, as polars has them, can stand still.
+        # Spawned: forking a process with threads, such as Polars', can deadlock.
         with ProcessPoolExecutor(min(workers, len(items)), mp_context=get_context("spawn")) as pool:
             waiting = {pool.submit(_call_with_place, function, item): index for index, item in enumerate(items)}
             try:
@@ -55,7 +55,7 @@ def on_processes(workers: int) -> MapOver:
                     yield waiting.pop(future), place, answer
             except BrokenProcessPool as error:
                 raise EngineUnusable(
-                    engine="processes", actual="one of them died", expected="memory for as many workers; try fewer"
+                    engine="processes", actual="one of them died", expected="enough memory for all workers; use fewer"
                 ) from error
             finally:
                 pool.shutdown(cancel_futures=True)
@@ -68,9 +68,9 @@ def _call_with_place(function: Callable[[T], R], item: T) -> tuple[str, R]:
 
 
 def on_ray(address: str | None = None) -> MapOver:
-    """Over the nodes of a Ray cluster, one processor a value; without an address, over one that ends with the answers.
+    """An engine on the nodes of a Ray cluster, one CPU for each value; without an address, on a temporary local one.
 
-    Each node needs the same flywheel, and the archive under the same path. Raises EngineUnusable as it begins.
+    Each node needs the same flywheel, and the archive at the same path. The engine raises EngineUnusable on first use.
     """
 
     def over(function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, str, R]]:
@@ -108,7 +108,7 @@ def _connect_to_cluster(address: str | None) -> Iterator[Any]:
 
 
 def _look_for(address: str) -> None:
-    """Raise EngineUnusable unless something listens there: Ray itself tries for minutes."""
+    """Raise EngineUnusable unless the address accepts connections: Ray itself would retry for minutes."""
     try:
         place = urlsplit(address if "://" in address else f"//{address}")
         if place.hostname is None or place.port is None:
@@ -122,7 +122,7 @@ def _look_for(address: str) -> None:
 
 
 def _over_nodes(ray: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, str, R]]:
-    """Spread over the nodes, few at a time: answers must not pile up. What was on a node that died is done again."""
+    """Map values over the nodes, with few tasks in flight to bound memory. Ray repeats the tasks of a dead node."""
 
     def on_node(item: T) -> tuple[str, R]:
         return f"node {ray.get_runtime_context().get_node_id()}", function(item)
@@ -143,5 +143,5 @@ def _over_nodes(ray: Any, function: Callable[[T], R], items: Sequence[T]) -> Ite
             raise error.cause from error
         except ray.exceptions.RayError as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise EngineUnusable(engine="ray", actual=first, expected="nodes that stay") from error
+            raise EngineUnusable(engine="ray", actual=first, expected="nodes that stay available") from error
         yield waiting.pop(ready), place, answer

@@ -1,7 +1,7 @@
-"""A frame: a projection over columns, for what is counted by the million. Keyed, mergeable, in integers.
+"""Frames: columnar projections for aggregates over millions of events. Keyed, mergeable, in integers.
 
-`frame` makes a part of some positions, `merge` makes one part of several, `read` makes the rows that people see. Parts
-of any split of the log merge to the same: so it can be cut by page, by archived segment or by machine.
+`frame` computes a part from some positions, `merge` combines parts into one, `read` computes the rows that people see.
+Merging gives the same result for any split of the log: by page, by archived segment or by machine.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from eventlog.chain import canonical
 from ..engine.rows import EventRow
 
 Events = Mapping[str, pl.LazyFrame]
-"""For each event type its events: `position`, `version`, `stream`, `at` (UTC), declared fields named by `column_of`."""
+"""Events by type, with columns `position`, `version`, `stream`, `at` (UTC) and declared fields named by `column_of`."""
 
 Reads = Mapping[str, Mapping[str, pl.DataType]]
-"""The fields wanted of each event type, and what they hold."""
+"""The fields to read of each event type, with their column types."""
 
 Tiers = tuple[tuple[pl.DataFrame, ...], ...]
-"""Parts on their way to one: those of a tier come of about equally many parts."""
+"""Parts not merged yet. All parts of one tier were merged from about the same number of original parts."""
 
 _MERGED_AT_ONCE = 16
 
@@ -39,7 +39,7 @@ ENVELOPE: Mapping[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Frame:
-    """A projection over columns. `part` is the schema of its parts, none of them a float."""
+    """A columnar projection. `part` is the schema of its parts, which contains no floats."""
 
     name: str
     version: int
@@ -51,18 +51,18 @@ class Frame:
 
 
 def part_of(frame: Frame, events: Events) -> pl.DataFrame:
-    """The part that these events make."""
+    """Compute the part of these events."""
     return _with_schema(frame, frame.merge(_with_schema(frame, frame.frame(events)))).collect()
 
 
 def merge_parts(frame: Frame, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """One part of several, in any order; an empty one of none."""
+    """Merge parts, in any order, into one; without parts, an empty one."""
     empty = pl.LazyFrame(schema=dict(frame.part))
     return _with_schema(frame, frame.merge(pl.concat([empty, *(part.lazy() for part in parts)]))).collect()
 
 
 def add_part(frame: Frame, tiers: Tiers, part: pl.DataFrame) -> Tiers:
-    """One more part. A full tier becomes one part of the next: no row is merged more often than there are tiers."""
+    """Add a part. A full tier is merged into one part of the next, so each row is merged at most once for each tier."""
     first, rest = (*tiers[0], part) if tiers else (part,), tiers[1:]
     if len(first) < _MERGED_AT_ONCE:
         return (first, *rest)
@@ -70,12 +70,12 @@ def add_part(frame: Frame, tiers: Tiers, part: pl.DataFrame) -> Tiers:
 
 
 def merge_tiers(frame: Frame, tiers: Tiers) -> pl.DataFrame:
-    """The one part that all tiers make."""
+    """Merge the parts of all tiers into one."""
     return merge_parts(frame, (part for tier in tiers for part in tier))
 
 
 def column_of(path: str) -> str:
-    """The column of a declared field: its dotted path, `payload.` before it where an event's envelope has that name."""
+    """The column of a declared field: its dotted path, prefixed with `payload.` if the envelope has that name."""
     return column_name(tuple(path.split(".")))
 
 
@@ -84,7 +84,7 @@ def _with_schema(frame: Frame, part: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def events_of(reads: Reads, rows: Sequence[EventRow]) -> dict[str, pl.LazyFrame]:
-    """Rows as columns, one frame for each event type that is read, also where there is none of it."""
+    """Convert rows to columns, one frame for each event type read, possibly empty."""
     found: dict[str, list[EventRow]] = {kind: [] for kind in reads}
     for row in rows:
         if row.type in found:
@@ -106,7 +106,7 @@ def _columns(rows: Sequence[EventRow], fields: Mapping[str, pl.DataType]) -> pl.
 
 
 def digest_part(part: pl.DataFrame) -> str:
-    """The digest of a part: over its rows in canonical form, in the order of their bytes."""
+    """The digest of a part, over its rows in canonical form, sorted by bytes."""
     total = hashlib.sha256()
     for row in sorted(canonical([_plain(value) for value in row]) for row in part.iter_rows()):
         total.update(hashlib.sha256(row).digest())

@@ -1,4 +1,4 @@
-"""The shell around frames: parts from archived segments and, page by page, from the table; the newest is added to."""
+"""Compute frames: parts from archived segments and, page by page, from the events table, extended incrementally."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .outcomes import FRAMES
 from .partitions import Partition, Span, cut_partitions, parts_of
 
 Progress = Callable[[int], object]
-"""Told how many positions are done."""
+"""Called with the number of positions processed so far."""
 
 
 @dataclass(frozen=True)
 class FrameViews:
-    """Reads of frames as of a position. What was read is remembered, so that a later read adds what came since."""
+    """Reads frames as of a position. Caches the last part of each frame, so that a later read only adds new events."""
 
     engine: Engine
     store: PostgresStore
     remembered: dict[str, tuple[int, pl.DataFrame]] = field(default_factory=dict)
 
     def read(self, frame: Frame, upto: Position) -> pl.DataFrame:
-        """The rows of a frame as of a position, in their order."""
+        """The rows of a frame as of a position, in the frame's order."""
         after, before = self.remembered.get(frame.name, (0, merge_parts(frame, ())))
         if after > upto:
             return self._rows(frame, self._part(frame, 0, upto))
@@ -52,7 +52,7 @@ class FrameViews:
 
 @dataclass(frozen=True, slots=True)
 class FrameParts:
-    """The part of each frame, and how many archived partitions were made at which place of the engine."""
+    """The part of each frame, and the number of archived partitions computed at each place of the engine."""
 
     parts: tuple[pl.DataFrame, ...]
     places: Mapping[str, int]
@@ -68,7 +68,7 @@ def make_parts(
     over: MapOver = here,
     progress: Progress = int,
 ) -> FrameParts:
-    """The parts that the positions in (after, upto] make: archived ones by partition, on an engine, the rest here.
+    """Compute the parts of positions in (after, upto]: archived ones by partition on an engine, the rest here.
 
     Raises ArchiveMissing, SegmentDamaged, NewerSchemaVersion, EngineUnusable, FrameDiffers.
     """
@@ -92,7 +92,7 @@ def make_parts(
 def plan_reads(
     engine: Engine, store: PostgresStore, frames: Sequence[Frame], after: int, upto: int
 ) -> tuple[tuple[Partition, ...], tuple[Span, ...]]:
-    """Where (after, upto] is read: segments whose folder is there or that left the table, and spans of rows."""
+    """Split (after, upto] into archived partitions (folder present, or dropped from the table) and spans of rows."""
     if store.archive is None:
         return (), ((after, upto),) if after < upto else ()
     folder, live = store.archive / project_of(engine), live_from(engine)
@@ -104,7 +104,7 @@ def plan_reads(
 def parts_by_row(
     engine: Engine, store: EventStore, frames: Sequence[Frame], after: int, upto: int
 ) -> tuple[pl.DataFrame, ...]:
-    """The same parts from rows alone, page by page through the store."""
+    """Compute the same parts from rows only, page by page through the store."""
     tiers: list[Tiers] = [() for _ in frames]
     for _, parts in _pages(engine, store, frames, after, upto):
         tiers = _with(frames, tiers, parts)
@@ -132,7 +132,7 @@ def compare_frames(
     over: MapOver = here,
     progress: Progress = int,
 ) -> Iterator[Compared]:
-    """Make the frames by partition, and again from the rows of two halves of the log, and compare digests."""
+    """Compute the frames by partition, and again from the rows of two halves of the log, and compare digests."""
     if not frames:
         return
     wholes = make_parts(engine, store, frames, 0, upto, over=over, progress=progress).parts
@@ -140,5 +140,5 @@ def compare_frames(
     halves = [parts_by_row(engine, store, frames, *span) for span in ((middle, upto), (0, middle))]
     for frame, whole, later, earlier in zip(frames, wholes, *halves, strict=True):
         ours, theirs = digest_part(whole), digest_part(merge_parts(frame, (later, earlier)))
-        differs = None if ours == theirs else f"the parts before and behind position {middle}"
+        differs = None if ours == theirs else f"the parts before and after position {middle}"
         yield Compared(frame.name, frame.version, upto, whole.height, ours, theirs, differs)

@@ -1,6 +1,6 @@
-"""Outcomes as frames: how the runs of a sweep went, and how steps ended. What happened, so no withdrawal reaches it.
+"""Frames of outcomes: results of the runs of a sweep, and of steps. Withdrawals do not affect them.
 
-An event counts in its run's own stream, as for the folds keyed by run; a run is started by the first event of it.
+An event counts only in its run's stream, as in the folds keyed by run; a run's RunStarted is the first event there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OUTCOMES = {
 
 
 def _outcomes(events: Events) -> pl.LazyFrame:
-    """What these events say of each run; `graded` is the position of the newest grade."""
+    """The outcome of each run in these events; `graded` is the position of the newest grade."""
     started = events["RunStarted"].filter(_FIRST)
     steps = events["StepTaken"].filter(_OWN).group_by("run").agg(steps=pl.len().cast(pl.Int64))
     missing = events["RunMissing"].filter(_OWN).select("run", is_missing=pl.lit(value=True))
@@ -99,13 +99,13 @@ def _read_outcomes(part: pl.LazyFrame) -> pl.LazyFrame:
 
 
 Cell = tuple[str | None, str | None, bool | None]
-"""Where a row of outcomes stands: sweep, template, whether runs carried a candidate; None: not known of them."""
+"""The key of a row of outcomes: sweep, template, and whether runs carried a candidate; None means unknown."""
 
 
 def select_outcomes(
     rows: pl.DataFrame, *, sweep: str | None = None, template: str | None = None, after: Cell | None = None
 ) -> pl.DataFrame:
-    """Some of the rows of outcomes, in their order."""
+    """Rows of outcomes filtered by sweep and template, and after a key, in order."""
     for name, wanted in (("sweep", sweep), ("template", template)):
         rows = rows if wanted is None else rows.filter(pl.col(name) == wanted)
     if after is None:
@@ -116,7 +116,7 @@ def select_outcomes(
 
 
 def _place(cell: Cell) -> tuple[tuple[bool, str | bool], ...]:
-    """What rows are sorted by: what is not known comes first."""
+    """Sort key of a cell: unknown values come first."""
     return tuple((value is not None, "" if value is None else value) for value in cell)
 
 
@@ -147,7 +147,10 @@ _STEP_OF = ("environment", "template", "index", "outcome")
 
 
 def _steps(events: Events) -> pl.LazyFrame:
-    """Rows of three kinds: a run's name (no index), steps of a run, and steps of no run, whose name was found."""
+    """Rows that name a run's template (no index), and rows that count its steps.
+
+    Merging also makes rows without a run: counts whose template is known.
+    """
     names = events["RunStarted"].filter(_FIRST)
     taken = events["StepTaken"].filter(_OWN).group_by("run", "index", "outcome").agg(steps=pl.len().cast(pl.Int64))
     named = names.select("run", environment=pl.col("task_spec.environment"), template=pl.col("spec.template"))

@@ -1,6 +1,6 @@
-"""Frames by partition: a log cut at the borders of its archived segments, and the parts that one segment makes.
+"""Partitions: a log split at the boundaries of its archived segments, and the frame parts of one segment.
 
-A partition needs no database, only the archive's files: so any engine that maps a function over values can make parts.
+A partition needs only the archive's files, no database, so any engine that maps a function over values can process it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .frame import ENVELOPE, Frame, Reads, column_of, part_of
 from .outcomes import FRAMES
 
 Span = tuple[int, int]
-"""Positions (after, upto]."""
+"""The positions in (after, upto]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Archived positions (after, upto] of one segment under `folder`, and the (name, version) of the frames wanted."""
+    """Archived positions (after, upto] of one segment in `folder`, and the (name, version) of the frames to compute."""
 
     folder: Path
     manifest: SegmentManifest
@@ -39,14 +39,14 @@ class Partition:
 
     @property
     def events(self) -> int:
-        """How many positions there are."""
+        """Number of positions."""
         return self.upto - self.after
 
 
 def cut_partitions(
     folder: Path, manifests: Iterable[SegmentManifest], frames: Sequence[Frame], after: int, upto: int
 ) -> tuple[tuple[Partition, ...], tuple[Span, ...]]:
-    """The partitions and the spans beside them that make (after, upto]; `manifests` are in order of position."""
+    """Split (after, upto] into partitions and the spans between them. `manifests` are in order of position."""
     wanted = tuple((frame.name, frame.version) for frame in frames)
     partitions, spans, reached = [], [], after
     for manifest in manifests:
@@ -61,7 +61,7 @@ def cut_partitions(
 
 
 def parts_of(partition: Partition) -> tuple[pl.DataFrame, ...]:
-    """The part of each frame wanted. The segment is read once, the union of the columns.
+    """Compute the part of each frame of a partition. The segment is read once, with the union of all columns.
 
     Raises FrameDiffers, NewerSchemaVersion, ArchiveMissing, SegmentDamaged.
     """
@@ -82,7 +82,7 @@ def _frame_by_name(name: str, version: int) -> Frame:
 
 
 def archived_events(partition: Partition, reads: Reads) -> Mapping[str, pl.LazyFrame]:
-    """The events of a partition, straight from the typed columns; the same as `events_of` makes of their rows."""
+    """The events of a partition, from the typed columns; equal to `events_of` on their rows."""
     families: dict[str, dict[str, Mapping[str, pl.DataType]]] = {}
     for kind, fields in reads.items():
         families.setdefault(event_family(kind), {})[kind] = fields
@@ -96,7 +96,7 @@ def archived_events(partition: Partition, reads: Reads) -> Mapping[str, pl.LazyF
 
 
 def _rows(partition: Partition, family: str, reads: Reads) -> pl.DataFrame:
-    """What is wanted of a family, in one frame. Raises NewerSchemaVersion, as reading the events does."""
+    """The wanted rows and columns of a family, in one frame. Raises NewerSchemaVersion, as reading the events does."""
     paths = sorted({column_of(path) for fields in reads.values() for path in fields})
     after, upto = Position(partition.after), Position(partition.upto)
     scanned = scan_segment(partition.folder, partition.manifest, family, after=after, upto=upto)

@@ -92,7 +92,7 @@ def set_version(owner: Engine, version: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "way_out"),
-    [("0001", "flywheel log import"), ("0007", "flywheel db migrate"), ("9999", "upgrade this one")],
+    [("0001", "flywheel log import"), ("0007", "flywheel db migrate"), ("9999", "upgrade flywheel")],
 )
 def test_a_schema_of_another_version_is_named_with_the_way_out(
     engine: Engine, owner_engine: Engine, version: str, way_out: str
@@ -108,7 +108,7 @@ def test_a_schema_of_another_version_is_named_with_the_way_out(
     [
         ("0001", UnreleasedSchema, "flywheel log export.*empty project.*flywheel log import"),
         ("0006", UnreleasedSchema, "flywheel log export.*empty project.*flywheel log import"),
-        ("9999", ForeignSchema, "upgrade this one"),
+        ("9999", ForeignSchema, "upgrade flywheel"),
     ],
 )
 def test_a_schema_that_nothing_leads_on_from_is_refused_and_left_as_it_is(

@@ -126,4 +126,4 @@ def test_a_step_that_is_missing_parks_the_projection_and_says_which(
     fold = lamps("lamps")
     Projector(empty_engine, [fold]).catch_up()
     (bookmark,) = bookmarks(empty_engine, [fold])
-    assert "Schema version 2 of LampLit cannot be carried on to 3" in bookmark.parked_error
+    assert "LampLit cannot be upcast from schema version 2 to 3" in bookmark.parked_error

@@ -155,7 +155,7 @@ def test_the_command_says_what_rest_says(flywheel: Flywheel) -> None:
     assert "│ yes     │ 6    │ 0       │ 6      │ 3      │ 39    │ 2.99922 │ $0.0078" in out
     assert flywheel("outcomes", "--sweep", "nothing")[:2] == (0, "no such runs\n")
     code, _, err = flywheel("outcomes", "--as-of", "9999")
-    assert (code, "Position 9999 was asked for" in err) == (1, True)
+    assert (code, "Position 9999 " in err) == (1, True)
 
 
 @pytest.mark.writes

@@ -79,7 +79,7 @@ def test_equal_positions_and_events_without_meaning_change_nothing() -> None:
 
 
 def test_the_later_position_first_is_refused_with_the_way_out() -> None:
-    with pytest.raises(BackwardDifference, match=r"Position 9, to start from, comes after position 5.*Swap them"):
+    with pytest.raises(BackwardDifference, match=r"position 9 comes after the end position 5.*Swap them"):
         between(9, 5)
 
 
