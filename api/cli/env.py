@@ -16,10 +16,11 @@ from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
-from projections.environments import ENVIRONMENTS, EnvironmentState
+from projections.environments import EnvironmentState
 
 from ..environments.connect import Where
 from ..positions import read_position
+from ..queries.environments import list_environments
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows
 from .probe import probe, reset
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
@@ -46,7 +47,8 @@ def list_(
     if told is None:
         told = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
     with open_project() as house:
-        states = house.views(read_position(house.store, as_of)).find(ENVIRONMENTS)
+        found = list_environments(house.views(read_position(house.store, as_of))).environments
+    states = {state.environment: state for state in found}
     rows = [row for name, tasks in told.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
     if not elsewhere:
         rows += [row for name, state in states.items() if name not in told for row in _rows_of_foreign(state)]

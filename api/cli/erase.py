@@ -12,7 +12,7 @@ from ..errors import UnknownSubject
 from ..history import erase as erasing
 from ..house import owned_blobs
 from .output import ERR, AsJson, confirm, emit_json, open_project, say
-from .taint import show_learned, taint_report
+from .taint import show_learned
 
 ACTOR = "operator"
 
@@ -44,7 +44,7 @@ def erase(
                 destroyed, since = erasing.erase_subject(house.store, blobs, event, ACTOR)
     if as_json:
         done = {"subject": subject, "since": since, "blobs": destroyed, "runs": seen.runs}
-        emit_json({**done, "was_erased": seen.since is not None, "tainted": taint_report(seen.tainted)})
+        emit_json({**done, "was_erased": seen.since is not None, "tainted": seen.tainted})
     elif destroyed is None:
         say("Nothing was changed: this was a dry run.")
     else:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -21,7 +22,8 @@ from ..controllers.summary import head_chain
 from ..errors import BeyondHead
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, owner_url
-from ..routes.events import event_body
+from ..queries.encoding import encode_value
+from ..queries.events import logged_event
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
@@ -80,7 +82,8 @@ def _line(event: Recorded, *, as_json: bool) -> None:
 
 
 def _plain(event: Recorded) -> dict[str, Any]:
-    return {**event_body(event), "at": event.at.isoformat(), "digest": event.digest.hex()}
+    row: dict[str, Any] = msgspec.to_builtins(logged_event(event), enc_hook=encode_value)
+    return row | {"at": event.at.isoformat(), "digest": event.digest.hex()}
 
 
 @app.command()

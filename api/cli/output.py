@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,7 +41,15 @@ def open_project() -> Iterator[House]:
 
 def emit_json(data: object) -> None:
     """One JSON document on standard output."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: object) -> object:
+    """The JSON form of a struct or a dataclass; of anything else its text."""
+    from msgspec import Struct, to_builtins
+
+    is_record = isinstance(value, Struct) or (is_dataclass(value) and not isinstance(value, type))
+    return to_builtins(value, enc_hook=str) if is_record else str(value)
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from projections.runs import RUNS
 from projections.taint import Tainted, runs_of_artifact, trace_taint, withdrawals
 
 from ..datasets.freeze import holding_over
-from ..errors import AlreadyWithdrawn, NoReason, Unknown
+from ..errors import AlreadyWithdrawn, NoReason
 from ..house import House
+from ..queries.runs import unknown_run
 
 STREAM = "withdrawals"
 MOST_IN_ONE = 200
@@ -34,7 +35,7 @@ def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
     chosen = tuple(sorted(set(runs), key=str.encode))
     unknown = [run for run in chosen if views.get(RUNS, run) is None]
     if unknown:
-        raise Unknown(what="run", actual=_few(unknown), way_out="`flywheel runs list` names them.")
+        raise unknown_run(_few(unknown))
     before = withdrawals(views)
     again = [run for run in chosen if run in before]
     if again:

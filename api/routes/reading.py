@@ -22,6 +22,7 @@ from projections.errors import NotThereYet
 from ..errors import BadPosition
 from ..house import House
 from ..positions import read_position
+from ..queries.encoding import encode_value
 
 POSITION_HEADER = "X-Log-Position"
 AT_LEAST_HEADER = "X-Log-At-Least"
@@ -143,7 +144,9 @@ async def position_for(scope: MutableMapping[str, Any]) -> Position | None:
 
 def reply(content: Mapping[str, object] | msgspec.Struct, *, status: int = 200) -> Response:
     """JSON of a query's struct, or of plain values, fold states and times."""
-    return Response(msgspec.json.encode(content, enc_hook=str), status_code=status, media_type="application/json")
+    return Response(
+        msgspec.json.encode(content, enc_hook=encode_value), status_code=status, media_type="application/json"
+    )
 
 
 class PositionHeader:

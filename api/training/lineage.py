@@ -17,12 +17,13 @@ from eventlog.store import Position
 from projections.checkpoints import WEIGHTS, WeightsState, ancestry, checkpoints_trained_on, descendants
 from projections.engine.views import Views
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
-from projections.runs import RUNS, RunState
+from projections.runs import RunState
 from projections.trainings import TRAININGS
 
 from ..datasets import freeze
-from ..errors import DatasetErased, Unknown
+from ..errors import DatasetErased
 from ..house import House
+from ..queries.runs import require_run
 
 _RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
 
@@ -75,9 +76,7 @@ def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
 
     A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
     """
-    played = views.get(RUNS, run)
-    if played is None:
-        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    played = require_run(views, run)
     holds, weights = freeze.holding_over(house.store, house.views), views.find(WEIGHTS)
     chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
     found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
