@@ -133,11 +133,13 @@ def unknown_run(named: str) -> Unknown:
 def _mark_run(
     run: RunState, withdrawn: dict[str, TaintState], erased: dict[str, TaintState], *, contaminated: bool
 ) -> MarkedRun:
-    since = {
-        name: facts[run.run].since if run.run in facts else None
-        for name, facts in (("withdrawn", withdrawn), ("erased", erased))
-    }
-    return MarkedRun(**asdict(run), **since, contaminated=contaminated)
+    return MarkedRun(
+        **asdict(run), withdrawn=_since(withdrawn, run), erased=_since(erased, run), contaminated=contaminated
+    )
+
+
+def _since(facts: dict[str, TaintState], run: RunState) -> int | None:
+    return facts[run.run].since if run.run in facts else None
 
 
 def _run_row(found: GradedRun) -> RunRow:

@@ -72,6 +72,7 @@ def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subjec
 @router.get(
     "/{address}",
     summary="The bytes of an address",
+    response_class=Response,
     responses={
         200: {"description": "The bytes, with the media type they were put with.", "content": {"*/*": {}}},
         404: {"model": Problem, "description": "There is no such blob."},

@@ -51,7 +51,7 @@ def answer_schemas() -> dict[str, Any]:
     """The schemas of ANSWERS and of everything in them, by name, for the OpenAPI document."""
     _, schemas = msgspec.json.schema_components(ANSWERS, schema_hook=_schema_of_other, ref_template=_TEMPLATE)
     for schema in schemas.values():
-        schema["description"] = cleandoc(schema["description"])
+        schema["description"] = cleandoc(schema.get("description", ""))
     return schemas
 
 
