@@ -33,8 +33,9 @@ def reads() -> list[str]:
 
 
 def _content(path: str) -> dict[str, Any]:
-    found: dict[str, Any] = document()["paths"][path].get("get", {}).get("responses", {}).get("200", {})
-    return found.get("content", {})
+    answer = document()["paths"][path].get("get", {}).get("responses", {}).get("200", {})
+    found: dict[str, Any] = answer.get("content", {})
+    return found
 
 
 def references(part: object) -> Iterator[str]:
