@@ -41,6 +41,7 @@ def one_dataset(views: Reading, digest: Digest) -> Response:
 @router.get(
     "/{digest}/card",
     summary="A dataset's card",
+    response_class=Response,
     responses={**_MISSING, **_ERASED, 200: {"description": "Markdown.", "content": {"text/markdown": {}}}},
 )
 def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
@@ -52,6 +53,7 @@ def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
 @router.get(
     "/{digest}/rows",
     summary="The rows of a dataset",
+    response_class=Response,
     responses={
         **_MISSING,
         **_ERASED,

@@ -21,7 +21,7 @@ To = Annotated[str | None, Query(alias="to", max_length=40, description="the lat
 
 @router.get("", summary="What changed between two positions", responses={200: answer_of(queries.DifferenceAnswer)})
 def diff(request: Request, house: HouseOf, views: Reading, start: From, end: To = None) -> Response:
-    """`{"diff": {"before", "after", ...}}`, by what it is about: champion, rewrites, runs, failures and so on.
+    """`{"diff": {"before", "after", ...}}`, in sections: champion, rewrites, runs, failures and so on.
 
     What did not change is null or empty. Rates are in millionths, costs in micro-dollars.
     """

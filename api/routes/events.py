@@ -1,4 +1,4 @@
-"""The log itself: read a page of it, append to it."""
+"""The log: read pages of events, append events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")
 
 
 class AppendBody(FrozenModel):
-    """Events for one stream, all or none of them. `expect` is the stream's version before them (0: it is new)."""
+    """Events for one stream, appended atomically. `expect` is the stream's version before them (0: a new stream)."""
 
     stream: Text
     events: Annotated[
@@ -93,11 +93,11 @@ Key = Annotated[
     },
 )
 async def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
-    """Runs of your own agents (`ext-...`), their rewards, and prices, validated strictly against the vocabulary.
+    """Append runs of your own agents (`ext-...`), their rewards, and prices, validated against the vocabulary.
 
-    `key` makes a retry harmless; it is the token's own. `expect` refuses a stale decision.
+    `key` makes a retry harmless; keys of different tokens do not clash. `expect` refuses a stale decision.
     """
-    # on threads of their own, so that reads go on while appends wait for one another
+    # in a separate thread pool, so that appends that wait for one another do not block reads
     return await to_thread.run_sync(_append, request, house, name, body, key, limiter=append_limiter(request))
 
 

@@ -36,6 +36,7 @@ def one_slice(views: Reading, group: Group) -> Response:
 @router.get(
     "/{group}/rows",
     summary="The rows of a group, as one shard",
+    response_class=Response,
     responses={
         **_MISSING,
         200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
