@@ -76,11 +76,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     is_failed: bool = False
 
-    def admits(self, run: RunState, reward: RewardState | None) -> bool:
-        """True if a run is one of those."""
-        wanted = {name: getattr(self, name) for name in ("sweep", "evaluation", "template", "status")}
-        is_named = all(value is None or getattr(run, name) == value for name, value in wanted.items())
-        return is_named and (not self.is_failed or (reward is not None and not reward.passed))
+
+_NAMED = ("sweep", "evaluation", "template", "status")
 
 
 def find_runs(
@@ -89,7 +86,13 @@ def find_runs(
     """A page of runs with their grades, and the name to continue after."""
     prefix = "" if wanted.prefix is None else f"{wanted.prefix}__"
     rewards = views.find(REWARDS, prefix)
-    chosen = {key: run for key, run in views.find(RUNS, prefix).items() if wanted.admits(run, rewards.get(key))}
+    asked = [(name, value) for name in _NAMED if (value := getattr(wanted, name)) is not None]
+    chosen = {
+        key: run
+        for key, run in views.find(RUNS, prefix).items()
+        if all(getattr(run, name) == value for name, value in asked)
+        and (not wanted.is_failed or (key in rewards and not rewards[key].passed))
+    }
     page, following = page_after(chosen, after, limit)
     withdrawn, erased = withdrawals(views), erased_runs(views)
     contaminated = contaminated_runs(views) if page else frozenset()
