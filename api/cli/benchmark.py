@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -10,19 +10,13 @@ import typer
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, freeze_benchmark, sealed_instances
 from gate.figures import count_noun
-from gate.renewal import Amounts, describe_ledger, draw_fresh_seeds, is_saturated
-from projections.alpha import ALPHA as LEDGER
-from projections.benchmarks import BENCHMARKS, BenchmarkState
-from projections.champions import CHAMPION, CHAMPIONS
-from projections.engine.views import Views
-from projections.verdicts import VERDICTS
+from gate.renewal import Amounts, draw_fresh_seeds
 
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
 from ..errors import Unknown
 from ..evaluations.benchmarks import (
     candidates,
-    find_benchmark,
     freeze_on,
     renew,
     site_tasks,
@@ -32,7 +26,7 @@ from ..evaluations.benchmarks import (
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
-from ..queries.benchmarks import shortage
+from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say
 from .sites import AdminUrl, Url
 from .sweep_options import micro, read_seeds
@@ -118,7 +112,7 @@ def refresh(
 ) -> None:
     """Freeze a benchmark's successor: the same tasks and alpha at fresh seeds, for as many challengers again."""
     with open_project() as house:
-        found = find_benchmark(house.views(), benchmark)
+        found = find_benchmark(house.views(), benchmark).frozen_event()
         visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
         amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
         with only_controller(house.engine, found.environment):
@@ -138,28 +132,15 @@ def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
     say(f"digest {frozen.digest}")
 
 
-def _row(views: Views, state: BenchmarkState) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(state)
-    sealed = sum(task["is_sealed"] for task in state.tasks)
-    ledger, champion = views.get(LEDGER, state.benchmark), views.get(CHAMPIONS, CHAMPION)
-    present = None if champion is None else champion.pointed_artifact()
-    saturated = is_saturated(state.benchmark, views.find(VERDICTS).values(), present)
-    told = {
-        "is_saturated": saturated,
-        "is_exhausted": ledger is None or ledger.is_exhausted,
-        "standing": describe_ledger(ledger, saturated=saturated),
-    }
-    return {**row, "sealed": sealed, "visible": len(state.tasks) - sealed, **told}
-
-
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List benchmarks; the champion passes all of a saturated one, an exhausted one has judged all it may."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        rows = [_row(views, state) for state in views.find(BENCHMARKS).values()]
+        rows = [benchmark_row(views, state) for state in list_benchmarks(views).benchmarks]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
-    print_rows(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
+    empty = "no benchmark yet; `flywheel run` freezes one"
+    print_rows(msgspec.to_builtins(rows), columns, as_json=as_json, empty=empty)
 
 
 @app.command()
@@ -171,26 +152,24 @@ def show(
     """Show one benchmark's templates and instances, and whether it can still promote."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        find_benchmark(views, benchmark)
-        state = views.find(BENCHMARKS)[benchmark]
-        row = _row(views, state)
+        row = benchmark_row(views, find_benchmark(views, benchmark))
     if as_json:
-        emit_json(row)
+        emit_json(msgspec.to_builtins(row))
         return
-    say(f"{state.benchmark} on {state.environment}, {state.repeats} repeats, digest {state.digest}")
+    say(f"{row.benchmark} on {row.environment}, {row.repeats} repeats, digest {row.digest}")
     say(_standing_in_words(row))
-    for template in state.templates:
+    for template in row.templates:
         say(f"\n{template['template_id']}: {template['instruction']}")
-        own = [task for task in state.tasks if task["template"] == template["template_id"]]
+        own = [task for task in row.tasks if task["template"] == template["template_id"]]
         for is_sealed, name in ((True, "sealed"), (False, "visible")):
             seeds = ", ".join(str(task["env_seed"]) for task in own if task["is_sealed"] is is_sealed)
             say(f"  {name} seeds: {seeds or 'none'}")
 
 
-def _standing_in_words(row: dict[str, Any]) -> str:
-    refresh = f"`flywheel benchmark refresh {row['benchmark']}` freezes its successor"
-    if row["is_exhausted"]:
-        return f"exhausted: all {row['challengers']} challengers were judged; {refresh}"
-    if row["is_saturated"]:
+def _standing_in_words(row: BenchmarkRow) -> str:
+    refresh = f"`flywheel benchmark refresh {row.benchmark}` freezes its successor"
+    if row.is_exhausted:
+        return f"exhausted: all {row.challengers} challengers were judged; {refresh}"
+    if row.is_saturated:
         return f"saturated: the champion passed every sealed run, so nobody can be promoted; {refresh}"
-    return f"{row['standing']} of {row['challengers']}"
+    return f"{row.standing} of {row.challengers}"

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from projections.trainings import TRAININGS
-
 from ..positions import read_position
-from ..training.lineage import LineageStep, checkpoints_touched, lineage, rows_of_checkpoints
+from ..queries.checkpoints import (
+    LineageAnswer,
+    LineageStep,
+    Touched,
+    find_weights,
+    list_checkpoints,
+    show_checkpoint,
+)
+from ..training.lineage import checkpoints_touched, lineage
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
-from ..training.weights import base_of, find_weights
+from ..training.weights import base_of
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
 from .train import BaseOf, row_of_checkpoint, training_bar
 
@@ -39,8 +45,9 @@ FormOf = Annotated[As, typer.Option("--form", help="What it is written as.")]
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List checkpoints in the order in which they were saved."""
     with open_project() as house:
-        rows = list(rows_of_checkpoints(house.views(read_position(house.store, as_of))))
+        found = list_checkpoints(house.views(read_position(house.store, as_of)))
     columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
+    rows = msgspec.to_builtins(found.checkpoints)
     print_rows(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
 
 
@@ -48,10 +55,8 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show a checkpoint: what it came from, how it was trained, its files, where it was published."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
-        state = find_weights(views, checkpoint)
-        training = views.get(TRAININGS, state.training)
-    row = {**row_of_checkpoint(state), "stage": msgspec.to_builtins(training)}
+        found = show_checkpoint(house.views(read_position(house.store, as_of)), checkpoint)
+    row = {**row_of_checkpoint(found.checkpoint), "stage": msgspec.to_builtins(found.training)}
     emit_json(row) if as_json else print_facts(list(row.items()))
 
 
@@ -69,21 +74,19 @@ def lineage_(
     with open_project() as house, bar("making the rows", None):
         views = house.views(read_position(house.store, as_of))
         if run is not None:
-            found: list[dict[str, Any]] = [msgspec.to_builtins(checkpoints_touched(house, views, run))]
+            found: LineageAnswer | Touched = checkpoints_touched(house, views, run)
         else:
             digest = find_weights(views, str(checkpoint)).checkpoint
             with erased_as_json({"checkpoint": digest}, as_json=as_json):
-                steps = lineage(house, views, digest)
-            found = [step.plain() for step in steps]
+                found = lineage(house, views, digest)
+    plain = msgspec.to_builtins(found)
     if as_json:
-        emit_json(found[0] if run is not None else {"lineage": found})
-    elif run is not None:
-        print_facts(
-            [(name, ", ".join(value) if isinstance(value, list) else value) for name, value in found[0].items()]
-        )
-    else:
-        for step in steps:
+        emit_json(plain)
+    elif isinstance(found, LineageAnswer):
+        for step in found.lineage:
             _say_step(step)
+    else:
+        print_facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in plain.items()])
 
 
 def _say_step(step: LineageStep) -> None:
@@ -139,10 +142,9 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
     Erased: rows need bytes whose subject was erased.
     """
     with open_project() as house, erased_as_json({"checkpoint": checkpoint}, as_json=as_json):
-        views = house.views()
-        state = find_weights(views, checkpoint)
-        training = views.get(TRAININGS, state.training)
-        with training_bar("training again", 0 if training is None else training.of) as watch:
+        shown = show_checkpoint(house.views(), checkpoint)
+        state, steps = shown.checkpoint, 0 if shown.training is None else shown.training.of
+        with training_bar("training again", steps) as watch:
             found = retrain(house, state, base_of(house, base, state.base), watch)
     outcome = "equal" if found.is_equal else "different"
     told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}

@@ -11,15 +11,14 @@ import typer
 
 from eventlog.events import Query
 from projections.engine.views import Views
-from projections.frozen_datasets import CHECKPOINTS, DatasetState
-from projections.slices import SLICES
 
 from ..datasets import freeze
 from ..datasets.card import card_of
 from ..datasets.demonstrations import keep_tokens, tokens_of
-from ..datasets.freeze import DatasetSummary, Frozen
+from ..datasets.freeze import DatasetSummary
 from ..house import House
 from ..positions import read_position
+from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
@@ -72,8 +71,8 @@ def build(
     with open_project() as house:
         made = _make_dataset(house, house.views(read_position(house.store, as_of)), query, file, base)
         digest = freeze.freeze_dataset(house.store, made, "operator")
-        row = _row(freeze.find_dataset(house.views(), digest))
-    _show(row, as_json=as_json)
+        found = find_dataset(house.views(), digest)
+    _show(found, as_json=as_json)
 
 
 @app.command("slice")
@@ -111,17 +110,16 @@ def slice_(
         views = house.views(read_position(house.store, as_of))
         freeze.refuse_unknown_group(views, group)
         freeze.register(house.store, _make_dataset(house, views, query, file, base), "operator")
-        row = _row(freeze.find_slice(house.views(), group))
-    _show(row, as_json=as_json)
+        found = find_slice(house.views(), group)
+    _show(found, as_json=as_json)
 
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List datasets, and the slices behind them."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
-        rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
-        rows += [_row(state) for state in views.find(SLICES).values()]
+        found = list_frozen(house.views(read_position(house.store, as_of)))
+    rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
     print_rows(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
 
@@ -130,8 +128,8 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: query, position, size, what was refused and why."""
     with open_project() as house:
-        row = _row(freeze.find_any(house.views(read_position(house.store, as_of)), dataset))
-    _show(row, as_json=as_json)
+        found = find_frozen(house.views(read_position(house.store, as_of)), dataset)
+    _show(found, as_json=as_json)
 
 
 @app.command()
@@ -142,7 +140,7 @@ def export(
     """Write a dataset's rows to a file."""
     _refuse_file(file, (*_WRITTEN, ".arrow"))
     with open_project() as house, bar("making the rows", None):
-        frozen = freeze.find_any(house.views(), dataset)
+        frozen = find_frozen(house.views(), dataset)
         made = _write_whole(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
     say(f"{made.height} rows are in {file}")
 
@@ -154,7 +152,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
     Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
     """
     with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
-        frozen = freeze.find_any(house.views(), dataset)
+        frozen = find_frozen(house.views(), dataset)
         views = house.views(read_position(house.store, str(frozen.upto)))
         made = freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, views, frozen.parse_query()))
     if as_json:
@@ -168,7 +166,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write it there instead.")] = None) -> None:
     """Print a dataset's card in Markdown: what it is of, what was refused, its columns, where it comes from."""
     with open_project() as house, bar("making the rows", None):
-        text = card_of(house.store, house.blobs, house.views, freeze.find_any(house.views(), dataset))
+        text = card_of(house.store, house.blobs, house.views, find_frozen(house.views(), dataset))
     if file is None:
         typer.echo(text, nl=False)
     else:
@@ -221,11 +219,6 @@ def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> Datas
     return made
 
 
-def _row(state: Frozen) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(state)
-    groups = state.groups if isinstance(state, DatasetState) else 1
-    return {**row, "kind": state.query.get("kind"), "groups": groups, "group": state.query.get("group")}
-
-
-def _show(row: dict[str, Any], *, as_json: bool) -> None:
+def _show(state: Frozen, *, as_json: bool) -> None:
+    row: dict[str, Any] = msgspec.to_builtins(frozen_row(state))
     emit_json(row) if as_json else print_facts(list(row.items()))

@@ -22,20 +22,19 @@ from projections.datasets.curation import judged_by_log, looked_at
 from projections.datasets.plan_rows import select_sft
 from projections.engine.projection import Fold
 from projections.engine.views import Views
-from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.frozen_datasets import DatasetState
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.runs import RUNS
-from projections.slices import SLICES, SliceState
 from projections.taint import Holding
 
 from ..errors import DatasetErased, EmptyDataset, Unknown
+from ..queries.datasets import Frozen, find_dataset
 from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
 """Rows to a row group of a Parquet file."""
 
-_SHORTEST = 8
 _MOST_SINGLE = 500
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -43,9 +42,6 @@ M = TypeVar("M", "DatasetSummary", "BuiltDataset")
 
 ViewsAt = Callable[[Position | None], Views]
 """Views at a position, None: the head; `House.views` is one."""
-
-Frozen = DatasetState | SliceState
-"""What can be made again: a frozen dataset or a registered slice."""
 
 
 class DatasetDiffers(FlywheelError):
@@ -240,28 +236,6 @@ def refuse_unknown_group(views: Views, group: str) -> None:
     if views.get(GROUPS, group) is None:
         way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` name some."
         raise Unknown(what="group", actual=group, way_out=way_out)
-
-
-def find_dataset(views: Views, digest: str) -> DatasetState:
-    """The dataset as it was frozen, by its digest or the first eight characters or more. Raises Unknown."""
-    found = list(views.find(CHECKPOINTS, f"dataset/{digest}").values()) if len(digest) >= _SHORTEST else []
-    if len(found) != 1:
-        way_out = "Give more of its characters." if found else "List what was frozen with `flywheel dataset list`."
-        raise Unknown(what="dataset", actual=digest, way_out=way_out)
-    return found[0]
-
-
-def find_slice(views: Views, group: str) -> SliceState:
-    """The slice of a group as it was registered last. Raises Unknown."""
-    found = views.get(SLICES, group)
-    if found is None:
-        raise Unknown(what="slice", actual=group, way_out="Register one with `flywheel dataset slice --group GROUP`.")
-    return found
-
-
-def find_any(views: Views, name: str) -> Frozen:
-    """The slice of a group of that name, else the dataset of that digest. Raises Unknown."""
-    return views.get(SLICES, name) or find_dataset(views, name)
 
 
 def load(

@@ -109,14 +109,6 @@ def renew(
     return freeze_on(house, fresh, actor)
 
 
-def find_benchmark(views: Views, name: str) -> BenchmarkFrozen:
-    """A benchmark by its name. Raises Unknown."""
-    state = views.get(BENCHMARKS, name)
-    if state is None:
-        raise Unknown(what="benchmark", actual=name, way_out="`flywheel benchmark list` names them.")
-    return state.frozen_event()
-
-
 def size_in_words(benchmark: BenchmarkFrozen) -> str:
     """How many instances are sealed, how many visible, and how often each is played."""
     sealed = sealed_instances(benchmark)

@@ -6,11 +6,20 @@ from typing import Any
 
 import msgspec
 
-from ..queries import champion
+from ..queries import benchmarks, champion, checkpoints, datasets, ledgers, pieces, substrates, verdicts
 
 _TEMPLATE = "#/components/schemas/{name}"
 
-ANSWERS: tuple[type[msgspec.Struct], ...] = (champion.ChampionAnswer, champion.ChampionHistory)
+ANSWERS: tuple[type[msgspec.Struct], ...] = (
+    benchmarks.BenchmarkList,
+    *(champion.ChampionAnswer, champion.ChampionHistory),
+    *(checkpoints.CheckpointList, checkpoints.CheckpointAnswer, checkpoints.LineageAnswer),
+    *(datasets.DatasetList, datasets.DatasetAnswer, datasets.SliceList, datasets.SliceAnswer),
+    ledgers.LedgerAnswer,
+    *(*pieces.LISTS.values(), *pieces.SINGLES.values()),
+    *(substrates.SubstratePage, substrates.SubstrateAnswer),
+    *(verdicts.VerdictList, verdicts.VerdictAnswer),
+)
 """Every struct that an endpoint answers with."""
 
 

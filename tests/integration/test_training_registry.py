@@ -109,7 +109,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     assert (again.is_equal, again.differing) == (True, ())
     assert not left.exists()
 
-    (step,) = lineage(house, house.views(), saved.checkpoint)
+    (step,) = lineage(house, house.views(), saved.checkpoint).lineage
     assert {group: [run.run for run in runs] for group, runs in step.groups.items()} == {
         "g0": ["g0-s0", "g0-s1"],
         "g1": ["g1-s0", "g1-s1", "g1-s2"],
@@ -157,7 +157,7 @@ def test_a_base_that_was_warmed_up_is_in_the_log_and_stages_go_on_from_it(
     first = train_stage(house, Stage(rows, found, None, SftConfig(steps=1, learning_rate="0.001")), quiet)
     pairs = frozen(house, DpoQuery())
     second = train_stage(house, Stage(pairs, found, first, DpoConfig(steps=1, learning_rate="0.001")), quiet)
-    steps = lineage(house, house.views(), second.checkpoint)
+    steps = lineage(house, house.views(), second.checkpoint).lineage
     assert [step.checkpoint.algorithm for step in steps] == ["dpo", "sft", "warmup"]
     known = checkpoints_touched(house, house.views(), "g0-s0")  # the one that passed: chosen, and imitated
     assert set(known.checkpoints) == {warm.checkpoint, first.checkpoint, second.checkpoint}
@@ -290,7 +290,7 @@ def test_a_lineage_is_of_the_position_that_was_trained_on(empty_house: House) ->
     empty_house.store.append([Append("training/t", (saved,), "test")])
     later = frozen(empty_house, GrpoQuery(reward="score", sweep="s"))
     assert (later.dataset, later.upto > rows.upto) == (rows.dataset, True)
-    (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint)
+    (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint).lineage
     assert (step.dataset.upto, step.dataset.parse_query()) == (saved.upto, GrpoQuery(reward="score"))
 
 
