@@ -1,4 +1,4 @@
-"""`flywheel checkpoint`: weights, what they came from, and the forms they are served in."""
+"""`flywheel checkpoint`: trained weights, their lineage, and the forms they are served in."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, 
 from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
-Named = Annotated[str, typer.Argument(help="The checkpoint's digest, or its first eight characters or more.")]
+Named = Annotated[str, typer.Argument(help="The checkpoint's digest, or at least its first eight characters.")]
 
 
 class As(StrEnum):
-    """What a checkpoint is written as."""
+    """The form in which a checkpoint is written."""
 
     PEFT = "peft"
     GGUF_ADAPTER = "gguf-adapter"
@@ -38,7 +38,7 @@ class As(StrEnum):
     GGUF_Q8_0 = "gguf-q8_0"
 
 
-FormOf = Annotated[As, typer.Option("--form", help="What it is written as.")]
+FormOf = Annotated[As, typer.Option("--form", help="The form to write.")]
 
 
 @app.command("list")
@@ -53,7 +53,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Show a checkpoint: what it came from, how it was trained, its files, where it was published."""
+    """Show a checkpoint: its origin, how it was trained, its files, and where it was published."""
     with open_project() as house:
         found = show_checkpoint(house.views(read_position(house.store, as_of)), checkpoint)
     row = {**row_of_checkpoint(found.checkpoint), "stage": msgspec.to_builtins(found.training)}
@@ -62,15 +62,15 @@ def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None
 
 @app.command("lineage")
 def lineage_(
-    checkpoint: Annotated[str | None, typer.Argument(help="The checkpoint's digest, or its beginning.")] = None,
+    checkpoint: Annotated[str | None, typer.Argument(help="The checkpoint's digest, or the start of it.")] = None,
     *,
-    run: Annotated[str | None, typer.Option(help="Instead: every checkpoint that this run touched.")] = None,
+    run: Annotated[str | None, typer.Option(help="Show every checkpoint that this run contributed to instead.")] = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Walk from a checkpoint to its dataset, groups, runs and events; or from a run to every checkpoint it touched."""
+    """Trace a checkpoint to its dataset, groups, runs and events, or a run to every checkpoint it contributed to."""
     if (checkpoint is None) == (run is None):
-        raise typer.BadParameter("a lineage is of a checkpoint or, with --run, of a run; expected one of them")
+        raise typer.BadParameter("expected either a checkpoint or --run, not both")
     with open_project() as house, bar("making the rows", None):
         views = house.views(read_position(house.store, as_of))
         if run is not None:
@@ -103,7 +103,7 @@ def _say_step(step: LineageStep) -> None:
 @app.command()
 def export(
     checkpoint: Named,
-    out: Annotated[Path, typer.Argument(help="Where to write: a folder for peft, else a file.")],
+    out: Annotated[Path, typer.Argument(help="Where to write: a folder for peft, otherwise a file.")],
     *,
     form: FormOf = As.PEFT,
     base: BaseOf = None,
@@ -126,7 +126,7 @@ def publish_(
     base: BaseOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a checkpoint into a model store that executors mount read-only; a base goes there as it is."""
+    """Copy a checkpoint to a model store that executors mount read-only; a base model is copied unchanged."""
     with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = None if state.is_base else base_of(house, base, state.base)
@@ -137,9 +137,9 @@ def publish_(
 
 @app.command()
 def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> None:
-    """Train a checkpoint again and compare digests: equal, different, or erased. Only equal is exit code 0.
+    """Train a checkpoint again and compare digests: equal, different or erased. Only equal exits with code 0.
 
-    Erased: rows need bytes whose subject was erased.
+    Erased means that rows need bytes whose subject was erased.
     """
     with open_project() as house, erased_as_json({"checkpoint": checkpoint}, as_json=as_json):
         shown = show_checkpoint(house.views(), checkpoint)
@@ -154,4 +154,6 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
 
 
 def _describe_outcome(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
-    return f"{outcome}: training again gives {actual}" + (f"; other now: {', '.join(differing)}" if differing else "")
+    return f"{outcome}: training again gives {actual}" + (
+        f"; these differ: {', '.join(differing)}" if differing else ""
+    )

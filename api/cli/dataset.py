@@ -1,4 +1,4 @@
-"""`flywheel dataset`: training rows, selected from the log by a query and a position."""
+"""`flywheel dataset`: training rows that a query selects from the log up to a position."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, 
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
-    str, typer.Argument(help="The dataset's digest, or its first eight characters or more; or the group of a slice.")
+    str, typer.Argument(help="The dataset's digest, or at least its first eight characters; or the group of a slice.")
 ]
-File = Annotated[Path | None, typer.Option(help="Write the rows as well: .parquet or .ndjson.")]
+File = Annotated[Path | None, typer.Option(help="Also write the rows to this file: .parquet or .ndjson.")]
 _WRITTEN = (".parquet", ".ndjson")
 
 
@@ -51,7 +51,7 @@ def build(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze a dataset for sft, dpo or grpo over the runs in the log. Benchmark runs never enter."""
+    """Freeze a dataset for sft, dpo or grpo from the runs in the log. Benchmark runs are never included."""
     options.refuse_untokenised(runs, base)
     query = query_from_options(
         kind,
@@ -79,7 +79,7 @@ def build(
 def slice_(
     kind: options.KindOf = DatasetKind.GRPO,
     *,
-    group: Annotated[str, typer.Option(help="The group whose rows are registered.")],
+    group: Annotated[str, typer.Option(help="The group whose rows to register.")],
     reward: options.RewardOf = None,
     min_score: options.MinScore = None,
     runs: options.RunsOf = None,
@@ -92,7 +92,7 @@ def slice_(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register the rows of one group, to be pulled as one shard by the group's name."""
+    """Register the rows of one group, so that they can be pulled as one shard by the group's name."""
     options.refuse_untokenised(runs, base)
     query = query_from_options(
         kind,
@@ -116,7 +116,7 @@ def slice_(
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List datasets, and the slices behind them."""
+    """List datasets, then slices."""
     with open_project() as house:
         found = list_frozen(house.views(read_position(house.store, as_of)))
     rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
@@ -126,7 +126,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Show one dataset: query, position, size, what was refused and why."""
+    """Show one dataset: its query, position and size, and how many runs were refused for which reason."""
     with open_project() as house:
         found = find_frozen(house.views(read_position(house.store, as_of)), dataset)
     _show(found, as_json=as_json)
@@ -147,9 +147,9 @@ def export(
 
 @app.command()
 def verify(dataset: Named, as_json: AsJson = False) -> None:
-    """Make the dataset's rows again from the log and compare digests: equal, different, or erased.
+    """Make the dataset's rows again from the log and compare digests: equal, different or erased.
 
-    Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
+    Erased means that rows need bytes whose subject was erased. Only equal exits with code 0.
     """
     with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
         frozen = find_frozen(house.views(), dataset)
@@ -163,8 +163,10 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write it there instead.")] = None) -> None:
-    """Print a dataset's card in Markdown: what it is of, what was refused, its columns, where it comes from."""
+def card(
+    dataset: Named, file: Annotated[Path | None, typer.Option(help="Write the card to this file instead.")] = None
+) -> None:
+    """Print a dataset's card in Markdown: its content, what was refused, its columns, and its origin."""
     with open_project() as house, bar("making the rows", None):
         text = card_of(house.store, house.blobs, house.views, find_frozen(house.views(), dataset))
     if file is None:
@@ -175,9 +177,9 @@ def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write i
 
 
 def _make_dataset(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> DatasetSummary:
-    """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset.
+    """The dataset that a query makes; with a file, its rows are written there. Raises EmptyDataset.
 
-    What is tokenised with a base keeps what it needs of it.
+    If rows are tokenised with a base model, its tokenizer is kept.
     """
     if file is not None:
         _refuse_file(file, _WRITTEN)
@@ -209,7 +211,7 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
 
 
 def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
-    """The file appears whole or not at all."""
+    """Write a file so that it appears whole or not at all."""
     partial = file.with_name(f".partial-{file.name}")
     try:
         made = writing(partial)

@@ -1,4 +1,4 @@
-"""`flywheel gate`: judge a challenger, and explain or recompute what was judged."""
+"""`flywheel gate`: judge a challenger, and explain or recompute verdicts."""
 
 from __future__ import annotations
 
@@ -52,25 +52,28 @@ Test = Literal["sign_flip", "e_process", "bootstrap"]
 def run_(
     challenger: Annotated[str, typer.Option(help="The artifact to judge, such as base@212.")],
     champion: Annotated[
-        str | None, typer.Option(help="Who has to be champion, such as base@0. Default: whoever is.")
+        str | None, typer.Option(help="The expected champion, such as base@0. Default: the present one.")
     ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="The benchmark to play. Default: the site's newest.")] = None,
-    site: Annotated[str | None, typer.Option(help="Its site. Default: the benchmark's, or marketplace.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="The benchmark to play. Default: the newest of the site.")
+    ] = None,
+    site: Annotated[str | None, typer.Option(help="The site. Default: that of the benchmark, or marketplace.")] = None,
     *,
-    test: Annotated[Test, typer.Option(help="What decides; e_process may stop early.")] = "sign_flip",
+    test: Annotated[Test, typer.Option(help="The test that decides; e_process may stop early.")] = "sign_flip",
     executor: Annotated[
-        Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser), or a policy.")
+        Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
     ] = Way.PLAN,
     model: Annotated[
-        str | None, typer.Option(help="With --executor policy: transformers:FOLDER, the base of the weights to judge.")
+        str | None,
+        typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
     ] = None,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side.")] = 4,
+    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
     timeout: Timeout = None,
     url: Url = None,
     admin_url: AdminUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play champion and challenger on a benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
+    """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
     refuse_idle(executor, model, None)
     rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
@@ -96,7 +99,7 @@ def run_(
 
 
 def _refuse_other_champion(house: House, name: str | None) -> None:
-    """Raises NotChampion, and what naming an artifact does."""
+    """Raise NotChampion if the named artifact is not champion, and what `resolve_artifact` raises."""
     if name is None:
         return
     present = present_champion(house.views()).pointed_artifact()
@@ -105,9 +108,9 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
 
 
 def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: Artifact) -> None:
-    """Raise BadParameter where both arms would be played alike: a policy differs in its weights alone.
+    """Raise BadParameter if both arms would play alike: policies differ only in their weights.
 
-    Each arm is played by its own weights only where they are in this process.
+    Each arm plays with its own weights only if they are loaded in this process.
     """
     if executor is not Way.POLICY or local_folder(house.settings, model) is None:
         refuse_memoryless(executor)
@@ -119,7 +122,7 @@ def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: A
 
 
 def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
-    """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark."""
+    """The named benchmark, or the newest of the site. Raises Unknown, OtherBenchmark."""
     views = house.views()
     wanted = name or newest_successor(views.find(BENCHMARKS), first_benchmark_name(site or SITE))
     found = find_benchmark(views, wanted).frozen_event()
@@ -129,7 +132,7 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
 
 
 def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules: Rules) -> None:
-    """Say what will keep this evaluation from promoting, before its alpha is spent."""
+    """Print what keeps this evaluation from promoting, before it spends alpha."""
     if challenger.memory.without:
         ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
     if sealed_instances(benchmark) < rules.min_pairs:
@@ -154,7 +157,7 @@ def ledger_(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what alpha each benchmark has, which evaluations spent it, and what is left."""
+    """Show the alpha of each benchmark, the evaluations that spent it, and what is left."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         found = list_ledgers(views) if benchmark is None else (show_ledger(views, benchmark).ledger,)
@@ -171,12 +174,12 @@ def ledger_(
 def explain_(
     evaluation: Evaluation,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it too, into FILE.svg or FILE.png; needs matplotlib.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw it to FILE.svg or FILE.png; needs matplotlib.")
     ] = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a verdict with every number that decided it, and draw it."""
+    """Print a verdict with all numbers that decided it, and optionally draw it."""
     with open_project() as house:
         state = show_verdict(house.views(read_position(house.store, as_of)), evaluation).verdict
         if plot is not None:
@@ -189,12 +192,12 @@ def explain_(
 @app.command()
 def verify(
     evaluation: Annotated[str | None, typer.Argument(help="The evaluation, such as eval-1.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every verdict in the log.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All verdicts in the log.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Judge again from the log and compare the verdict byte for byte. Exit code 1 where one differs.
+    """Judge again from the log and compare the verdicts byte for byte. Exit code 1 if one differs.
 
-    A verdict rests on events alone, so it recomputes after an erasure too.
+    A verdict depends on events alone, so it can be recomputed after an erasure too.
     """
     if (evaluation is None) != all_:
         raise typer.BadParameter("expected an evaluation, or --all")

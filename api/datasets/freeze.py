@@ -1,4 +1,4 @@
-"""Datasets, the shell: make one from the log, freeze it, make it again and check that it is the same."""
+"""Datasets: make one from the log, freeze it, make it again and check that it is the same."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class BuiltDataset(DatasetSummary):
 
 @dataclass
 class _Tally:
-    """What batches came to so far."""
+    """The totals of the batches so far."""
 
     content: hashlib._Hash = field(default_factory=hashlib.sha256)
     height: int = 0
@@ -126,7 +126,7 @@ def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> DatasetSummary:
     """Make the rows into a file, Parquet or lines of JSON by its ending, as they come: a batch is held at once.
 
-    Raises what `make` does, and OSError.
+    Raises what `make_rows` raises, and OSError.
     """
     tally = _Tally()
 
@@ -145,7 +145,7 @@ def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 
 
 def refuse_empty(made: DatasetSummary) -> DatasetSummary:
-    """The same, unless it has no rows. Raises EmptyDataset, which says what was refused."""
+    """Return the dataset if it has rows. Raises EmptyDataset, which says what was refused."""
     if made.height:
         return made
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused)
@@ -193,7 +193,7 @@ def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) 
 
 
 def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
-    """The states of these keys: one by one where they are few."""
+    """The states of these keys; a few keys are read one by one."""
     if len(keys) > _MOST_SINGLE:
         return {key: state for key, state in views.find(fold).items() if key in keys}
     return {key: state for key in sorted(keys) if (state := views.get(fold, key)) is not None}
@@ -232,7 +232,7 @@ def _digest_of(query: Query) -> str:
 
 
 def refuse_unknown_group(views: Views, group: str) -> None:
-    """Raise Unknown where no run that counts is of the group."""
+    """Raise Unknown if no run that counts belongs to the group."""
     if views.get(GROUPS, group) is None:
         way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` name some."
         raise Unknown(what="group", actual=group, way_out=way_out)
@@ -243,14 +243,14 @@ def load(
 ) -> BuiltDataset:
     """The rows of a frozen dataset, made again from the log.
 
-    Raises Unknown, DatasetDiffers, DatasetErased where it needs bytes that were erased, and what `make` does.
+    Raises Unknown, DatasetDiffers, DatasetErased if it needs bytes that were erased, and what `make_rows` raises.
     """
     frozen = find_dataset(views_at(as_of), digest)
     return again(frozen, lambda: build_dataset(store, blobs, views_at(Position(frozen.upto)), frozen.parse_query()))
 
 
 def again(frozen: Frozen, making: Callable[[], M]) -> M:
-    """What `making` makes of a frozen dataset, if the digest is the same. Raises DatasetDiffers, DatasetErased."""
+    """Return what `making` makes again of a frozen dataset. Raises DatasetDiffers, DatasetErased."""
     try:
         made = making()
     except BlobErased as error:

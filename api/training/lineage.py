@@ -1,4 +1,4 @@
-"""Lineage: from weights back to the events they were learned from, and from a run to all weights that it touched."""
+"""Lineage: from weights back to the events they were trained on, and from a run to all weights trained on it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
 
 
 def lineage(house: House, views: Views, digest: str) -> LineageAnswer:
-    """A checkpoint, then what it goes on from: its parents, and the warm-ups behind their bases.
+    """A checkpoint, then everything that it continues from: its parents, and the warm-ups that made their bases.
 
-    The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
-    DatasetDiffers.
+    The rows of each dataset are made again, so that the named runs are those that were trained on. Raises
+    DatasetErased, DatasetDiffers.
     """
     steps = (_trained_state(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
     return LineageAnswer(lineage=tuple(steps))
 
 
 def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
-    """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
+    """Every checkpoint that a run contributed to, directly or through parents and bases. Raises Unknown.
 
-    A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
+    A dataset counts if one of its rows is of the run; the rows of the run's group are made again.
     """
     played = views.get(RUNS, run)
     if played is None:
@@ -102,7 +102,7 @@ def _trained_state(house: House, views: Views, state: WeightsState) -> LineageSt
 
 
 def trained_on(views: Views, state: WeightsState) -> DatasetState:
-    """The dataset as it was frozen at a checkpoint's position: it may have been frozen again since, by another query.
+    """The dataset as it was frozen at the position of a checkpoint; it may have been frozen again by another query.
 
     Raises Unknown.
     """

@@ -396,7 +396,7 @@ def test_a_checkpoint_that_training_again_does_not_give_is_different_and_says_in
     saved = train_stage(house, Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO), quiet)
     other = _with_another_manifest(house, saved)
     code, said = flywheel("checkpoint", "verify", other, "--base", str(base.path))
-    assert (code, f"different: training again gives {saved.checkpoint}; other now: upto " in said) == (1, True), said
+    assert (code, f"different: training again gives {saved.checkpoint}; these differ: upto " in said) == (1, True), said
     code, said = flywheel("checkpoint", "verify", saved.checkpoint[:8], "--base", str(base.path))
     assert (code, said.strip()) == (0, f"equal: training again gives {saved.checkpoint}")
 
