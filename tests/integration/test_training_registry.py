@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
@@ -120,7 +121,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     assert checkpoints_touched(house, house.views(), "g1-s2").checkpoints == (saved.checkpoint,)
 
     with client_of(house) as client:
-        _look_over_rest(client, saved.checkpoint, step.plain())
+        _look_over_rest(client, saved.checkpoint, msgspec.to_builtins(step))
 
     tensors = folder / "adapter_model.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-1] + b"x")
