@@ -10,16 +10,23 @@ import msgspec
 from eventlog.events import Event
 
 from ..queries import (
+    benchmarks,
     champion,
+    checkpoints,
     costs,
     courses,
+    datasets,
     difference,
     environments,
     events,
     failures,
+    ledgers,
     outcomes,
+    pieces,
     runs,
+    substrates,
     taint,
+    verdicts,
 )
 
 _TEMPLATE = "#/components/schemas/{name}"
@@ -27,16 +34,23 @@ ANY_EVENT = _TEMPLATE.format(name="AnyEvent")
 """The schema of any event of the vocabulary."""
 
 ANSWERS: tuple[type[msgspec.Struct], ...] = (
+    benchmarks.BenchmarkList,
     *(champion.ChampionAnswer, champion.ChampionHistory),
+    *(checkpoints.CheckpointList, checkpoints.CheckpointAnswer, checkpoints.LineageAnswer),
     costs.CostAnswer,
     *(courses.CoursePage, courses.CourseAnswer),
+    *(datasets.DatasetList, datasets.DatasetAnswer, datasets.SliceList, datasets.SliceAnswer),
     difference.DifferenceAnswer,
     environments.EnvironmentPage,
     *(events.EventPage, events.AppendAnswer),
     failures.FailureList,
+    ledgers.LedgerAnswer,
     outcomes.OutcomePage,
+    *(*pieces.LISTS.values(), *pieces.SINGLES.values()),
     *(runs.RunPage, runs.RunAnswer),
+    *(substrates.SubstratePage, substrates.SubstrateAnswer),
     *(taint.TaintAnswer, taint.WithdrawalList, taint.ErasureList),
+    *(verdicts.VerdictList, verdicts.VerdictAnswer),
 )
 """Every struct that an endpoint answers with."""
 
