@@ -17,6 +17,11 @@ def time_of(store: EventStore, position: Position) -> datetime:
     return next(iter(store.read_stored(after=Position(position - 1), upto=position))).at
 
 
+def moment_of(store: EventStore, as_of: str | None, position: Position) -> datetime:
+    """The time that a read is of: now without `as_of`, else when the event of the position was recorded."""
+    return datetime.now(UTC) if as_of is None else time_of(store, position)
+
+
 def read_position(store: PostgresStore, given: str | None) -> Position | None:
     """A position or an ISO 8601 time as a position; a time without a zone is UTC. Raises BadPosition."""
     if given is None:

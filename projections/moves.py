@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from .costs import PriceBook
 
@@ -45,7 +46,7 @@ class RewriteMoved:
 
     rewrite: str
     intent: str
-    change: Mapping[str, str]
+    change: Mapping[str, Any]
     before: str | None
     after: str
     turns: tuple[StatusChange, ...]

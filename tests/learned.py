@@ -10,6 +10,7 @@ from pathlib import Path
 
 from api.datasets import freeze
 from api.house import House
+from api.queries.datasets import find_dataset
 from eventlog.events import Query
 from eventlog.weights_folder import Base
 from projections.frozen_datasets import DatasetState
@@ -52,7 +53,7 @@ def frozen(house: House, query: Query) -> DatasetState:
     digest = freeze.freeze_dataset(
         house.store, freeze.build_dataset(house.store, house.blobs, house.views(), query), "test"
     )
-    return freeze.find_dataset(house.views(), digest)
+    return find_dataset(house.views(), digest)
 
 
 def with_models(house: House, folder: Path) -> House:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -10,19 +10,13 @@ import typer
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, freeze_benchmark, sealed_instances
 from gate.figures import count_noun
-from gate.renewal import Amounts, describe_ledger, draw_fresh_seeds, is_saturated
-from projections.alpha import ALPHA as LEDGER
-from projections.benchmarks import BENCHMARKS, BenchmarkState
-from projections.champions import CHAMPION, CHAMPIONS
-from projections.engine.views import Views
-from projections.verdicts import VERDICTS
+from gate.renewal import Amounts, draw_fresh_seeds
 
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
 from ..errors import Unknown
 from ..evaluations.benchmarks import (
     candidates,
-    find_benchmark,
     freeze_on,
     renew,
     site_tasks,
@@ -32,7 +26,7 @@ from ..evaluations.benchmarks import (
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
-from ..queries.benchmarks import shortage
+from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say
 from .sites import AdminUrl, Url
 from .sweep_options import micro, read_seeds
@@ -40,40 +34,47 @@ from .sweep_options import micro, read_seeds
 app = typer.Typer(help="Benchmarks: freeze, refresh, list, show.", no_args_is_help=True)
 
 ACTOR = "operator"
-RngSeed = Annotated[int, typer.Option("--seed", min=0, help="Draws the fresh seeds: the same number, the same seeds.")]
+RngSeed = Annotated[
+    int, typer.Option("--seed", min=0, help="Draws the fresh seeds; the same number draws the same seeds.")
+]
 
 
 @app.command("freeze")
 def freeze_(
     name: Annotated[str, typer.Argument(help="The benchmark's name.")],
-    site: Annotated[str, typer.Option(help="The site whose tasks it holds.")] = "marketplace",
+    site: Annotated[str, typer.Option(help="The site of its tasks.")] = "marketplace",
     *,
     task: Annotated[
-        list[str] | None, typer.Option("--task", help="Only this task; may be given again. Default: all it grades.")
+        list[str] | None,
+        typer.Option("--task", help="Only this task; may be repeated. Default: all tasks that the site grades."),
     ] = None,
     visible_seeds: Annotated[
         str | None, typer.Option(metavar="A-B,C", help="Seeds that agents may see. Default: drawn.")
     ] = None,
     sealed_seeds: Annotated[
-        str | None, typer.Option(metavar="A-B,C", help="Seeds that decide, seen by nobody. Default: drawn.")
+        str | None, typer.Option(metavar="A-B,C", help="Seeds that decide, which no agent sees. Default: drawn.")
     ] = None,
-    visible: Annotated[int, typer.Option(min=0, max=1_000, help="How many visible seeds are drawn.")] = 4,
-    sealed: Annotated[int, typer.Option(min=1, max=10_000, help="How many sealed seeds are drawn.")] = 50,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="How often both arms play each instance.")] = 1,
-    alpha: Annotated[float, typer.Option(min=0, max=1, help="Chance of any false promotion.")] = ALPHA / 1_000_000,
-    challengers: Annotated[int, typer.Option(min=1, max=1_000, help="How many it may judge.")] = CHALLENGERS,
-    max_steps: Annotated[int, typer.Option(min=1, max=1_000, help="Steps that a run may take.")] = 40,
+    visible: Annotated[int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw.")] = 4,
+    sealed: Annotated[int, typer.Option(min=1, max=10_000, help="Number of sealed seeds to draw.")] = 50,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=100, help="Number of times that both arms play each instance.")
+    ] = 1,
+    alpha: Annotated[float, typer.Option(min=0, max=1, help="Probability of any false promotion.")] = ALPHA / 1_000_000,
+    challengers: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Number of challengers that it may judge.")
+    ] = CHALLENGERS,
+    max_steps: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of steps of a run.")] = 40,
     from_candidates: Annotated[
         bool,
-        typer.Option("--from-candidates", help="Only tasks that enough runs were graded of, passed or failed."),
+        typer.Option("--from-candidates", help="Only tasks with enough graded runs, whether passed or failed."),
     ] = False,
-    min_runs: Annotated[int, typer.Option(min=1, help="With --from-candidates: how many runs are enough.")] = 10,
+    min_runs: Annotated[int, typer.Option(min=1, help="With --from-candidates: number of runs that are enough.")] = 10,
     rng_seed: RngSeed = 7,
     url: Url = None,
     admin_url: AdminUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze tasks at seeds, visible and sealed, on an admitted site, with the alpha that judging may spend."""
+    """Freeze tasks with visible and sealed seeds on an admitted site, and the alpha that judging may spend."""
     with (
         open_project() as house,
         only_controller(house.engine, site),
@@ -94,15 +95,15 @@ def freeze_(
 
 
 def _propose_tasks(house: House, site: str, asked: list[str] | None, least: int) -> list[str]:
-    """The tasks of a site that enough was played of. Raises Unknown where there is none."""
+    """The tasks of a site that have enough graded runs. Raises Unknown if there are none."""
     found = candidates(house, site, least)
     chosen = [task for task in found if asked is None or task in asked]
     if not chosen:
-        way_out = "Play some with `flywheel rollout sweep`, or say a smaller --min-runs."
+        way_out = "Play some with `flywheel rollout sweep`, or give a smaller --min-runs."
         what = f"task of {site} with {least} graded runs"
         raise Unknown(what=what, actual=", ".join(asked or ["any"]), way_out=way_out)
     for task in chosen:
-        ERR.print(f"proposed: {task}, of which {count_noun(found[task], 'run')} were graded", soft_wrap=True)
+        ERR.print(f"proposed: {task}, with {count_noun(found[task], 'graded run')}", soft_wrap=True)
     return chosen
 
 
@@ -111,14 +112,14 @@ def refresh(
     benchmark: Annotated[str, typer.Argument(help="The benchmark to succeed.")],
     *,
     sealed: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="How many sealed seeds. Default: as many as before.")
+        int | None, typer.Option(min=1, max=10_000, help="Number of sealed seeds. Default: as many as before.")
     ] = None,
     rng_seed: RngSeed = 7,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze a benchmark's successor: the same tasks and alpha at fresh seeds, for as many challengers again."""
+    """Freeze a benchmark's successor: the same tasks, alpha and number of challengers, with fresh seeds."""
     with open_project() as house:
-        found = find_benchmark(house.views(), benchmark)
+        found = find_benchmark(house.views(), benchmark).frozen_event()
         visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
         amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
         with only_controller(house.engine, found.environment):
@@ -138,28 +139,15 @@ def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
     say(f"digest {frozen.digest}")
 
 
-def _row(views: Views, state: BenchmarkState) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(state)
-    sealed = sum(task["is_sealed"] for task in state.tasks)
-    ledger, champion = views.get(LEDGER, state.benchmark), views.get(CHAMPIONS, CHAMPION)
-    present = None if champion is None else champion.pointed_artifact()
-    saturated = is_saturated(state.benchmark, views.find(VERDICTS).values(), present)
-    told = {
-        "is_saturated": saturated,
-        "is_exhausted": ledger is None or ledger.is_exhausted,
-        "standing": describe_ledger(ledger, saturated=saturated),
-    }
-    return {**row, "sealed": sealed, "visible": len(state.tasks) - sealed, **told}
-
-
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List benchmarks; the champion passes all of a saturated one, an exhausted one has judged all it may."""
+    """List benchmarks. The champion passes all of a saturated one; an exhausted one judges no more challengers."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        rows = [_row(views, state) for state in views.find(BENCHMARKS).values()]
+        rows = [benchmark_row(views, state) for state in list_benchmarks(views).benchmarks]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
-    print_rows(rows, columns, as_json=as_json, empty="no benchmark yet; `flywheel run` freezes one")
+    empty = "no benchmark yet; `flywheel run` freezes one"
+    print_rows(msgspec.to_builtins(rows), columns, as_json=as_json, empty=empty)
 
 
 @app.command()
@@ -171,26 +159,24 @@ def show(
     """Show one benchmark's templates and instances, and whether it can still promote."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        find_benchmark(views, benchmark)
-        state = views.find(BENCHMARKS)[benchmark]
-        row = _row(views, state)
+        row = benchmark_row(views, find_benchmark(views, benchmark))
     if as_json:
-        emit_json(row)
+        emit_json(msgspec.to_builtins(row))
         return
-    say(f"{state.benchmark} on {state.environment}, {state.repeats} repeats, digest {state.digest}")
+    say(f"{row.benchmark} on {row.environment}, {row.repeats} repeats, digest {row.digest}")
     say(_standing_in_words(row))
-    for template in state.templates:
+    for template in row.templates:
         say(f"\n{template['template_id']}: {template['instruction']}")
-        own = [task for task in state.tasks if task["template"] == template["template_id"]]
+        own = [task for task in row.tasks if task["template"] == template["template_id"]]
         for is_sealed, name in ((True, "sealed"), (False, "visible")):
             seeds = ", ".join(str(task["env_seed"]) for task in own if task["is_sealed"] is is_sealed)
             say(f"  {name} seeds: {seeds or 'none'}")
 
 
-def _standing_in_words(row: dict[str, Any]) -> str:
-    refresh = f"`flywheel benchmark refresh {row['benchmark']}` freezes its successor"
-    if row["is_exhausted"]:
-        return f"exhausted: all {row['challengers']} challengers were judged; {refresh}"
-    if row["is_saturated"]:
+def _standing_in_words(row: BenchmarkRow) -> str:
+    refresh = f"`flywheel benchmark refresh {row.benchmark}` freezes its successor"
+    if row.is_exhausted:
+        return f"exhausted: all {row.challengers} challengers were judged; {refresh}"
+    if row.is_saturated:
         return f"saturated: the champion passed every sealed run, so nobody can be promoted; {refresh}"
-    return f"{row['standing']} of {row['challengers']}"
+    return f"{row.standing} of {row.challengers}"

@@ -104,7 +104,7 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
     from gate.promote import back as go_back
 
     from ..history.withdraw import runs_of_champion, taint_of_runs, withdrawal
-    from .taint import show_learned, taint_report
+    from .taint import show_learned
 
     views = house.views()
     runs = runs_of_champion(views)
@@ -117,7 +117,7 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
     pointed = go_back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
     words = f"{pointed.artifact} is champion again since position {pointed.position}"
     if as_json:
-        emit_json({**_plain(pointed), "withdrawn": runs, "tainted": taint_report(found)})
+        emit_json({**_plain(pointed), "withdrawn": runs, "tainted": found})
         return
     _say_moved(pointed, words, as_json=False)
     if runs:

@@ -1,30 +1,36 @@
-"""`flywheel checkpoint`: weights, what they came from, and the forms they are served in."""
+"""`flywheel checkpoint`: trained weights, their lineage, and the forms they are served in."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from projections.trainings import TRAININGS
-
 from ..positions import read_position
-from ..training.lineage import LineageStep, checkpoints_touched, lineage, rows_of_checkpoints
+from ..queries.checkpoints import (
+    LineageAnswer,
+    LineageStep,
+    Touched,
+    find_weights,
+    list_checkpoints,
+    show_checkpoint,
+)
+from ..training.lineage import checkpoints_touched, lineage
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
-from ..training.weights import base_of, find_weights
+from ..training.weights import base_of
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
 from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
-Named = Annotated[str, typer.Argument(help="The checkpoint's digest, or its first eight characters or more.")]
+Named = Annotated[str, typer.Argument(help="The checkpoint's digest, or at least its first eight characters.")]
 
 
 class As(StrEnum):
-    """What a checkpoint is written as."""
+    """The form in which a checkpoint is written."""
 
     PEFT = "peft"
     GGUF_ADAPTER = "gguf-adapter"
@@ -32,58 +38,55 @@ class As(StrEnum):
     GGUF_Q8_0 = "gguf-q8_0"
 
 
-FormOf = Annotated[As, typer.Option("--form", help="What it is written as.")]
+FormOf = Annotated[As, typer.Option("--form", help="The form to write.")]
 
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List checkpoints in the order in which they were saved."""
     with open_project() as house:
-        rows = list(rows_of_checkpoints(house.views(read_position(house.store, as_of))))
+        found = list_checkpoints(house.views(read_position(house.store, as_of)))
     columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
+    rows = msgspec.to_builtins(found.checkpoints)
     print_rows(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
 
 
 @app.command()
 def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Show a checkpoint: what it came from, how it was trained, its files, where it was published."""
+    """Show a checkpoint: its origin, how it was trained, its files, and where it was published."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
-        state = find_weights(views, checkpoint)
-        training = views.get(TRAININGS, state.training)
-    row = {**row_of_checkpoint(state), "stage": msgspec.to_builtins(training)}
+        found = show_checkpoint(house.views(read_position(house.store, as_of)), checkpoint)
+    row = {**row_of_checkpoint(found.checkpoint), "stage": msgspec.to_builtins(found.training)}
     emit_json(row) if as_json else print_facts(list(row.items()))
 
 
 @app.command("lineage")
 def lineage_(
-    checkpoint: Annotated[str | None, typer.Argument(help="The checkpoint's digest, or its beginning.")] = None,
+    checkpoint: Annotated[str | None, typer.Argument(help="The checkpoint's digest, or the start of it.")] = None,
     *,
-    run: Annotated[str | None, typer.Option(help="Instead: every checkpoint that this run touched.")] = None,
+    run: Annotated[str | None, typer.Option(help="Show every checkpoint that this run contributed to instead.")] = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Walk from a checkpoint to its dataset, groups, runs and events; or from a run to every checkpoint it touched."""
+    """Trace a checkpoint to its dataset, groups, runs and events, or a run to every checkpoint it contributed to."""
     if (checkpoint is None) == (run is None):
-        raise typer.BadParameter("a lineage is of a checkpoint or, with --run, of a run; expected one of them")
+        raise typer.BadParameter("expected either a checkpoint or --run, not both")
     with open_project() as house, bar("making the rows", None):
         views = house.views(read_position(house.store, as_of))
         if run is not None:
-            found: list[dict[str, Any]] = [msgspec.to_builtins(checkpoints_touched(house, views, run))]
+            found: LineageAnswer | Touched = checkpoints_touched(house, views, run)
         else:
             digest = find_weights(views, str(checkpoint)).checkpoint
             with erased_as_json({"checkpoint": digest}, as_json=as_json):
-                steps = lineage(house, views, digest)
-            found = [step.plain() for step in steps]
+                found = lineage(house, views, digest)
+    plain = msgspec.to_builtins(found)
     if as_json:
-        emit_json(found[0] if run is not None else {"lineage": found})
-    elif run is not None:
-        print_facts(
-            [(name, ", ".join(value) if isinstance(value, list) else value) for name, value in found[0].items()]
-        )
-    else:
-        for step in steps:
+        emit_json(plain)
+    elif isinstance(found, LineageAnswer):
+        for step in found.lineage:
             _say_step(step)
+    else:
+        print_facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in plain.items()])
 
 
 def _say_step(step: LineageStep) -> None:
@@ -100,7 +103,7 @@ def _say_step(step: LineageStep) -> None:
 @app.command()
 def export(
     checkpoint: Named,
-    out: Annotated[Path, typer.Argument(help="Where to write: a folder for peft, else a file.")],
+    out: Annotated[Path, typer.Argument(help="Where to write: a folder for peft, otherwise a file.")],
     *,
     form: FormOf = As.PEFT,
     base: BaseOf = None,
@@ -123,7 +126,7 @@ def publish_(
     base: BaseOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a checkpoint into a model store that executors mount read-only; a base goes there as it is."""
+    """Copy a checkpoint to a model store that executors mount read-only; a base model is copied unchanged."""
     with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = None if state.is_base else base_of(house, base, state.base)
@@ -134,15 +137,14 @@ def publish_(
 
 @app.command()
 def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> None:
-    """Train a checkpoint again and compare digests: equal, different, or erased. Only equal is exit code 0.
+    """Train a checkpoint again and compare digests: equal, different or erased. Only equal exits with code 0.
 
-    Erased: rows need bytes whose subject was erased.
+    Erased means that rows need bytes whose subject was erased.
     """
     with open_project() as house, erased_as_json({"checkpoint": checkpoint}, as_json=as_json):
-        views = house.views()
-        state = find_weights(views, checkpoint)
-        training = views.get(TRAININGS, state.training)
-        with training_bar("training again", 0 if training is None else training.of) as watch:
+        shown = show_checkpoint(house.views(), checkpoint)
+        state, steps = shown.checkpoint, 0 if shown.training is None else shown.training.of
+        with training_bar("training again", steps) as watch:
             found = retrain(house, state, base_of(house, base, state.base), watch)
     outcome = "equal" if found.is_equal else "different"
     told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}
@@ -152,4 +154,6 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
 
 
 def _describe_outcome(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
-    return f"{outcome}: training again gives {actual}" + (f"; other now: {', '.join(differing)}" if differing else "")
+    return f"{outcome}: training again gives {actual}" + (
+        f"; these differ: {', '.join(differing)}" if differing else ""
+    )

@@ -1,4 +1,4 @@
-"""`flywheel dataset`: training rows, selected from the log by a query and a position."""
+"""`flywheel dataset`: training rows that a query selects from the log up to a position."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ import typer
 
 from eventlog.events import Query
 from projections.engine.views import Views
-from projections.frozen_datasets import CHECKPOINTS, DatasetState
-from projections.slices import SLICES
 
 from ..datasets import freeze
 from ..datasets.card import card_of
 from ..datasets.demonstrations import keep_tokens, tokens_of
-from ..datasets.freeze import DatasetSummary, Frozen
+from ..datasets.freeze import DatasetSummary
 from ..house import House
 from ..positions import read_position
+from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
 from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
-    str, typer.Argument(help="The dataset's digest, or its first eight characters or more; or the group of a slice.")
+    str, typer.Argument(help="The dataset's digest, or at least its first eight characters; or the group of a slice.")
 ]
-File = Annotated[Path | None, typer.Option(help="Write the rows as well: .parquet or .ndjson.")]
+File = Annotated[Path | None, typer.Option(help="Also write the rows to this file: .parquet or .ndjson.")]
 _WRITTEN = (".parquet", ".ndjson")
 
 
@@ -52,7 +51,7 @@ def build(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze a dataset for sft, dpo or grpo over the runs in the log. Benchmark runs never enter."""
+    """Freeze a dataset for sft, dpo or grpo from the runs in the log. Benchmark runs are never included."""
     options.refuse_untokenised(runs, base)
     query = query_from_options(
         kind,
@@ -72,15 +71,15 @@ def build(
     with open_project() as house:
         made = _make_dataset(house, house.views(read_position(house.store, as_of)), query, file, base)
         digest = freeze.freeze_dataset(house.store, made, "operator")
-        row = _row(freeze.find_dataset(house.views(), digest))
-    _show(row, as_json=as_json)
+        found = find_dataset(house.views(), digest)
+    _show(found, as_json=as_json)
 
 
 @app.command("slice")
 def slice_(
     kind: options.KindOf = DatasetKind.GRPO,
     *,
-    group: Annotated[str, typer.Option(help="The group whose rows are registered.")],
+    group: Annotated[str, typer.Option(help="The group whose rows to register.")],
     reward: options.RewardOf = None,
     min_score: options.MinScore = None,
     runs: options.RunsOf = None,
@@ -93,7 +92,7 @@ def slice_(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register the rows of one group, to be pulled as one shard by the group's name."""
+    """Register the rows of one group, so that they can be pulled as one shard by the group's name."""
     options.refuse_untokenised(runs, base)
     query = query_from_options(
         kind,
@@ -111,27 +110,26 @@ def slice_(
         views = house.views(read_position(house.store, as_of))
         freeze.refuse_unknown_group(views, group)
         freeze.register(house.store, _make_dataset(house, views, query, file, base), "operator")
-        row = _row(freeze.find_slice(house.views(), group))
-    _show(row, as_json=as_json)
+        found = find_slice(house.views(), group)
+    _show(found, as_json=as_json)
 
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List datasets, and the slices behind them."""
+    """List datasets, then slices."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
-        rows = [_row(state) for state in views.find(CHECKPOINTS, "dataset/").values()]
-        rows += [_row(state) for state in views.find(SLICES).values()]
+        found = list_frozen(house.views(read_position(house.store, as_of)))
+    rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
     print_rows(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
 
 
 @app.command()
 def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Show one dataset: query, position, size, what was refused and why."""
+    """Show one dataset: its query, position and size, and how many runs were refused for which reason."""
     with open_project() as house:
-        row = _row(freeze.find_any(house.views(read_position(house.store, as_of)), dataset))
-    _show(row, as_json=as_json)
+        found = find_frozen(house.views(read_position(house.store, as_of)), dataset)
+    _show(found, as_json=as_json)
 
 
 @app.command()
@@ -142,19 +140,19 @@ def export(
     """Write a dataset's rows to a file."""
     _refuse_file(file, (*_WRITTEN, ".arrow"))
     with open_project() as house, bar("making the rows", None):
-        frozen = freeze.find_any(house.views(), dataset)
+        frozen = find_frozen(house.views(), dataset)
         made = _write_whole(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
     say(f"{made.height} rows are in {file}")
 
 
 @app.command()
 def verify(dataset: Named, as_json: AsJson = False) -> None:
-    """Make the dataset's rows again from the log and compare digests: equal, different, or erased.
+    """Make the dataset's rows again from the log and compare digests: equal, different or erased.
 
-    Erased: rows need bytes whose subject was erased. Only equal is exit code 0.
+    Erased means that rows need bytes whose subject was erased. Only equal exits with code 0.
     """
     with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
-        frozen = freeze.find_any(house.views(), dataset)
+        frozen = find_frozen(house.views(), dataset)
         views = house.views(read_position(house.store, str(frozen.upto)))
         made = freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, views, frozen.parse_query()))
     if as_json:
@@ -165,10 +163,12 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write it there instead.")] = None) -> None:
-    """Print a dataset's card in Markdown: what it is of, what was refused, its columns, where it comes from."""
+def card(
+    dataset: Named, file: Annotated[Path | None, typer.Option(help="Write the card to this file instead.")] = None
+) -> None:
+    """Print a dataset's card in Markdown: its content, what was refused, its columns, and its origin."""
     with open_project() as house, bar("making the rows", None):
-        text = card_of(house.store, house.blobs, house.views, freeze.find_any(house.views(), dataset))
+        text = card_of(house.store, house.blobs, house.views, find_frozen(house.views(), dataset))
     if file is None:
         typer.echo(text, nl=False)
     else:
@@ -177,9 +177,9 @@ def card(dataset: Named, file: Annotated[Path | None, typer.Option(help="Write i
 
 
 def _make_dataset(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> DatasetSummary:
-    """What a query makes, once it has rows; with a file, they are in it. Raises EmptyDataset.
+    """The dataset that a query makes; with a file, its rows are written there. Raises EmptyDataset.
 
-    What is tokenised with a base keeps what it needs of it.
+    If rows are tokenised with a base model, its tokenizer is kept.
     """
     if file is not None:
         _refuse_file(file, _WRITTEN)
@@ -211,7 +211,7 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
 
 
 def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
-    """The file appears whole or not at all."""
+    """Write a file so that it appears whole or not at all."""
     partial = file.with_name(f".partial-{file.name}")
     try:
         made = writing(partial)
@@ -221,11 +221,6 @@ def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> Datas
     return made
 
 
-def _row(state: Frozen) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(state)
-    groups = state.groups if isinstance(state, DatasetState) else 1
-    return {**row, "kind": state.query.get("kind"), "groups": groups, "group": state.query.get("group")}
-
-
-def _show(row: dict[str, Any], *, as_json: bool) -> None:
+def _show(state: Frozen, *, as_json: bool) -> None:
+    row: dict[str, Any] = msgspec.to_builtins(frozen_row(state))
     emit_json(row) if as_json else print_facts(list(row.items()))

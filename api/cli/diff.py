@@ -10,7 +10,6 @@ import typer
 
 from eventlog.store import START
 from gate.figures import count_noun, decimal, dollars
-from projections.difference import difference
 from projections.moves import (
     ChampionChange,
     ClusterMoved,
@@ -23,6 +22,7 @@ from projections.moves import (
 
 from ..positions import read_position
 from ..queries.changes import describe_change
+from ..queries.difference import show_difference
 from .output import AsJson, emit_json, open_project, say
 
 SHORT = 12
@@ -38,9 +38,9 @@ def diff(
     """Say what changed in meaning between two positions: champion, rewrites, runs, failures, verdicts, costs."""
     with open_project() as house:
         earlier = read_position(house.store, start) or START
-        found = difference(house.views(earlier), house.views(read_position(house.store, end)))
+        found = show_difference(house.views(earlier), house.views(read_position(house.store, end))).diff
     if as_json:
-        emit_json(msgspec.to_builtins(found))
+        emit_json(found)
         return
     for line in describe_difference(found):
         say(line)

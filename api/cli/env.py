@@ -16,10 +16,11 @@ from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import Site, known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
-from projections.environments import ENVIRONMENTS, EnvironmentState
+from projections.environments import EnvironmentState
 
 from ..environments.connect import Where
 from ..positions import read_position
+from ..queries.environments import list_environments
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows
 from .probe import probe, reset
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
@@ -40,26 +41,28 @@ def list_(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """List our sites and others that were probed, or one that runs elsewhere: their tasks, and since when admitted."""
+    """List the tasks of bundled and probed sites, or of one site elsewhere, and since when each site is admitted."""
     elsewhere = url is not None or sandbox is not None
-    told = _ours() if not elsewhere else None
-    if told is None:
-        told = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
+    if elsewhere:
+        tasks_of = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
+    else:
+        tasks_of = _bundled_tasks()
     with open_project() as house:
-        states = house.views(read_position(house.store, as_of)).find(ENVIRONMENTS)
-    rows = [row for name, tasks in told.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
+        found = list_environments(house.views(read_position(house.store, as_of))).environments
+    states = {state.environment: state for state in found}
+    rows = [row for name, tasks in tasks_of.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
     if not elsewhere:
-        rows += [row for name, state in states.items() if name not in told for row in _rows_of_foreign(state)]
+        rows += [row for name, state in states.items() if name not in tasks_of for row in _rows_of_foreign(state)]
     shown = rows if as_json else [{**row, "admitted": row["admitted"] or "no"} for row in rows]
     print_rows(
         shown, ("site", "admitted", "task", "cluster", "instruction"), as_json=as_json, empty="no tasks are named"
     )
 
 
-def _ours() -> dict[str, tuple[TaskText, ...]]:
-    """Our sites, and each task of MiniWoB++ where its pages are installed."""
-    told = {name: kind.tasks for name, kind in known_sites().items()}
-    return told | {task.task_id: (task.task_text(),) for task in TASKS.values()} if is_installed() else told
+def _bundled_tasks() -> dict[str, tuple[TaskText, ...]]:
+    """The tasks of each bundled site, and of MiniWoB++ where its pages are installed, by site."""
+    found = {name: kind.tasks for name, kind in known_sites().items()}
+    return found | {task.task_id: (task.task_text(),) for task in TASKS.values()} if is_installed() else found
 
 
 def _rows_of_bundled(
@@ -78,7 +81,7 @@ def _rows_of_bundled(
 
 
 def _rows_of_foreign(state: EnvironmentState) -> Iterator[dict[str, Any]]:
-    """A site that runs elsewhere, with the tasks that it graded when it was probed."""
+    """The rows of a site that runs elsewhere, with the tasks that it graded when it was probed."""
     since = state.admitted_since if state.admits(state.tasks_digest) else None
     for task in state.tasks:
         yield {"site": state.environment, "admitted": since, "task": task, "cluster": None, "instruction": None}
@@ -106,14 +109,14 @@ def serve(
     seed: Annotated[int, typer.Option(min=0, help="The seed of a first instance, to look at in a browser.")] = 0,
     repeat: Annotated[int, typer.Option(min=0, help="The sibling or repeat index of its noise.")] = 0,
     latency_ms: Annotated[
-        str | None, typer.Option(metavar="A-B", help="Let each page wait so many ms, drawn by seed.")
+        str | None, typer.Option(metavar="A-B", help="Delay each page by A to B ms, drawn by seed.")
     ] = None,
     failure_rate: Annotated[
-        float, typer.Option(min=0, max=1, help="Answer this share of the pages 503; the admin port never.")
+        float, typer.Option(min=0, max=1, help="Share of pages answered with status 503; admin requests never fail.")
     ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a site until interrupted, with one instance open. Its admin token is made anew and printed once."""
+    """Serve a site until interrupted, with one instance open. A new admin token is printed once."""
     conditions = _conditions(latency_ms, failure_rate)
     with (
         local_site(site, port=port, admin_port=admin_port, conditions=conditions) as local,

@@ -1,10 +1,9 @@
-"""`flywheel gate`: judge a challenger, and explain or recompute what was judged."""
+"""`flywheel gate`: judge a challenger, and explain or recompute verdicts."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -13,25 +12,25 @@ from eventlog.events import Artifact, BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.figures import count_noun, decimal
-from gate.renewal import is_saturated, newest_successor
+from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
-from projections.champions import CHAMPION, CHAMPIONS
-from projections.verdicts import VERDICTS, VerdictState
+from projections.verdicts import VerdictState
 
 from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
-from ..errors import NotChampion, OtherBenchmark, Unknown, VerdictDiffers, VerdictsDiffer
+from ..errors import NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
 from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
-from ..evaluations.ledger import Ledger, ledger, ledgers
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
 from ..locks import only_controller
 from ..positions import read_position
-from ..queries.benchmarks import first_benchmark_name, shortage
-from ..queries.facts import require
+from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
+from ..queries.champion import present_champion
+from ..queries.ledgers import Ledger, list_ledgers, show_ledger
+from ..queries.verdicts import list_verdicts, show_verdict, verdict_row
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import local_folder
 from ..training.weights import folders_of
@@ -53,25 +52,28 @@ Test = Literal["sign_flip", "e_process", "bootstrap"]
 def run_(
     challenger: Annotated[str, typer.Option(help="The artifact to judge, such as base@212.")],
     champion: Annotated[
-        str | None, typer.Option(help="Who has to be champion, such as base@0. Default: whoever is.")
+        str | None, typer.Option(help="The expected champion, such as base@0. Default: the present one.")
     ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="The benchmark to play. Default: the site's newest.")] = None,
-    site: Annotated[str | None, typer.Option(help="Its site. Default: the benchmark's, or marketplace.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="The benchmark to play. Default: the newest of the site.")
+    ] = None,
+    site: Annotated[str | None, typer.Option(help="The site. Default: that of the benchmark, or marketplace.")] = None,
     *,
-    test: Annotated[Test, typer.Option(help="What decides; e_process may stop early.")] = "sign_flip",
+    test: Annotated[Test, typer.Option(help="The test that decides; e_process may stop early.")] = "sign_flip",
     executor: Annotated[
-        Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser), or a policy.")
+        Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
     ] = Way.PLAN,
     model: Annotated[
-        str | None, typer.Option(help="With --executor policy: transformers:FOLDER, the base of the weights to judge.")
+        str | None,
+        typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
     ] = None,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side.")] = 4,
+    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
     timeout: Timeout = None,
     url: Url = None,
     admin_url: AdminUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play champion and challenger on a benchmark and judge. Exit code 0 promote, 2 hold, 3 void."""
+    """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
     refuse_idle(executor, model, None)
     rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
@@ -91,28 +93,28 @@ def run_(
             house.blobs.put([memory])
             evaluation = challenge(house, frozen, chosen, rules, doing)
             play_and_settle(house, client, evaluation, course, reporter, doing)
-        state = _find_verdict(house, evaluation)
+        state = show_verdict(house.views(), evaluation).verdict
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
 
 
 def _refuse_other_champion(house: House, name: str | None) -> None:
-    """Raises NotChampion, and what naming an artifact does."""
+    """Raise NotChampion if the named artifact is not champion, and what `resolve_artifact` raises."""
     if name is None:
         return
-    present = require(house.views().get(CHAMPIONS, CHAMPION)).pointed_artifact()
+    present = present_champion(house.views()).pointed_artifact()
     if str(artifacts.resolve_artifact(house, name)[0]) != str(present):
         raise NotChampion(actual=name, expected=str(present))
 
 
 def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: Artifact) -> None:
-    """Raise BadParameter where both arms would be played alike: a policy differs in its weights alone.
+    """Raise BadParameter if both arms would play alike: policies differ only in their weights.
 
-    Each arm is played by its own weights only where they are in this process.
+    Each arm plays with its own weights only if they are loaded in this process.
     """
     if executor is not Way.POLICY or local_folder(house.settings, model) is None:
         refuse_memoryless(executor)
-    elif require(house.views().get(CHAMPIONS, CHAMPION)).pointed_artifact().weights == challenger.weights:
+    elif present_champion(house.views()).pointed_artifact().weights == challenger.weights:
         raise typer.BadParameter(
             f"champion and challenger both have the weights {challenger.weights}, and a policy is judged by its "
             "weights: expected a challenger such as ck-3f9a1c22@0"
@@ -120,27 +122,22 @@ def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: A
 
 
 def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
-    """The benchmark that was named, or the newest of the site. Raises Unknown, OtherBenchmark."""
+    """The named benchmark, or the newest of the site. Raises Unknown, OtherBenchmark."""
     views = house.views()
-    benchmarks = views.find(BENCHMARKS)
-    wanted = name or newest_successor(benchmarks, first_benchmark_name(site or SITE))
-    if wanted not in benchmarks:
-        raise Unknown(what="benchmark", actual=wanted, way_out="`flywheel benchmark list` names them.")
-    found = benchmarks[wanted].frozen_event()
+    wanted = name or newest_successor(views.find(BENCHMARKS), first_benchmark_name(site or SITE))
+    found = find_benchmark(views, wanted).frozen_event()
     if site is not None and site != found.environment:
         raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)
     return found
 
 
 def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules: Rules) -> None:
-    """Say what will keep this evaluation from promoting, before its alpha is spent."""
+    """Print what keeps this evaluation from promoting, before it spends alpha."""
     if challenger.memory.without:
         ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
     if sealed_instances(benchmark) < rules.min_pairs:
         ERR.print(f"{benchmark.benchmark} can only void: {shortage(benchmark, rules)}", soft_wrap=True)
-    views = house.views()
-    present = require(views.get(CHAMPIONS, CHAMPION)).pointed_artifact()
-    if is_saturated(benchmark.benchmark, views.find(VERDICTS).values(), present):
+    if is_saturated_now(house.views(), benchmark.benchmark):
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
 
@@ -148,8 +145,8 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List evaluations and their verdicts."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
-        rows = [_row(state) for state in views.find(VERDICTS).values()]
+        found = list_verdicts(house.views(read_position(house.store, as_of)))
+    rows = [msgspec.to_builtins(verdict_row(state)) for state in found.verdicts]
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
     print_rows(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
 
@@ -160,19 +157,16 @@ def ledger_(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what alpha each benchmark has, which evaluations spent it, and what is left."""
+    """Show the alpha of each benchmark, the evaluations that spent it, and what is left."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        found = ledgers(views) if benchmark is None else (ledger(views, benchmark),)
-    known = [each for each in found if each is not None]
-    if benchmark is not None and not known:
-        raise Unknown(what="benchmark", actual=benchmark, way_out="`flywheel benchmark list` names them.")
+        found = list_ledgers(views) if benchmark is None else (show_ledger(views, benchmark).ledger,)
     if as_json:
-        emit_json([asdict(each) for each in known])
+        emit_json(msgspec.to_builtins(found))
         return
-    for each in known:
+    for each in found:
         _show_ledger(each)
-    if not known:
+    if not found:
         say("no benchmark yet; `flywheel run` freezes one")
 
 
@@ -180,14 +174,14 @@ def ledger_(
 def explain_(
     evaluation: Evaluation,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it too, into FILE.svg or FILE.png; needs matplotlib.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw it to FILE.svg or FILE.png; needs matplotlib.")
     ] = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a verdict with every number that decided it, and draw it."""
+    """Print a verdict with all numbers that decided it, and optionally draw it."""
     with open_project() as house:
-        state = _find_verdict(house, evaluation, as_of)
+        state = show_verdict(house.views(read_position(house.store, as_of)), evaluation).verdict
         if plot is not None:
             picture(house, state, plot)
     _show(state, as_json=as_json)
@@ -198,17 +192,20 @@ def explain_(
 @app.command()
 def verify(
     evaluation: Annotated[str | None, typer.Argument(help="The evaluation, such as eval-1.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every verdict in the log.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All verdicts in the log.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Judge again from the log and compare the verdict byte for byte. Exit code 1 where one differs.
+    """Judge again from the log and compare the verdicts byte for byte. Exit code 1 if one differs.
 
-    A verdict rests on events alone, so it recomputes after an erasure too.
+    A verdict depends on events alone, so it can be recomputed after an erasure too.
     """
     if (evaluation is None) != all_:
         raise typer.BadParameter("expected an evaluation, or --all")
     with open_project() as house:
-        found = recompute_all(house) if evaluation is None else (recompute(house, _find_verdict(house, evaluation)),)
+        if evaluation is None:
+            found = recompute_all(house)
+        else:
+            found = (recompute(house, show_verdict(house.views(), evaluation).verdict),)
     differing = [each for each in found if each.outcome == "different"]
     if as_json and all_:
         emit_json([each.summary() for each in found])
@@ -247,23 +244,10 @@ def _show_ledger(shown: Ledger) -> None:
     table(columns, rows, empty="  no evaluation was opened on it")
 
 
-def _find_verdict(house: House, evaluation: str, as_of: str | None = None) -> VerdictState:
-    state = house.views(read_position(house.store, as_of)).get(VERDICTS, evaluation)
-    if state is None:
-        raise Unknown(what="evaluation", actual=evaluation, way_out="`flywheel gate list` names them.")
-    return state
-
-
-def _row(state: VerdictState) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(state)
-    champion, challenger = state.artifacts()
-    return {**row, "champion_name": str(champion), "challenger_name": str(challenger)}
-
-
 def _show(state: VerdictState, *, as_json: bool) -> None:
     verdict = state.verdict_reached()
     if as_json:
-        emit_json(_row(state))
+        emit_json(msgspec.to_builtins(verdict_row(state)))
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
     else:

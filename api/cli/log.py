@@ -1,4 +1,4 @@
-"""`flywheel log`: the events themselves."""
+"""`flywheel log`: read, verify, sign, archive and transfer the log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -21,7 +22,8 @@ from ..controllers.summary import head_chain
 from ..errors import BeyondHead
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, owner_url
-from ..routes.events import event_body
+from ..queries.encoding import encode_value
+from ..queries.events import logged_event
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
@@ -32,7 +34,7 @@ app = typer.Typer(help="The log: head, tail, verify, sign, archive, export, impo
 _WORTH_A_PROCESS = 20_000
 
 Workers = Annotated[
-    int | None, typer.Option(min=1, max=64, help="Processes side by side. Default: one a core where it pays.")
+    int | None, typer.Option(min=1, max=64, help="Parallel processes. Default: one per core for a long log.")
 ]
 
 
@@ -47,8 +49,8 @@ def head(as_json: AsJson = False) -> None:
 
 @app.command()
 def tail(
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="How many of the last events.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events until interrupted.")] = False,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="Number of events.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new events until interrupted.")] = False,
     kind: Annotated[str | None, typer.Option("--type", help="Only events of this type.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,7 +82,8 @@ def _line(event: Recorded, *, as_json: bool) -> None:
 
 
 def _plain(event: Recorded) -> dict[str, Any]:
-    return {**event_body(event), "at": event.at.isoformat(), "digest": event.digest.hex()}
+    row: dict[str, Any] = msgspec.to_builtins(logged_event(event), enc_hook=encode_value)
+    return row | {"at": event.at.isoformat(), "digest": event.digest.hex()}
 
 
 @app.command()
@@ -92,7 +95,7 @@ def verify(
     workers: Workers = None,
     signature: Annotated[
         Path | None,
-        typer.Option(help="What `log sign` wrote: the log must still have it.", exists=True, dir_okay=False),
+        typer.Option(help="The file that `log sign` wrote.", exists=True, dir_okay=False),
     ] = None,
     public_key: Annotated[
         Path | None,
@@ -102,7 +105,8 @@ def verify(
 ) -> None:
     """Check every event's digest, the gapless order, the hash chain, versions and keys, and the guards.
 
-    With --signature also that a signed head still stands. The first damage ends it, the same with any --workers.
+    With --signature, also check that the log still contains the signed head. The check stops at the first damage, which
+    is the same for any --workers.
     """
     if public_key is not None and signature is None:
         raise typer.BadParameter("--public-key is for --signature; name both")
@@ -126,7 +130,7 @@ def verify(
 
 
 def _verify_chain(house: House, after: Position, upto: Position, workers: int | None, title: str) -> bytes:
-    """The chain at `upto`; without a number of workers one for each core while each has enough to do."""
+    """The chain digest at `upto`. Default workers: one per core, each with enough events to check."""
     amount = upto - after
     side_by_side = min(os.cpu_count() or 1, 1 + amount // _WORTH_A_PROCESS) if workers is None else workers
     with bar(title, amount) as advance:
@@ -143,7 +147,7 @@ def sign(
 ) -> None:
     """Sign the head, for a place outside this machine; `log verify --signature` compares the log with it later.
 
-    First verifies what was appended since the last signature, and refuses a log that does not extend that one.
+    Events since the last signature are verified first. A log that does not extend the signed one is refused.
     """
     with open_project() as house:
         now, after = to_sign(house)
@@ -167,7 +171,7 @@ def _fingerprint(signed: Signed) -> str:
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write; a .gz ending compresses.")], as_json: AsJson = False
 ) -> None:
-    """Write the whole log and its blobs, without any keys, to a file for your eyes alone that `log import` reads."""
+    """Write the log and its blobs, without keys, to a file that `log import` reads and only you can open."""
     refuse_unwritable(file)
     with open_project() as house, bar("exporting", house.store.head()) as advance:
         count = export_log(house.engine, file, advance, blobs=house.blobs, archive=house.store.archive)

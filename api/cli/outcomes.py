@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from gate.figures import decimal, dollars
 from projections.errors import NotThereYet
-from projections.frames.outcomes import OUTCOMES, select_outcomes
 
 from ..positions import read_position
+from ..queries.outcomes import OutcomeRow, list_outcomes
 from .output import AsJson, AsOf, emit_json, open_project, table
 
 _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")
@@ -24,15 +24,15 @@ def outcomes(
 ) -> None:
     """Count how runs went: by sweep, by template, with a candidate (treated) or without.
 
-    Passed is of graded. Steps, value and cost are sums; where some are not known, the sum says of how many runs it is.
-    What happened counts, also of runs that were withdrawn since.
+    Passed counts graded runs only. Steps, value and cost are sums; where some values are unknown, the sum says how many
+    runs it covers. Runs that were withdrawn since are counted too.
     """
     with open_project() as house:
         wanted, head = read_position(house.store, as_of), house.store.head()
         if wanted is not None and wanted > head:
             raise NotThereYet(expected=wanted, actual=head)
-        found = house.frames.read(OUTCOMES, head if wanted is None else wanted)
-    rows = select_outcomes(found, sweep=sweep, template=template).to_dicts()
+        upto = head if wanted is None else wanted
+        rows = list_outcomes(house.frames, upto, sweep=sweep, template=template).outcomes
     if as_json:
         emit_json(rows)
         return
@@ -41,19 +41,19 @@ def outcomes(
     table(_COLUMNS, [[_cell(row, column) for column in _COLUMNS] for row in rows], empty=empty)
 
 
-def _cell(row: dict[str, Any], column: str) -> object:
-    """A cell for people."""
+def _cell(row: OutcomeRow, column: str) -> object:
+    """A cell of the table."""
     match column:
         case "treated":
-            return {True: "yes", False: "", None: "?"}[row["is_treated"]]
+            return {True: "yes", False: "", None: "?"}[row.is_treated]
         case "value":
-            return _sum(decimal(row["value"]), row["valued"], row["graded"])
+            return _sum(decimal(row.value), row.valued, row.graded)
         case "cost":
-            return _sum(dollars(row["cost"]), row["priced"], row["graded"])
+            return _sum(dollars(row.cost), row.priced, row.graded)
         case "sweep" | "template":
-            return "?" if row[column] is None else row[column]
+            return "?" if getattr(row, column) is None else getattr(row, column)
         case _:
-            return row[column]
+            return getattr(row, column)
 
 
 def _sum(total: str, known: int, graded: int) -> str:

@@ -1,10 +1,11 @@
-"""What the commands print: tables and sentences for people, JSON where it is asked for."""
+"""Output of commands: tables and sentences for people, JSON on request."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,7 +28,7 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="POSITION|TIME", he
 
 @contextmanager
 def open_project() -> Iterator[House]:
-    """The house of this process's settings, closed afterwards."""
+    """Open the house that the settings describe, and close it afterwards."""
     from ..house import open_house
     from ..settings import read_settings
 
@@ -39,13 +40,21 @@ def open_project() -> Iterator[House]:
 
 
 def emit_json(data: object) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    """Print one JSON document on standard output."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: object) -> object:
+    """A struct or a dataclass as plain values, anything else as text."""
+    from msgspec import Struct, to_builtins
+
+    is_record = isinstance(value, Struct) or (is_dataclass(value) and not isinstance(value, type))
+    return to_builtins(value, enc_hook=str) if is_record else str(value)
 
 
 @contextmanager
 def erased_as_json(named: dict[str, object], *, as_json: bool) -> Iterator[None]:
-    """Where bytes that are needed were erased, programs get the outcome *erased* on standard output; exit code 1."""
+    """If needed bytes were erased, print the outcome *erased* as JSON and exit with code 1."""
     try:
         yield
     except BlobErased as error:
@@ -56,14 +65,14 @@ def erased_as_json(named: dict[str, object], *, as_json: bool) -> Iterator[None]
 
 
 def say(text: str) -> None:
-    """One sentence for people; markup is not interpreted."""
+    """Print one sentence; markup is not interpreted."""
     OUT.print(Text(text), soft_wrap=True)
 
 
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None, empty: str = ""
 ) -> None:
-    """A table, or the sentence `empty` where there are no rows. Piped output is as wide as its content."""
+    """Print a table, or the sentence `empty` if there are no rows. Piped output is as wide as its content."""
     if not rows and empty:
         say(empty)
         return
@@ -79,7 +88,7 @@ def table(
 
 
 def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:
-    """Names and what they are, one a line, folded to the terminal."""
+    """Print names and values, one pair per line, wrapped to the terminal."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -91,7 +100,7 @@ def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None)
 
 
 def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str) -> None:
-    """Rows as a table of these columns, or as JSON whole."""
+    """Print these columns of rows as a table, or whole rows as JSON."""
     if as_json:
         emit_json(rows)
     else:
@@ -99,7 +108,7 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_jso
 
 
 class TerminalReporter:
-    """Progress bars for phases, sentences for news; on standard error, so that output can be piped."""
+    """Shows phases as progress bars and news as sentences, on standard error, so that output can be piped."""
 
     def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         """See Reporter.phase."""
@@ -112,9 +121,9 @@ class TerminalReporter:
 
 @contextmanager
 def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """A progress bar of `total` steps, moved on by one or by a number, with a `note` or none below it.
+    """A progress bar of `total` steps, with an optional `note` below it; its function advances it by some steps.
 
-    Where nobody watches it is shown at the end.
+    Without a terminal it is printed once, at the end.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
@@ -128,7 +137,7 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def spinner(title: str) -> Iterator[None]:
-    """A spinner and the time that went by, for work without steps; where nobody watches, one line at the end."""
+    """A spinner with the elapsed time, for work without steps; without a terminal, one line at the end."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), SpinnerColumn(finished_text=""), TimeElapsedColumn())
@@ -140,7 +149,7 @@ def spinner(title: str) -> Iterator[None]:
 
 @contextmanager
 def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar of `total` steps that is told how far it is; where nobody watches, one line at the end."""
+    """A progress bar whose function sets how many steps are done; without a terminal, one line at the end."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -150,6 +159,6 @@ def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that is hard to miss; only on a terminal. Aborts on no."""
+    """Ask before a change with large effects, only on a terminal. Aborts on no."""
     if not yes and ERR.is_terminal and not typer.confirm(question, err=True):
         raise typer.Abort

@@ -2,111 +2,92 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 
-from agents.learning.memory import content_reader
-from agents.learning.occasions import text_and_change
 from eventlog.events import PieceKind
-from projections.engine.projection import Change, Fold
 from projections.memories import LOOSE
-from projections.pieces import PieceState
-from projections.taint import withdrawals
 
-from ..errors import Unknown
-from ..history.piece_report import TRIALS, report_piece, trials_of, uplift
-from ..house import House
-from ..positions import read_position, time_of
-from ..queries.changes import describe_change
+from ..positions import moment_of, read_position
+from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
+from ..queries.standing import StatusRow, TrialRow, Uplift, uplift
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
+Status = Annotated[
+    str | None, typer.Option(help="candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle).")
+]
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
-STATUS_HELP: Final = "candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle)."
 
 
 def group_of(kind: PieceKind) -> typer.Typer:
     """The commands of one kind of piece."""
-    fold = LOOSE[kind]
-    app = typer.Typer(help=f"{fold.name.capitalize()}: list, show.", no_args_is_help=True)
+    name = LOOSE[kind].name
+    app = typer.Typer(help=f"{name.capitalize()}: list, show.", no_args_is_help=True)
 
     @app.command("list")
-    def list_(
-        status: Annotated[str | None, typer.Option(help=STATUS_HELP)] = None,
-        as_of: AsOf = None,
-        as_json: AsJson = False,
-    ) -> None:
-        """List pieces, those of most worth first: what each says, its record, and the evidence that decides next."""
-        with open_project() as house:
-            views = house.views(read_position(house.store, as_of))
-            now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
-            rows = [
-                {**report_piece(state, now), **_describe_content(house, state)} for state in views.find(fold).values()
-            ]
-        rows = sorted((row for row in rows if status in {None, row["status"]}), key=_most_worth)
-        print_rows(rows, LISTED, as_json=as_json, empty=f"no {fold.name}")
+    def list_(status: Status = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+        """List pieces, the most valuable first: what each says, its record, and the evidence that decides next."""
+        rows = sorted(piece_rows(kind, status, as_of), key=lambda row: (-row["worth"], row["piece"]))
+        print_rows(rows, LISTED, as_json=as_json, empty=f"no {name}")
 
     @app.command()
     def show(
         piece: Annotated[str, typer.Argument(help="Its id.")], as_of: AsOf = None, as_json: AsJson = False
     ) -> None:
-        """Show one piece: what it says, why it is what it is, how much it helps, and every trial of it."""
-        _show(kind, fold, piece, as_of, as_json=as_json)
+        """Show one piece: what it says, why it has its status, how much it helps, and every trial of it."""
+        found = piece_record(kind, piece, as_of)
+        helps = {"uplift": uplift(found.trials), "uplift_without": uplift(found.trials, "withheld")}
+        if as_json:
+            emit_json({**plain_report(found.report), **msgspec.to_builtins(helps), **plain_trials(found)})
+        else:
+            print_record(found, {key: describe_uplift(each) for key, each in helps.items()})
 
     return app
 
 
-def _most_worth(row: dict[str, Any]) -> tuple[int, str]:
-    return -row["worth"], row["piece"]
-
-
-def _describe_content(house: House, state: PieceState) -> dict[str, Any]:
-    """What its content says; that it was erased, where it was."""
-    content = content_reader(house.blobs)(state.content) if state.content else None
-    if content is None:
-        return {"says": "erased" if state.content else "", "does": None}
-    text, change = text_and_change(content)
-    return {"says": text, "does": describe_change(change.model_dump(mode="json"))}
-
-
-def _show(kind: PieceKind, fold: Fold[PieceState], piece: str, as_of: str | None, *, as_json: bool) -> None:
+def piece_rows(kind: PieceKind, status: str | None, as_of: str | None) -> list[dict[str, Any]]:
+    """The pieces of a kind that have a status (None: any), as programs get them."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
-        now = datetime.now(UTC) if as_of is None else time_of(house.store, views.upto)
-        state = views.get(fold, piece)
-        if state is None:
-            raise Unknown(what=kind, actual=piece, way_out=f"`flywheel {fold.name} list` names them.")
-        changes = views.history(fold, piece)
-        recorded = house.store.read(stream=f"{kind}/{piece}", upto=views.upto)
-        trials = trials_of(recorded, changes, withdrawals(views))
-        row = {**report_piece(state, now), **_describe_content(house, state)}
-    helps = {"uplift": uplift(trials), "uplift_without": uplift(trials, "withheld")}
-    history = [_history_row(change) for change in changes]
-    if as_json:
-        emit_json({**row, **helps, "history": history, "trials": trials})
-        return
-    print_facts(list({**row, **{name: describe_uplift(found) for name, found in helps.items()}}.items()))
-    say("")
-    table(("since", "status", "wins", "losses"), [tuple(item.values()) for item in history])
-    say("")
-    table(TRIALS, [tuple(item.values()) for item in trials])
+        now = moment_of(house.store, as_of, views.upto)
+        return [plain_report(report) for report in report_pieces(house.blobs, views, kind, now, status)]
 
 
-def describe_uplift(found: dict[str, Any] | None) -> str:
-    """An uplift in points of a hundred, with its interval."""
+def piece_record(kind: PieceKind, piece: str, as_of: str | None) -> PieceRecord:
+    """Everything that is known of one piece. Raises Unknown."""
+    with open_project() as house:
+        views = house.views(read_position(house.store, as_of))
+        now = moment_of(house.store, as_of, views.upto)
+        return record_piece(house.store, house.blobs, views, kind, piece, now)
+
+
+def plain_report(report: PieceReport) -> dict[str, Any]:
+    """A report as one flat object."""
+    parts = (report.state, report.standing, report.content)
+    return {key: value for part in parts if part is not None for key, value in msgspec.to_builtins(part).items()}
+
+
+def plain_trials(found: PieceRecord) -> dict[str, Any]:
+    """The history and the trials of a piece."""
+    return {"history": msgspec.to_builtins(found.history), "trials": msgspec.to_builtins(found.trials)}
+
+
+def print_record(found: PieceRecord, more: dict[str, str]) -> None:
+    """Print a piece for people: its facts and a few `more`, then its history and its trials as tables."""
+    print_facts(list({**plain_report(found.report), **more}.items()))
+    for kind, rows in ((StatusRow, found.history), (TrialRow, found.trials)):
+        say("")
+        table(kind.__struct_encode_fields__, [msgspec.structs.astuple(row) for row in rows])
+
+
+def describe_uplift(found: Uplift | None) -> str:
+    """An uplift in percentage points, with its interval."""
     if found is None:
         return "no trial with controls"
-    mean, low, high = (found[name] / 10_000 for name in ("mean", "low", "high"))
-    return f"{mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, from {found['trials']} trials"
-
-
-def _history_row(change: Change[PieceState]) -> dict[str, object]:
-    """One line of a history; nothing is left of a piece whose run was withdrawn."""
-    if change.state is None:
-        return {"since": change.since, "status": "withdrawn", "wins": 0, "losses": 0}
-    state = change.state
-    return {"since": change.since, "status": state.status, "wins": state.wins, "losses": state.losses}
+    mean, low, high = (each / 10_000 for each in (found.mean, found.low, found.high))
+    return f"{mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, from {found.trials} trials"
 
 
 hints, exemplars, curriculum = group_of("hint"), group_of("exemplar"), group_of("snippet")

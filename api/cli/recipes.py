@@ -1,4 +1,4 @@
-"""`flywheel recipes`: list and show, and all of memory as one file that can be edited."""
+"""`flywheel recipes`: list and show recipes, and export or import all of memory as one editable file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACTOR = "person"
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write it.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
-    """Write hints, exemplars, snippets and recipes to one file; rewrites as recipes of their step."""
+    """Write hints, exemplars, snippets and recipes to one file, and rewrites as recipes of their step."""
     with open_project() as house:
         found = export_memory(house, house.views(read_position(house.store, as_of)))
     file.write_text(found.text, "utf-8")
@@ -43,15 +43,17 @@ def export(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="A file as `export` writes it.")],
-    rule: Annotated[EvidenceRule, typer.Option(help="What decides the new candidates.")] = EvidenceRule.PAIRED,
+    file: Annotated[Path, typer.Argument(help="A file written by `export`.")],
+    rule: Annotated[
+        EvidenceRule, typer.Option(help="The rule that decides about the new candidates.")
+    ] = EvidenceRule.PAIRED,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in what a file holds and memory lacks, as candidates. A file with a mistake brings nothing."""
+    """Add the pieces of a file that memory lacks, as candidates. A file with a mistake adds nothing."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadMemoryFile(actual=str(error), expected="a file as `flywheel recipes export` writes it") from None
+        raise BadMemoryFile(actual=str(error), expected="a file written by `flywheel recipes export`") from None
     with open_project() as house:
         found = import_memory(house, text, rule.rule(), ACTOR)
     if as_json:

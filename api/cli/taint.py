@@ -1,9 +1,6 @@
-"""What was learned from some runs, as the commands that withdraw or erase show it before they ask."""
+"""What was learned from some runs, as commands show it before they withdraw or erase."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
-from typing import Any
 
 from projections.taint import Tainted
 
@@ -12,13 +9,8 @@ from .output import say
 _MOST_SHOWN = 20
 
 
-def taint_report(found: Tainted) -> dict[str, Any]:
-    """What was learned, whole, for programs."""
-    return asdict(found)
-
-
 def show_learned(found: Tainted, *, empty: str) -> None:
-    """The runs and what was learned from them by kind, some names of each; `empty` where there are no runs."""
+    """Print the runs and what was learned from them by kind, some names of each; `empty` where there are no runs."""
     if not found.runs:
         say(empty)
         return

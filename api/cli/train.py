@@ -16,10 +16,11 @@ from pydantic import ValidationError
 from eventlog.events import StageConfig, stage_config_of
 from projections.checkpoints import WeightsState
 
-from ..datasets import freeze
 from ..errors import BadConfig
+from ..queries.checkpoints import find_adapter
+from ..queries.datasets import find_dataset
 from ..training.stages import Stage, Watch, train_stage, watch_progress
-from ..training.weights import base_of, find_adapter
+from ..training.weights import base_of
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts
 
 
@@ -57,7 +58,7 @@ def train(
         views = house.views()
         goes_on = None if parent is None else find_adapter(views, parent)
         found = base_of(house, base, None if goes_on is None else goes_on.base)
-        stage = Stage(freeze.find_dataset(views, dataset), found, goes_on, asked)
+        stage = Stage(find_dataset(views, dataset), found, goes_on, asked)
         with training_bar(stage.name, asked.steps) as watch:
             saved = train_stage(house, stage, watch)
     row = row_of_checkpoint(saved)

@@ -32,6 +32,7 @@ from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
+from ..queries.checkpoints import find_weights
 from ..queries.facts import require
 from ..sweeps.jobs import Reporter
 from ..sweeps.plan import (
@@ -47,7 +48,7 @@ from ..sweeps.plan import (
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, describe_measures, train_stage, watch_progress
-from ..training.weights import base_of, find_weights
+from ..training.weights import base_of
 from .budgets import close_course, open_course
 from .slow_next import (
     MOST_ATTEMPTS,

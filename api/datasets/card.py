@@ -14,7 +14,8 @@ from eventlog.store import EventStore, Position
 from projections.datasets.refusals import REFUSALS
 from projections.slices import SliceState
 
-from .freeze import DatasetSummary, Frozen, ViewsAt, again, make_rows
+from ..queries.datasets import Frozen
+from .freeze import DatasetSummary, ViewsAt, again, make_rows
 from .row_batches import is_of_plans, row_schema
 
 _RUNS = ("run", "chosen_run", "rejected_run")

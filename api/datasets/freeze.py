@@ -1,4 +1,4 @@
-"""Datasets, the shell: make one from the log, freeze it, make it again and check that it is the same."""
+"""Datasets: make one from the log, freeze it, make it again and check that it is the same."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from projections.datasets.curation import judged_by_log, looked_at
 from projections.datasets.plan_rows import select_sft
 from projections.engine.projection import Fold
 from projections.engine.views import Views
-from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.frozen_datasets import DatasetState
 from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from projections.runs import RUNS
-from projections.slices import SLICES, SliceState
 from projections.taint import Holding
 
 from ..errors import DatasetErased, EmptyDataset, Unknown
+from ..queries.datasets import Frozen, find_dataset
 from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
 """Rows to a row group of a Parquet file."""
 
-_SHORTEST = 8
 _MOST_SINGLE = 500
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -43,9 +42,6 @@ M = TypeVar("M", "DatasetSummary", "BuiltDataset")
 
 ViewsAt = Callable[[Position | None], Views]
 """Views at a position, None: the head; `House.views` is one."""
-
-Frozen = DatasetState | SliceState
-"""What can be made again: a frozen dataset or a registered slice."""
 
 
 class DatasetDiffers(FlywheelError):
@@ -76,7 +72,7 @@ class BuiltDataset(DatasetSummary):
 
 @dataclass
 class _Tally:
-    """What batches came to so far."""
+    """The totals of the batches so far."""
 
     content: hashlib._Hash = field(default_factory=hashlib.sha256)
     height: int = 0
@@ -130,7 +126,7 @@ def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> DatasetSummary:
     """Make the rows into a file, Parquet or lines of JSON by its ending, as they come: a batch is held at once.
 
-    Raises what `make` does, and OSError.
+    Raises what `make_rows` raises, and OSError.
     """
     tally = _Tally()
 
@@ -149,7 +145,7 @@ def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 
 
 def refuse_empty(made: DatasetSummary) -> DatasetSummary:
-    """The same, unless it has no rows. Raises EmptyDataset, which says what was refused."""
+    """Return the dataset if it has rows. Raises EmptyDataset, which says what was refused."""
     if made.height:
         return made
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused)
@@ -197,7 +193,7 @@ def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) 
 
 
 def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
-    """The states of these keys: one by one where they are few."""
+    """The states of these keys; a few keys are read one by one."""
     if len(keys) > _MOST_SINGLE:
         return {key: state for key, state in views.find(fold).items() if key in keys}
     return {key: state for key in sorted(keys) if (state := views.get(fold, key)) is not None}
@@ -236,32 +232,10 @@ def _digest_of(query: Query) -> str:
 
 
 def refuse_unknown_group(views: Views, group: str) -> None:
-    """Raise Unknown where no run that counts is of the group."""
+    """Raise Unknown if no run that counts belongs to the group."""
     if views.get(GROUPS, group) is None:
         way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` name some."
         raise Unknown(what="group", actual=group, way_out=way_out)
-
-
-def find_dataset(views: Views, digest: str) -> DatasetState:
-    """The dataset as it was frozen, by its digest or the first eight characters or more. Raises Unknown."""
-    found = list(views.find(CHECKPOINTS, f"dataset/{digest}").values()) if len(digest) >= _SHORTEST else []
-    if len(found) != 1:
-        way_out = "Give more of its characters." if found else "List what was frozen with `flywheel dataset list`."
-        raise Unknown(what="dataset", actual=digest, way_out=way_out)
-    return found[0]
-
-
-def find_slice(views: Views, group: str) -> SliceState:
-    """The slice of a group as it was registered last. Raises Unknown."""
-    found = views.get(SLICES, group)
-    if found is None:
-        raise Unknown(what="slice", actual=group, way_out="Register one with `flywheel dataset slice --group GROUP`.")
-    return found
-
-
-def find_any(views: Views, name: str) -> Frozen:
-    """The slice of a group of that name, else the dataset of that digest. Raises Unknown."""
-    return views.get(SLICES, name) or find_dataset(views, name)
 
 
 def load(
@@ -269,14 +243,14 @@ def load(
 ) -> BuiltDataset:
     """The rows of a frozen dataset, made again from the log.
 
-    Raises Unknown, DatasetDiffers, DatasetErased where it needs bytes that were erased, and what `make` does.
+    Raises Unknown, DatasetDiffers, DatasetErased if it needs bytes that were erased, and what `make_rows` raises.
     """
     frozen = find_dataset(views_at(as_of), digest)
     return again(frozen, lambda: build_dataset(store, blobs, views_at(Position(frozen.upto)), frozen.parse_query()))
 
 
 def again(frozen: Frozen, making: Callable[[], M]) -> M:
-    """What `making` makes of a frozen dataset, if the digest is the same. Raises DatasetDiffers, DatasetErased."""
+    """Return what `making` makes again of a frozen dataset. Raises DatasetDiffers, DatasetErased."""
     try:
         made = making()
     except BlobErased as error:

@@ -1,4 +1,4 @@
-"""Benchmarks frozen for a site: by the controller, or by a person with `flywheel benchmark`."""
+"""Freeze benchmarks for a site, by the controller or by a person with `flywheel benchmark`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ..house import House
 
 
 def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
-    """Templates as a benchmark holds them."""
+    """The templates without their plans, as a benchmark holds them."""
     kept = BenchmarkTemplate.model_fields.keys()
     return tuple(BenchmarkTemplate(**template.model_dump(include=set(kept))) for template in templates)
 
 
 def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int) -> tuple[BenchmarkTemplate, ...]:
-    """The tasks that a site grades, or those of these names. Raises Unknown for one that it does not grade."""
+    """The tasks that a site grades, or the named ones of them. Raises Unknown if it does not grade one."""
     told = {task.task_id: task for task in client.health().tasks}
     for name in names or ():
         if name not in told:
@@ -50,9 +50,9 @@ def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int)
 
 
 def candidates(house: House, environment: str, least: int) -> dict[str, int]:
-    """The oracle tasks that enough runs were graded of, whatever their outcome, and how many those are.
+    """The oracle tasks that have at least `least` graded runs, whatever their outcome, and the number of these runs.
 
-    Counted are clean runs that something may be learned from; so no task is chosen by what the champion passes.
+    Only clean runs count that may be learned from, so no task is chosen by what the champion passes.
     """
     views = house.views()
     events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
@@ -74,7 +74,7 @@ def instances_seen(house: House, views: Views) -> frozenset[Instance]:
 
 
 def unavailable_instances(house: House, views: Views) -> frozenset[Instance]:
-    """Every instance that no new benchmark can be drawn from: seen, or held by another one."""
+    """Every instance that no new benchmark may use: it was seen, or another benchmark holds it."""
     return instances_seen(house, views) | benchmark_instances(views.find(BENCHMARKS).values())
 
 
@@ -107,14 +107,6 @@ def renew(
     found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
     fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=templates)
     return freeze_on(house, fresh, actor)
-
-
-def find_benchmark(views: Views, name: str) -> BenchmarkFrozen:
-    """A benchmark by its name. Raises Unknown."""
-    state = views.get(BENCHMARKS, name)
-    if state is None:
-        raise Unknown(what="benchmark", actual=name, way_out="`flywheel benchmark list` names them.")
-    return state.frozen_event()
 
 
 def size_in_words(benchmark: BenchmarkFrozen) -> str:

@@ -20,8 +20,9 @@ from projections.engine.views import PostgresViews
 from projections.judges import JUDGES, judge_name
 from projections.runs import RUNS
 
-from ..errors import NoJudge, RunUnreadable, Unknown
+from ..errors import NoJudge, RunUnreadable
 from ..house import House
+from ..queries.runs import require_run
 from ..settings import Settings
 from ..sweeps.models import open_model
 
@@ -73,8 +74,7 @@ def grade_runs(
     named = tuple(dict.fromkeys(runs))
     views = house.views()
     for run in named:
-        if views.get(RUNS, run) is None:
-            raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+        require_run(views, run)
     pool = ThreadPoolExecutor(max_workers=max_parallel, thread_name_prefix="judge")
     found: dict[str, JudgeResult] = {}
     try:

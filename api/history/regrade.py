@@ -31,8 +31,8 @@ from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 
-from ..errors import Unknown
 from ..house import House
+from ..queries.runs import require_run
 
 ACTOR: Final = "operator"
 
@@ -68,15 +68,11 @@ def regrade_runs(
     Unknown for a run that is not there, before anything is written.
     """
     grade, views = verifier(version, known), house.views()
-    named = {run: views.get(RUNS, run) for run in runs}
-    for run, state in named.items():
-        if state is None:
-            raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    named = [require_run(views, run) for run in dict.fromkeys(runs)]
     found = []
-    for state in named.values():
-        if state is not None:
-            found.append(_regrade(house, views, state, version, grade))
-            advance()
+    for state in named:
+        found.append(_regrade(house, views, state, version, grade))
+        advance()
     return tuple(found)
 
 

@@ -32,7 +32,8 @@ from projections.costs import PriceBook
 from projections.memories import candidacies
 
 from ..datasets.freeze import ViewsAt
-from ..errors import NotReplayable, Unknown
+from ..errors import NotReplayable
+from ..queries.runs import unknown_run
 
 
 def replay_run(
@@ -80,7 +81,7 @@ def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, Ru
     """The first and the last fact of a run that was played by the plan executor."""
     started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)
     if started is None:
-        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+        raise unknown_run(run)
     missing = next((item.event for item in events if isinstance(item.event, RunMissing)), None)
     if missing is not None:
         raise NotReplayable(run=run, actual=f"it is missing ({missing.reason}): nothing of it was recorded")

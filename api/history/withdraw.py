@@ -1,4 +1,4 @@
-"""Withdrawal: from a position on nothing is learned from some runs. What was learned from them is listed first."""
+"""Withdrawal: record runs from which nothing is learned any more, and list what was learned from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from projections.runs import RUNS
 from projections.taint import Tainted, runs_of_artifact, trace_taint, withdrawals
 
 from ..datasets.freeze import holding_over
-from ..errors import AlreadyWithdrawn, NoReason, Unknown
+from ..errors import AlreadyWithdrawn, NoReason
 from ..house import House
+from ..queries.runs import unknown_run
 
 STREAM = "withdrawals"
 MOST_IN_ONE = 200
-"""How many runs one event names: more of them are several events of one append."""
+"""How many runs one event names at most; a longer list becomes several events of one append."""
 
 _MOST_NAMED = 5
 
@@ -29,12 +30,12 @@ def taint_of_runs(house: House, views: Views, runs: Collection[str]) -> Tainted:
 
 
 def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
-    """These runs, each once and in order of their bytes. Raises Unknown, AlreadyWithdrawn, UnstorableText."""
+    """These runs without repeats, in order of their bytes. Raises Unknown, AlreadyWithdrawn, UnstorableText."""
     canonical({"runs": runs})
     chosen = tuple(sorted(set(runs), key=str.encode))
     unknown = [run for run in chosen if views.get(RUNS, run) is None]
     if unknown:
-        raise Unknown(what="run", actual=_few(unknown), way_out="`flywheel runs list` names them.")
+        raise unknown_run(_few(unknown))
     before = withdrawals(views)
     again = [run for run in chosen if run in before]
     if again:
@@ -43,9 +44,9 @@ def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
 
 
 def withdraw_runs(store: EventStore, runs: Sequence[str], reason: str, actor: str) -> Position:
-    """Record that these runs are withdrawn; the position from which they are. The key is made of the runs.
+    """Record that these runs are withdrawn and return the position. The append key is derived from the runs.
 
-    Doing it again changes nothing. Raises NoReason, and AlreadyWithdrawn where somebody gave another reason.
+    A second call changes nothing. Raises NoReason, and AlreadyWithdrawn where somebody gave another reason.
     """
     events = withdrawal(runs, reason)
     key = f"withdraw:{digest(sorted(runs)).hex()[:32]}"
@@ -65,7 +66,7 @@ def withdrawal(runs: Sequence[str], reason: str) -> tuple[RunsWithdrawn, ...]:
 
 
 def runs_of_champion(views: Views) -> tuple[str, ...]:
-    """The runs played with the present champion since it was pointed, less those already withdrawn."""
+    """The runs played with the present champion since it was pointed, without those already withdrawn."""
     state = views.get(CHAMPIONS, CHAMPION)
     if state is None:
         return ()

@@ -1,18 +1,81 @@
-"""Benchmarks of a site: the one in force, what it lacks, and the seeds it holds."""
+"""Benchmarks: all of them, the one of a site that is in force, what it lacks, and the seeds it holds."""
 
 from __future__ import annotations
 
+import msgspec
+from msgspec.structs import asdict
+
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
-from gate.renewal import newest_successor
-from projections.benchmarks import BENCHMARKS, benchmark_instances
+from gate.renewal import describe_ledger, is_saturated, newest_successor
+from projections.alpha import ALPHA
+from projections.benchmarks import BENCHMARKS, BenchmarkState, benchmark_instances
+from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
+from projections.verdicts import VERDICTS
 
+from ..errors import Unknown
 from .facts import require
 
 
+class BenchmarkList(msgspec.Struct, frozen=True):
+    """Every benchmark as it was frozen, in order of name."""
+
+    benchmarks: tuple[BenchmarkState, ...]
+
+
+class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
+    """A benchmark with its size, and whether it can still promote: `standing` says so in words."""
+
+    sealed: int
+    visible: int
+    is_saturated: bool
+    is_exhausted: bool
+    standing: str
+
+
+def list_benchmarks(views: Views) -> BenchmarkList:
+    """Every benchmark."""
+    return BenchmarkList(benchmarks=tuple(views.find(BENCHMARKS).values()))
+
+
+def find_benchmark(views: Views, name: str) -> BenchmarkState:
+    """A benchmark by its name. Raises Unknown."""
+    state = views.get(BENCHMARKS, name)
+    if state is None:
+        raise no_benchmark(name)
+    return state
+
+
+def no_benchmark(name: str) -> Unknown:
+    """What is raised if there is no benchmark of this name."""
+    way_out = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
+    return Unknown(what="benchmark", actual=name, way_out=way_out)
+
+
+def benchmark_row(views: Views, state: BenchmarkState) -> BenchmarkRow:
+    """A benchmark as the commands list it."""
+    sealed = sum(task["is_sealed"] for task in state.tasks)
+    ledger, saturated = views.get(ALPHA, state.benchmark), is_saturated_now(views, state.benchmark)
+    return BenchmarkRow(
+        **asdict(state),
+        sealed=sealed,
+        visible=len(state.tasks) - sealed,
+        is_saturated=saturated,
+        is_exhausted=ledger is None or ledger.is_exhausted,
+        standing=describe_ledger(ledger, saturated=saturated),
+    )
+
+
+def is_saturated_now(views: Views, benchmark: str) -> bool:
+    """True if the present champion passed every sealed run of a benchmark's last evaluation."""
+    champion = views.get(CHAMPIONS, CHAMPION)
+    present = None if champion is None else champion.pointed_artifact()
+    return is_saturated(benchmark, views.find(VERDICTS).values(), present)
+
+
 def is_benchmark_of(views: Views, benchmark: str, site: str) -> bool:
-    """Whether a benchmark is of a site."""
+    """True if a benchmark is of a site."""
     state = views.get(BENCHMARKS, benchmark)
     return state is not None and state.environment == site
 

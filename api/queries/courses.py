@@ -1,28 +1,62 @@
-"""Courses: the last one of a loop on a site, and what it has set aside."""
+"""Courses: the last one of each loop on a site, and what it has set aside."""
 
 from __future__ import annotations
+
+import msgspec
 
 from eventlog.events import CourseLoop
 from projections.courses import COURSES, CourseState, course_key
 from projections.engine.views import Views
 from projections.memories import candidacies
 
+from ..errors import Unknown
+from .history import Since, history_of
+from .paging import page_after
+
+
+class CoursePage(msgspec.Struct, frozen=True, kw_only=True):
+    """The last course of each loop and site, in order of place; `next` is the place to continue after, or null."""
+
+    courses: tuple[CourseState, ...]
+    next: str | None
+
+
+class CourseAnswer(msgspec.Struct, frozen=True):
+    """The last course of a loop on a site, and everything that happened to its courses there, oldest first."""
+
+    course: CourseState
+    history: tuple[Since[CourseState], ...]
+
+
+def list_courses(views: Views, *, after: str | None = None, limit: int | None = None) -> CoursePage:
+    """A page of the last courses; the place of a course is its loop and its site, such as `fast/marketplace`."""
+    page, following = page_after(views.find(COURSES), after, limit)
+    return CoursePage(courses=page, next=following)
+
+
+def show_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseAnswer:
+    """The last course of a loop on a site, and its history. Raises Unknown."""
+    state, key = last_course(views, site, loop), course_key(site, loop)
+    if state is None:
+        raise Unknown(what="course", actual=key, way_out="List them with GET /v1/courses.")
+    return CourseAnswer(course=state, history=history_of(views, COURSES, key))
+
 
 def last_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
-    """The last course of a loop on a site, whether or not it has ended; None where none was opened."""
+    """The last course of a loop on a site, open or closed; None where none was opened."""
     return views.get(COURSES, course_key(site, loop))
 
 
 def present_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:
-    """The course of a loop that goes on on a site; None where none does."""
+    """The open course of a loop on a site; None where there is none."""
     state = last_course(views, site, loop)
     return state if state is not None and state.is_open else None
 
 
 def pieces_retired_in_course(views: Views, site: str) -> frozenset[str]:
-    """The pieces that were retired within the course that goes on: until it ends no proposal brings them back.
+    """The pieces that were retired during the open course: no proposal brings them back until it ends.
 
-    Else what does nothing would be found and tried anew, round after round.
+    Otherwise a piece without effect would be proposed and tried again in every round.
     """
     state = present_course(views, site)
     if state is None:

@@ -1,12 +1,154 @@
-"""Runs: which have ended, and which specs are still to be played."""
+"""Runs: how each ended, what it earned, and what takes it out of learning."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+from msgspec.structs import asdict
+
 from eventlog.events import Spec
+from eventlog.store import EventStore
+from projections.contamination import contaminated_runs, is_contaminated
 from projections.engine.views import Views
+from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
+from projections.taint import TaintState, erased_runs, withdrawals
+
+from ..errors import Unknown
+from .events import LoggedEvent, logged_event
+from .paging import page_after
+
+
+class MarkedRun(RunState, frozen=True, kw_only=True):
+    """A run and its marks: the positions since which it is `withdrawn` or its subject `erased`, null where it is not.
+
+    A `contaminated` run began from another state than the runs that it is compared with.
+    """
+
+    withdrawn: int | None
+    erased: int | None
+    contaminated: bool
+
+
+class GradedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and its grade in force; `reward` is null where it was not graded."""
+
+    run: MarkedRun
+    reward: RewardState | None
+
+
+class RunReward(msgspec.Struct, frozen=True):
+    """What a run earned and cost, in micro-units; null is unknown."""
+
+    score: int
+    passed: bool
+    value: int | None
+    cost: int | None
+
+
+class RunRow(MarkedRun, frozen=True, kw_only=True):
+    """A run in a list; `reward` is null where it was not graded."""
+
+    reward: RunReward | None
+
+
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs in order of name; `next` is the name to continue after, null where no more follow."""
+
+    runs: tuple[RunRow, ...]
+    next: str | None
+
+
+class RunAnswer(GradedRun, frozen=True, kw_only=True):
+    """A run, its grade in force, and its events."""
+
+    events: tuple[LoggedEvent, ...]
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs to list; None asks for all. `prefix` is the sweep or evaluation that the name begins with."""
+
+    prefix: str | None = None
+    sweep: str | None = None
+    evaluation: str | None = None
+    template: str | None = None
+    status: str | None = None
+    is_failed: bool = False
+
+
+_NAMED = ("sweep", "evaluation", "template", "status")
+
+
+def find_runs(
+    views: Views, wanted: RunFilter, *, after: str | None, limit: int
+) -> tuple[tuple[GradedRun, ...], str | None]:
+    """A page of runs with their grades, and the name to continue after."""
+    prefix = "" if wanted.prefix is None else f"{wanted.prefix}__"
+    rewards = views.find(REWARDS, prefix)
+    asked = [(name, value) for name in _NAMED if (value := getattr(wanted, name)) is not None]
+    chosen = {
+        key: run
+        for key, run in views.find(RUNS, prefix).items()
+        if all(getattr(run, name) == value for name, value in asked)
+        and (not wanted.is_failed or (key in rewards and not rewards[key].passed))
+    }
+    page, following = page_after(chosen, after, limit)
+    withdrawn, erased = withdrawals(views), erased_runs(views)
+    contaminated = contaminated_runs(views) if page else frozenset()
+    return tuple(
+        GradedRun(
+            run=_mark_run(run, withdrawn, erased, contaminated=run.run in contaminated), reward=rewards.get(run.run)
+        )
+        for run in page
+    ), following
+
+
+def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int) -> RunPage:
+    """A page of runs with their rewards."""
+    page, following = find_runs(views, wanted, after=after, limit=limit)
+    return RunPage(runs=tuple(_run_row(found) for found in page), next=following)
+
+
+def show_run(store: EventStore, views: Views, run: str) -> RunAnswer:
+    """One run with its grade and events. Raises Unknown."""
+    state = require_run(views, run)
+    return RunAnswer(
+        run=_mark_run(state, withdrawals(views), erased_runs(views), contaminated=is_contaminated(views, state)),
+        reward=views.get(REWARDS, run),
+        events=tuple(logged_event(event) for event in store.read(stream=f"run/{run}", upto=views.upto)),
+    )
+
+
+def require_run(views: Views, run: str) -> RunState:
+    """The state of a run. Raises Unknown."""
+    state = views.get(RUNS, run)
+    if state is None:
+        raise unknown_run(run)
+    return state
+
+
+def unknown_run(named: str) -> Unknown:
+    """The error that no run has this name, or these names."""
+    return Unknown(what="run", actual=named, way_out="List them with `flywheel runs list` or GET /v1/runs.")
+
+
+def _mark_run(
+    run: RunState, withdrawn: dict[str, TaintState], erased: dict[str, TaintState], *, contaminated: bool
+) -> MarkedRun:
+    return MarkedRun(
+        **asdict(run), withdrawn=_since(withdrawn, run), erased=_since(erased, run), contaminated=contaminated
+    )
+
+
+def _since(facts: dict[str, TaintState], run: RunState) -> int | None:
+    return facts[run.run].since if run.run in facts else None
+
+
+def _run_row(found: GradedRun) -> RunRow:
+    grade = found.reward
+    reward = None if grade is None else RunReward(grade.score, grade.passed, grade.value, grade.cost)
+    return RunRow(**asdict(found.run), reward=reward)
 
 
 def pending_specs(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Spec, ...]:
@@ -17,5 +159,4 @@ def pending_specs(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Sp
 
 def ended_runs(views: Views, prefix: str) -> frozenset[str]:
     """The runs under a prefix that have ended."""
-    runs: dict[str, RunState] = views.find(RUNS, prefix)
-    return frozenset(key for key, state in runs.items() if state.is_ended)
+    return frozenset(key for key, state in views.find(RUNS, prefix).items() if state.is_ended)

@@ -15,7 +15,7 @@ from .reading import HouseOf, reply
 router = APIRouter(prefix="/blobs", tags=["blobs"])
 
 MOST_BYTES = 32 * 2**20
-"""The largest blob that is taken over HTTP."""
+"""The largest blob accepted over HTTP."""
 
 UNTYPED = "application/octet-stream"
 
@@ -37,7 +37,7 @@ Subject = Annotated[
 
 
 async def _read_body(request: Request) -> bytes:
-    """The body, given up as soon as it is too large. Raises BlobTooLarge."""
+    """The body of a request; reading stops as soon as it is too large. Raises BlobTooLarge."""
     announced = request.headers.get("Content-Length", "")
     if announced.isdecimal() and int(announced) > MOST_BYTES:
         raise BlobTooLarge(actual=f"{announced} bytes", expected=MOST_BYTES)
@@ -72,6 +72,7 @@ def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subjec
 @router.get(
     "/{address}",
     summary="The bytes of an address",
+    response_class=Response,
     responses={
         200: {"description": "The bytes, with the media type they were put with.", "content": {"*/*": {}}},
         404: {"model": Problem, "description": "There is no such blob."},
@@ -79,7 +80,7 @@ def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subjec
     },
 )
 def get_blob(house: HouseOf, address: Address) -> Response:
-    """Checked against the address. No browser runs what is in them, and no cache keeps them: they may be erased."""
+    """The bytes, checked against the address. Headers keep browsers from running and caches from storing them."""
     blob = house.blobs.get(address)
     headers = {
         "Cache-Control": "no-store",

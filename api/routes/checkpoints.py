@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from projections.trainings import TRAININGS
-
-from ..training.lineage import lineage, rows_of_checkpoints
-from ..training.weights import find_weights
+from ..queries import checkpoints as queries
+from ..training.lineage import lineage
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
@@ -23,21 +22,23 @@ _ERASED: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("", summary="List checkpoints")
+@router.get("", summary="List checkpoints", responses={200: answer_of(queries.CheckpointList)})
 def list_checkpoints(views: Reading) -> Response:
     """`{"checkpoints": [...]}` in the order in which they were saved."""
-    return reply({"checkpoints": list(rows_of_checkpoints(views))})
+    return reply(queries.list_checkpoints(views))
 
 
-@router.get("/{digest}", summary="One checkpoint", responses={**_MISSING})
+@router.get("/{digest}", summary="One checkpoint", responses={**_MISSING, 200: answer_of(queries.CheckpointAnswer)})
 def one_checkpoint(views: Reading, digest: Digest) -> Response:
     """`{"checkpoint": ..., "training": ...}`: what it came from, and the stage that gave it."""
-    found = find_weights(views, digest)
-    return reply({"checkpoint": found, "training": views.get(TRAININGS, found.training)})
+    return reply(queries.show_checkpoint(views, digest))
 
 
-@router.get("/{digest}/lineage", summary="What a checkpoint was learned from", responses={**_MISSING, **_ERASED})
+@router.get(
+    "/{digest}/lineage",
+    summary="What a checkpoint was learned from",
+    responses={**_MISSING, **_ERASED, 200: answer_of(queries.LineageAnswer)},
+)
 def lineage_of(house: HouseOf, views: Reading, digest: Digest) -> Response:
     """`{"lineage": [...]}`: the checkpoint, then parents and bases, each with dataset, groups, runs, positions."""
-    found = find_weights(views, digest)
-    return reply({"lineage": [step.plain() for step in lineage(house, views, found.checkpoint)]})
+    return reply(lineage(house, views, queries.find_weights(views, digest).checkpoint))

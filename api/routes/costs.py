@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from projections.costs import COSTS, PRICES, SPENT, CostState
-
+from ..queries import costs as queries
 from .reading import Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/costs", tags=["costs"])
 
 
-@router.get("", summary="Prices and sums")
+@router.get("", summary="Prices and sums", responses={200: answer_of(queries.CostAnswer)})
 def costs(views: Reading) -> Response:
     """`{"book", "spent", "runs", "unknown"}` in micro-dollars; `unknown` counts runs whose cost is not known."""
-    found = views.find(COSTS)
-    book, sums = found.get(PRICES, CostState()).book, found.get(SPENT, CostState())
-    return reply({"book": book, "spent": sums.spent, "runs": sums.runs, "unknown": sums.unknown})
+    return reply(queries.show_costs(views))

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from eventlog.events import CourseLoop
-from projections.courses import COURSES, course_key
 
-from ..errors import Unknown
+from ..queries import courses as queries
 from .problems import Problem
 from .reading import LIMIT, Id, Limit, Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/courses", tags=["courses"])
 
@@ -21,34 +21,29 @@ After = Annotated[
 Loop = Annotated[CourseLoop, Query(description="which loop's courses")]
 
 
-@router.get("", summary="List the last course of each loop on each environment")
+@router.get(
+    "",
+    summary="List the last course of each loop on each environment",
+    responses={200: answer_of(queries.CoursePage)},
+)
 def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
-    """`{"courses": [...], "next": place}` in order of name bytes: pass `next` as `after` for the following page.
+    """`{"courses": [...], "next": place}` in order of place bytes: pass `next` as `after` for the following page.
 
     The place of a course is its loop and its environment, such as `fast/marketplace`. `rounds`, `runs`,
-    `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended,
-    `closed_since` at which position; null: it goes on. `opened_at` is in microseconds since 1970.
+    `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended and
+    `closed_since` at which position; both are null while it is open. `opened_at` is in microseconds since 1970.
     """
-    start = None if after is None else after.encode()
-    found = [(key, state) for key, state in views.find(COURSES).items() if start is None or key.encode() > start]
-    return reply(
-        {
-            "courses": [state for _, state in found[:limit]],
-            "next": found[limit - 1][0] if len(found) > limit else None,
-        }
-    )
+    return reply(queries.list_courses(views, after=after, limit=limit))
 
 
 @router.get(
     "/{environment:path}",
     summary="The courses of one loop on one environment",
-    responses={404: {"model": Problem, "description": "No course of this loop was opened there yet."}},
+    responses={
+        200: answer_of(queries.CourseAnswer),
+        404: {"model": Problem, "description": "No course of this loop was opened there yet."},
+    },
 )
 def one_environment(views: Reading, environment: Id, loop: Loop = "fast") -> Response:
     """`{"course": the last, "history": [{"since": position, "state": ...}]}`, oldest first: opened, changed, closed."""
-    key = course_key(environment, loop)
-    state = views.get(COURSES, key)
-    if state is None:
-        raise Unknown(what="course", actual=key, way_out="List them with GET /v1/courses.")
-    changes = views.history(COURSES, key)
-    return reply({"course": state, "history": [{"since": item.since, "state": item.state} for item in changes]})
+    return reply(queries.show_course(views, environment, loop))

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from projections.frozen_datasets import CHECKPOINTS
-
 from ..datasets.card import card_of
-from ..datasets.freeze import find_dataset, load
+from ..datasets.freeze import load
+from ..queries import datasets as queries
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 from .rows import ARROW, NDJSON, OFFERED, Accept, IfNoneMatch, send_rows
+from .schemas import answer_of
 
 __all__ = ["ARROW", "NDJSON", "router"]
 
@@ -26,32 +26,34 @@ _ERASED: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("", summary="List datasets")
+@router.get("", summary="List datasets", responses={200: answer_of(queries.DatasetList)})
 def list_datasets(views: Reading) -> Response:
     """`{"datasets": [...]}` in order of digest: query, position, rows, groups, and the runs refused, by reason."""
-    return reply({"datasets": list(views.find(CHECKPOINTS, "dataset/").values())})
+    return reply(queries.list_datasets(views))
 
 
-@router.get("/{digest}", summary="One dataset", responses={**_MISSING})
+@router.get("/{digest}", summary="One dataset", responses={**_MISSING, 200: answer_of(queries.DatasetAnswer)})
 def one_dataset(views: Reading, digest: Digest) -> Response:
     """`{"dataset": ...}` as it was frozen."""
-    return reply({"dataset": find_dataset(views, digest)})
+    return reply(queries.show_dataset(views, digest))
 
 
 @router.get(
     "/{digest}/card",
     summary="A dataset's card",
+    response_class=Response,
     responses={**_MISSING, **_ERASED, 200: {"description": "Markdown.", "content": {"text/markdown": {}}}},
 )
 def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
     """What the dataset is of, what was refused and why, its columns, where it comes from, in Markdown."""
-    text = card_of(house.store, house.blobs, house.views, find_dataset(views, digest))
+    text = card_of(house.store, house.blobs, house.views, queries.find_dataset(views, digest))
     return Response(text, media_type="text/markdown")
 
 
 @router.get(
     "/{digest}/rows",
     summary="The rows of a dataset",
+    response_class=Response,
     responses={
         **_MISSING,
         **_ERASED,
@@ -64,7 +66,7 @@ def rows(
     house: HouseOf, views: Reading, digest: Digest, accept: Accept = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the digest."""
-    find_dataset(views, digest)
+    queries.find_dataset(views, digest)
 
     def load_rows() -> Any:
         return load(house.store, house.blobs, house.views, digest, as_of=views.upto).rows

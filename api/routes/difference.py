@@ -7,10 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from eventlog.store import Position
-from projections.difference import difference
 from projections.errors import NotThereYet
 
+from ..queries import difference as queries
 from .reading import HouseOf, Reading, mark, position_of, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/diff", tags=["diff"])
 
@@ -18,9 +19,9 @@ From = Annotated[str, Query(alias="from", max_length=40, description="the earlie
 To = Annotated[str | None, Query(alias="to", max_length=40, description="the later one; default: `as_of`, or the head")]
 
 
-@router.get("", summary="What changed between two positions")
+@router.get("", summary="What changed between two positions", responses={200: answer_of(queries.DifferenceAnswer)})
 def diff(request: Request, house: HouseOf, views: Reading, start: From, end: To = None) -> Response:
-    """`{"diff": {"before", "after", ...}}`, by what it is about: champion, rewrites, runs, failures and so on.
+    """`{"diff": {"before", "after", ...}}`, in sections: champion, rewrites, runs, failures and so on.
 
     What did not change is null or empty. Rates are in millionths, costs in micro-dollars.
     """
@@ -30,4 +31,4 @@ def diff(request: Request, house: HouseOf, views: Reading, start: From, end: To 
         if position > views.upto:
             raise NotThereYet(expected=position, actual=views.upto)
     mark(request, wanted)
-    return reply({"diff": difference(house.views(earlier), house.views(wanted))})
+    return reply(queries.show_difference(house.views(earlier), house.views(wanted)))

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from projections.environments import ENVIRONMENTS
-
+from ..queries import environments as queries
 from .reading import LIMIT, Limit, Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/environments", tags=["environments"])
 
@@ -17,12 +17,10 @@ After = Annotated[
 ]
 
 
-@router.get("", summary="List environments")
+@router.get("", summary="List environments", responses={200: answer_of(queries.EnvironmentPage)})
 def list_environments(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
     """`{"environments": [...], "next": name}` in order of name bytes: pass `next` as `after` for the following page.
 
     `probes` are those of the newest report; `admitted_since` is null where the environment is not admitted.
     """
-    start = None if after is None else after.encode()
-    found = [state for key, state in views.find(ENVIRONMENTS).items() if start is None or key.encode() > start]
-    return reply({"environments": found[:limit], "next": found[limit - 1].environment if len(found) > limit else None})
+    return reply(queries.list_environments(views, after=after, limit=limit))

@@ -1,9 +1,8 @@
-"""The log itself: read a page of it, append to it."""
+"""The log: read pages of events, append events."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -12,15 +11,17 @@ from pydantic import Field, ValidationError
 
 from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import EXACT, Count
-from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Recorded, fresh_key
+from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
 
 from ..house import House
+from ..queries import events as queries
 from . import outside
 from .access import Caller
 from .admission import append_limiter
 from .errors import AppendConflict, AppendKeyReused, Unprocessable
 from .problems import Problem, faults
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
+from .schemas import ANY_EVENT, answer_of
 
 router = APIRouter(prefix="/events", tags=["events"])
 
@@ -28,7 +29,7 @@ Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")
 
 
 class AppendBody(FrozenModel):
-    """Events for one stream, all or none of them. `expect` is the stream's version before them (0: it is new)."""
+    """Events for one stream, appended atomically. `expect` is the stream's version before them (0: a new stream)."""
 
     stream: Text
     events: Annotated[
@@ -43,43 +44,23 @@ def vocabulary() -> dict[str, Any]:
     """JSON schemas of the body and of every event, by name, for the OpenAPI document."""
     schema = AppendBody.model_json_schema(ref_template="#/components/schemas/{model}")
     parts: dict[str, Any] = schema.pop("$defs")
+    events = schema["properties"]["events"]
+    parts["AnyEvent"], events["items"] = events["items"], {"$ref": ANY_EVENT}
     return {**parts, "AppendBody": schema}
-
-
-def event_body(recorded: Recorded) -> dict[str, object]:
-    """A recorded event as it is answered; `event` has the shape in which it can be appended."""
-    return {
-        "position": recorded.position,
-        "stream": recorded.stream,
-        "version": recorded.version,
-        "at": recorded.at,
-        "actor": recorded.actor,
-        "cause": recorded.cause,
-        "type": recorded.event.type,
-        "schema_version": recorded.event.schema_version,
-        "event": recorded.event.model_dump(mode="json"),
-    }
 
 
 After = Annotated[int, Query(ge=0, le=EXACT, description="positions after this one")]
 Type = Annotated[str | None, Query(alias="type", max_length=200, description="events of this type alone")]
 
 
-@router.get("", summary="Read events in order")
+@router.get("", summary="Read events in order", responses={200: answer_of(queries.EventPage)})
 def read_events(
     house: HouseOf, upto: Bound, after: After = 0, limit: Limit = LIMIT, stream: Wanted = None, kind: Type = None
 ) -> Response:
     """`{"events": [...], "next": position}`: pass `next` as `after` for the following page; null: there is none."""
     if kind is not None and kind not in EVENT_TYPES:
         raise Unprocessable(where="type", actual=repr(kind), expected="one of " + ", ".join(sorted(EVENT_TYPES)))
-    types = None if kind is None else (kind,)
-    if stream is None and types is None:
-        upto = Position(min(upto, after + limit + 1))
-    found = list(islice(house.store.read(after=Position(after), upto=upto, stream=stream, types=types), limit + 1))
-    page = found[:limit]
-    return reply(
-        {"events": [event_body(item) for item in page], "next": page[-1].position if len(found) > limit else None}
-    )
+    return reply(queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind))
 
 
 async def _body(request: Request) -> bytes:
@@ -104,19 +85,19 @@ Key = Annotated[
         }
     },
     responses={
-        200: {"description": "The key was seen with this content: the positions it took then."},
-        201: {"description": "Committed: the positions the events took, and the stream's version."},
+        200: answer_of(queries.AppendAnswer, "The key was seen with this content: the positions it took then."),
+        201: answer_of(queries.AppendAnswer, "Committed: the positions the events took, and the stream's version."),
         403: {"model": Problem, "description": "Events that only the gate and an operator append."},
         409: {"model": Problem, "description": "The stream is at another version, or the key had other content."},
         429: {"model": Problem, "description": "Too many appends wait; try again with the same key."},
     },
 )
 async def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
-    """Runs of your own agents (`ext-...`), their rewards, and prices, validated strictly against the vocabulary.
+    """Append runs of your own agents (`ext-...`), their rewards, and prices, validated against the vocabulary.
 
-    `key` makes a retry harmless; it is the token's own. `expect` refuses a stale decision.
+    `key` makes a retry harmless; keys of different tokens do not clash. `expect` refuses a stale decision.
     """
-    # on threads of their own, so that reads go on while appends wait for one another
+    # in a separate thread pool, so that appends that wait for one another do not block reads
     return await to_thread.run_sync(_append, request, house, name, body, key, limiter=append_limiter(request))
 
 
@@ -163,8 +144,7 @@ def _answer(request: Request, outcome: Outcome) -> Response:
             )
         case Committed():
             mark(request, outcome.last)
-            taken = {"first": outcome.first, "last": outcome.last, "version": outcome.version}
-            return reply({"outcome": "committed", **taken}, status=201)
+            return reply(queries.AppendAnswer("committed", outcome.first, outcome.last, outcome.version), status=201)
         case _:
             mark(request, max(outcome.last, known_position(request.scope) or START))
-            return reply({"outcome": "repeated", "first": outcome.first, "last": outcome.last, "version": None})
+            return reply(queries.AppendAnswer("repeated", outcome.first, outcome.last, None))

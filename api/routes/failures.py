@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from fastapi import APIRouter, Response
 
-from projections.contamination import contaminated_runs
-from projections.failures import FAILURES, clusters
-
+from ..queries import failures as queries
 from .reading import Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/failure-clusters", tags=["failures"])
 
 
-@router.get("", summary="List failure clusters")
+@router.get("", summary="List failure clusters", responses={200: answer_of(queries.FailureList)})
 def list_clusters(views: Reading) -> Response:
     """`{"clusters": [...]}`, largest first: environment, template, failure class, step, and the runs that failed so."""
-    found = clusters(views.find(FAILURES).values(), contaminated_runs(views))
-    return reply({"clusters": [asdict(cluster) for cluster in found]})
+    return reply(queries.list_failures(views))

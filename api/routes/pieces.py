@@ -1,4 +1,4 @@
-"""Hints, exemplars, snippets and recipes: what was recorded, and how it fared."""
+"""Hints, exemplars, snippets and recipes: what was recorded, and how well it worked."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from fastapi import APIRouter, Response
 from eventlog.events import PieceKind
 from projections.memories import LOOSE
 
-from ..errors import Unknown
+from ..queries import pieces as queries
 from .problems import Problem
 from .reading import Id, Reading, reply
+from .schemas import answer_of
 
 
 def router_of(kind: PieceKind) -> APIRouter:
@@ -17,23 +18,27 @@ def router_of(kind: PieceKind) -> APIRouter:
     fold = LOOSE[kind]
     router = APIRouter(prefix=f"/{fold.name}", tags=[fold.name])
 
-    @router.get("", summary=f"List {fold.name}", name=f"list_{fold.name}")
+    @router.get(
+        "",
+        summary=f"List {fold.name}",
+        name=f"list_{fold.name}",
+        responses={200: answer_of(queries.LISTS[kind])},
+    )
     def list_pieces(views: Reading) -> Response:
         """In order of id: occasion, content (a blob), rule, status and record of each."""
-        return reply({fold.name: list(views.find(fold).values())})
+        return reply(queries.find_pieces(views, kind))
 
     @router.get(
         "/{piece_id:path}",
         summary=f"One {kind} with its history",
         name=f"one_{kind}",
-        responses={404: {"model": Problem, "description": f"There is no such {kind}."}},
+        responses={
+            200: answer_of(queries.SINGLES[kind]),
+            404: {"model": Problem, "description": f"There is no such {kind}."},
+        },
     )
     def one_piece(views: Reading, piece_id: Id) -> Response:
         """The piece and `"history": [{"since": position, "state": ...}]`, oldest first."""
-        state = views.get(fold, piece_id)
-        if state is None:
-            raise Unknown(what=kind, actual=piece_id, way_out=f"List them with GET /v1/{fold.name}.")
-        changes = views.history(fold, piece_id)
-        return reply({kind: state, "history": [{"since": item.since, "state": item.state} for item in changes]})
+        return reply(queries.show_piece(views, kind, piece_id))
 
     return router

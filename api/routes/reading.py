@@ -1,4 +1,4 @@
-"""Reads at a position: `as_of` to a position, the views there, and the header that says which position answered."""
+"""Reads at a position: parse `as_of`, open the views there, and name the position in a header of the answer."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from projections.errors import NotThereYet
 from ..errors import BadPosition
 from ..house import House
 from ..positions import read_position
+from ..queries.encoding import encode_value
 
 POSITION_HEADER = "X-Log-Position"
 AT_LEAST_HEADER = "X-Log-At-Least"
@@ -29,7 +30,7 @@ LIMIT = 100
 MOST = 1000
 
 UNTOLD = frozenset({401, 503})
-"""These name a position only where it was known: who may not ask is told nothing, a log that is down is not asked."""
+"""Statuses that name a position only if it is known already: the caller is not allowed in, or the log is down."""
 
 _KNOWN = "log_position"
 _NO_NUL = r"^[^\x00]+$"
@@ -85,7 +86,7 @@ AtLeastHeader = Annotated[
 
 
 def head_reached(house: HouseOf, at_least: AtLeast = None, at_least_header: AtLeastHeader = None) -> Position:
-    """The head of the log, which holds what the caller has seen. Raises NotThereYet."""
+    """The head of the log, at or beyond the position that the caller requires. Raises NotThereYet."""
     head, wanted = house.store.head(), max(at_least or 0, at_least_header or 0)
     if wanted > head:
         raise NotThereYet(expected=wanted, actual=head)
@@ -96,7 +97,7 @@ Reached = Annotated[Position, Depends(head_reached)]
 
 
 def views_for(request: Request, house: HouseOf, _head: Reached, as_of: AsOf = None) -> PostgresViews:
-    """The views a read answers from: folded up to the head, which is at or beyond what the caller asked for."""
+    """The views at `as_of` or the head, from a log that has reached the position that the caller requires."""
     views = house.views(position_of(house.store, as_of))
     mark(request, views.upto)
     return views
@@ -106,7 +107,7 @@ Reading = Annotated[PostgresViews, Depends(views_for)]
 
 
 def position_bound(request: Request, house: HouseOf, head: Reached, as_of: AsOf = None) -> Position:
-    """The position a read of the log itself answers up to. Raises NotThereYet."""
+    """The last position that a read of the log itself includes. Raises NotThereYet."""
     wanted = position_of(house.store, as_of)
     if wanted is not None and wanted > head:
         raise NotThereYet(expected=wanted, actual=head)
@@ -119,18 +120,18 @@ Bound = Annotated[Position, Depends(position_bound)]
 
 
 def mark(request: Request, position: Position) -> None:
-    """Remember the position that the answer will name."""
+    """Record the position that the answer will name."""
     setattr(request.state, _KNOWN, position)
 
 
 def known_position(scope: MutableMapping[str, Any]) -> Position | None:
-    """The position that was remembered for a request."""
+    """The position recorded for a request; None if there is none."""
     found = scope.get("state", {}).get(_KNOWN)
     return None if found is None else Position(found)
 
 
 async def position_for(scope: MutableMapping[str, Any]) -> Position | None:
-    """The position an answer names: the one remembered, else the head; None where the log cannot be read."""
+    """The position that an answer names: the recorded one, else the head; None if the log cannot be read."""
     known = known_position(scope)
     app = scope.get("app")
     if known is not None or not isinstance(app, FastAPI):
@@ -142,21 +143,23 @@ async def position_for(scope: MutableMapping[str, Any]) -> Position | None:
 
 
 def reply(content: Mapping[str, object] | msgspec.Struct, *, status: int = 200) -> Response:
-    """JSON of a query's struct, or of plain values, fold states and times."""
-    return Response(msgspec.json.encode(content, enc_hook=str), status_code=status, media_type="application/json")
+    """A JSON response from a query's struct or plain values."""
+    return Response(
+        msgspec.json.encode(content, enc_hook=encode_value), status_code=status, media_type="application/json"
+    )
 
 
 class PositionHeader:
-    """Middleware: every answer names the position it is of; one that is of none, such as a wrong address, the head.
+    """Middleware that names a position in every answer: the one it was read at, otherwise the head.
 
-    Only a caller who may not ask, and one who is told that the log cannot be read, are named nothing.
+    Answers with a status in UNTOLD name a position only if one was recorded.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with a place for the position."""
+        """Handle the request and add the position to the start of its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
 
-from ..queries import champion
+from eventlog.events import Event
+
+from ..queries import (
+    benchmarks,
+    champion,
+    checkpoints,
+    costs,
+    courses,
+    datasets,
+    difference,
+    environments,
+    events,
+    failures,
+    ledgers,
+    outcomes,
+    pieces,
+    runs,
+    substrates,
+    taint,
+    verdicts,
+)
 
 _TEMPLATE = "#/components/schemas/{name}"
+ANY_EVENT = _TEMPLATE.format(name="AnyEvent")
+"""The schema of any event of the vocabulary."""
 
-ANSWERS: tuple[type[msgspec.Struct], ...] = (champion.ChampionAnswer, champion.ChampionHistory)
+ANSWERS: tuple[type[msgspec.Struct], ...] = (
+    benchmarks.BenchmarkList,
+    *(champion.ChampionAnswer, champion.ChampionHistory),
+    *(checkpoints.CheckpointList, checkpoints.CheckpointAnswer, checkpoints.LineageAnswer),
+    costs.CostAnswer,
+    *(courses.CoursePage, courses.CourseAnswer),
+    *(datasets.DatasetList, datasets.DatasetAnswer, datasets.SliceList, datasets.SliceAnswer),
+    difference.DifferenceAnswer,
+    environments.EnvironmentPage,
+    *(events.EventPage, events.AppendAnswer),
+    failures.FailureList,
+    ledgers.LedgerAnswer,
+    outcomes.OutcomePage,
+    *(*pieces.LISTS.values(), *pieces.SINGLES.values()),
+    *(runs.RunPage, runs.RunAnswer),
+    *(substrates.SubstratePage, substrates.SubstrateAnswer),
+    *(taint.TaintAnswer, taint.WithdrawalList, taint.ErasureList),
+    *(verdicts.VerdictList, verdicts.VerdictAnswer),
+)
 """Every struct that an endpoint answers with."""
 
 
@@ -22,10 +63,12 @@ def answer_of(kind: type[msgspec.Struct], description: str = "The answer.") -> d
 
 def answer_schemas() -> dict[str, Any]:
     """The schemas of ANSWERS and of everything in them, by name, for the OpenAPI document."""
-    _, schemas = msgspec.json.schema_components(ANSWERS, schema_hook=_any_value, ref_template=_TEMPLATE)
+    _, schemas = msgspec.json.schema_components(ANSWERS, schema_hook=_schema_of_other, ref_template=_TEMPLATE)
+    for schema in schemas.values():
+        schema["description"] = cleandoc(schema.get("description", ""))
     return schemas
 
 
-def _any_value(_kind: type) -> dict[str, Any]:
-    """What msgspec has no schema for, such as an event of pydantic, is any object."""
-    return {"type": "object"}
+def _schema_of_other(kind: type) -> dict[str, Any]:
+    """The schema of what msgspec has none for: an event's is in the vocabulary, anything else is any object."""
+    return {"$ref": ANY_EVENT} if issubclass(kind, Event) else {"type": "object"}

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from eventlog.store import Position
-from projections.slices import SLICES
 
-from ..datasets.freeze import again, build_dataset, find_slice
+from ..datasets.freeze import again, build_dataset
+from ..queries import datasets as queries
 from .problems import Problem
 from .reading import HouseOf, Reading, reply
 from .rows import OFFERED, Accept, IfNoneMatch, send_rows
+from .schemas import answer_of
 
 router = APIRouter(prefix="/slices", tags=["datasets"])
 
@@ -21,21 +22,22 @@ Group = Annotated[str, Path(description="the group's name")]
 _MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "No slice of it is registered."}}
 
 
-@router.get("", summary="List slices")
+@router.get("", summary="List slices", responses={200: answer_of(queries.SliceList)})
 def list_slices(views: Reading) -> Response:
     """`{"slices": [...]}` in order of group: digest, query, position, rows, and the runs refused, by reason."""
-    return reply({"slices": list(views.find(SLICES).values())})
+    return reply(queries.list_slices(views))
 
 
-@router.get("/{group}", summary="One slice", responses={**_MISSING})
+@router.get("/{group}", summary="One slice", responses={**_MISSING, 200: answer_of(queries.SliceAnswer)})
 def one_slice(views: Reading, group: Group) -> Response:
     """`{"slice": ...}` as it was registered last."""
-    return reply({"slice": find_slice(views, group)})
+    return reply(queries.show_slice(views, group))
 
 
 @router.get(
     "/{group}/rows",
     summary="The rows of a group, as one shard",
+    response_class=Response,
     responses={
         **_MISSING,
         200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
@@ -48,7 +50,7 @@ def rows(
     house: HouseOf, views: Reading, group: Group, accept: Accept = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the rows' digest."""
-    found = find_slice(views, group)
+    found = queries.find_slice(views, group)
 
     def build_rows() -> Any:
         at = house.views(Position(found.upto))

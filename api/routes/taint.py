@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from projections.runs import RUNS
-from projections.taint import ERASED, TAINT, WITHDRAWN, runs_of_subject
-
-from ..errors import Unknown
-from ..history.withdraw import taint_of_runs
+from ..datasets.freeze import holding_over
+from ..queries import taint as queries
 from .errors import Unprocessable
 from .problems import Problem
 from .reading import HouseOf, Reading, Wanted, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/taint", tags=["taint"])
 
@@ -25,7 +22,10 @@ Runs = Annotated[list[_Name] | None, Query(max_length=100, description="a run; m
 @router.get(
     "",
     summary="What was learned from runs, or from those of a subject",
-    responses={404: {"model": Problem, "description": "There is no such run."}},
+    responses={
+        200: answer_of(queries.TaintAnswer),
+        404: {"model": Problem, "description": "There is no such run."},
+    },
 )
 def taint(house: HouseOf, views: Reading, run: Runs = None, subject: Wanted = None) -> Response:
     """`{"tainted": {...}}`: rewrites, datasets, checkpoints, evaluations and champions that the runs went into.
@@ -35,22 +35,16 @@ def taint(house: HouseOf, views: Reading, run: Runs = None, subject: Wanted = No
     """
     if not run and subject is None:
         raise Unprocessable(where="the query", actual="without run and subject", expected="one of them, or both")
-    unknown = next((name for name in run or () if views.get(RUNS, name) is None), None)
-    if unknown is not None:
-        raise Unknown(what="run", actual=unknown, way_out="List them with GET /v1/runs.")
-    runs = {*(run or ()), *(() if subject is None else runs_of_subject(views, subject))}
-    return reply({"tainted": asdict(taint_of_runs(house, views, runs))})
+    return reply(queries.show_taint(views, run or (), subject, holding_over(house.store, house.views)))
 
 
-@router.get("/withdrawals", summary="What was withdrawn")
+@router.get("/withdrawals", summary="What was withdrawn", responses={200: answer_of(queries.WithdrawalList)})
 def list_withdrawals(views: Reading) -> Response:
     """`{"withdrawals": [{"since", "reason", "runs"}]}`, oldest first."""
-    found = views.find(TAINT, WITHDRAWN).values()
-    return reply({"withdrawals": [{"since": s.since, "reason": s.reason, "runs": s.runs} for s in found]})
+    return reply(queries.list_withdrawals(views))
 
 
-@router.get("/erasures", summary="Who was erased")
+@router.get("/erasures", summary="Who was erased", responses={200: answer_of(queries.ErasureList)})
 def list_erasures(views: Reading) -> Response:
     """`{"erasures": [{"since", "reason", "subject"}]}`, oldest first."""
-    found = sorted(views.find(TAINT, ERASED).values(), key=lambda state: state.since)
-    return reply({"erasures": [{"since": s.since, "reason": s.reason, "subject": s.subject} for s in found]})
+    return reply(queries.list_erasures(views))

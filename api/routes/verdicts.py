@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from projections.verdicts import VERDICTS
-
-from ..errors import Unknown
+from ..queries import verdicts as queries
 from .problems import Problem
 from .reading import Id, Reading, reply
+from .schemas import answer_of
 
 router = APIRouter(prefix="/verdicts", tags=["verdicts"])
 
 
-@router.get("", summary="List evaluations and their verdicts")
+@router.get("", summary="List evaluations and their verdicts", responses={200: answer_of(queries.VerdictList)})
 def list_verdicts(views: Reading) -> Response:
     """`{"verdicts": [...]}` in order of evaluation; `verdict` is null while the arms are still playing."""
-    return reply({"verdicts": list(views.find(VERDICTS).values())})
+    return reply(queries.list_verdicts(views))
 
 
 @router.get(
     "/{evaluation:path}",
     summary="The verdict of one evaluation",
-    responses={404: {"model": Problem, "description": "There is no such evaluation."}},
+    responses={
+        200: answer_of(queries.VerdictAnswer),
+        404: {"model": Problem, "description": "There is no such evaluation."},
+    },
 )
 def one_verdict(views: Reading, evaluation: Id) -> Response:
     """`{"verdict": ...}`: artifacts, rules, decision and numbers."""
-    state = views.get(VERDICTS, evaluation)
-    if state is None:
-        raise Unknown(what="evaluation", actual=evaluation, way_out="List them with GET /v1/verdicts.")
-    return reply({"verdict": state})
+    return reply(queries.show_verdict(views, evaluation))

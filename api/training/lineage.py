@@ -1,13 +1,9 @@
-"""Lineage: from weights back to the events they were learned from, and from a run to all weights that it touched."""
+"""Lineage: from weights back to the events they were trained on, and from a run to all weights trained on it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
-import msgspec
 import polars as pl
 
 from agents.models.local.network import refuse_missing
@@ -17,67 +13,35 @@ from eventlog.store import Position
 from projections.checkpoints import WEIGHTS, WeightsState, ancestry, checkpoints_trained_on, descendants
 from projections.engine.views import Views
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
-from projections.runs import RUNS, RunState
+from projections.runs import RunState
 from projections.trainings import TRAININGS
 
 from ..datasets import freeze
-from ..errors import DatasetErased, Unknown
+from ..errors import DatasetErased
 from ..house import House
+from ..queries.checkpoints import LineageAnswer, LineageStep, RunEvents, Touched
+from ..queries.datasets import find_dataset
+from ..queries.runs import require_run
 
 _RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
 
 
-@dataclass(frozen=True, slots=True)
-class RunEvents:
-    """A run whose rows were trained on, and the positions of its first and its last event up to the checkpoint's."""
+def lineage(house: House, views: Views, digest: str) -> LineageAnswer:
+    """A checkpoint, then everything that it continues from: its parents, and the warm-ups that made their bases.
 
-    run: str
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class LineageStep:
-    """One step of a lineage: a checkpoint, its training, and the groups of its dataset with their runs."""
-
-    checkpoint: WeightsState
-    config: dict[str, Any]
-    dataset: DatasetState
-    groups: dict[str, tuple[RunEvents, ...]]
-
-    def plain(self) -> dict[str, Any]:
-        """The same for programs."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """What a run went into: datasets, checkpoints trained on those, and later ones that go on from them."""
-
-    run: str
-    datasets: tuple[str, ...]
-    checkpoints: tuple[str, ...]
-    checkpoints_under: tuple[str, ...]
-
-
-def lineage(house: House, views: Views, digest: str) -> tuple[LineageStep, ...]:
-    """A checkpoint, then what it goes on from: its parents, and the warm-ups behind their bases.
-
-    The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
-    DatasetDiffers.
+    The rows of each dataset are made again, so that the named runs are those that were trained on. Raises
+    DatasetErased, DatasetDiffers.
     """
-    return tuple(_trained_state(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
+    steps = (_trained_state(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
+    return LineageAnswer(lineage=tuple(steps))
 
 
 def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
-    """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
+    """Every checkpoint that a run contributed to, directly or through parents and bases. Raises Unknown.
 
-    A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
+    A dataset counts if one of its rows is of the run; the rows of the run's group are made again.
     """
-    played = views.get(RUNS, run)
-    if played is None:
-        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+    played = require_run(views, run)
     holds, weights = freeze.holding_over(house.store, house.views), views.find(WEIGHTS)
     chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
     found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
@@ -86,10 +50,10 @@ def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
 
 
 def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
-    """Whether a row is of a run. A query judges each group by itself, so the others need not be made.
+    """True if a row is of a run. A query judges each group by itself, so the others need not be made.
 
-    Where bytes of its group were erased since, or other rows are made now than then, it is what the log selects. Raises
-    LibrariesMissing where words would have to be cut into tokens and nothing is there to do that.
+    If bytes of its group were erased since, or other rows are made now than then, it is what the log selects. Raises
+    LibrariesMissing if words have to be cut into tokens and the libraries for that are missing.
     """
     query = frozen.parse_query().model_copy(update={"group": run.group})
     if isinstance(query, SftQuery) and query.tokens is not None:
@@ -107,7 +71,7 @@ def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
 
 
 def _differs(house: House, frozen: DatasetState) -> bool:
-    """Whether other rows are made of a dataset now than it was frozen with: they do not say what was in it."""
+    """True if the dataset gives other rows now than it was frozen with: they do not say what was in it."""
     at = house.views(Position(frozen.upto))
     try:
         freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, at, frozen.parse_query()))
@@ -137,22 +101,16 @@ def _trained_state(house: House, views: Views, state: WeightsState) -> LineageSt
 
 
 def trained_on(views: Views, state: WeightsState) -> DatasetState:
-    """The dataset as it was frozen at a checkpoint's position: it may have been frozen again since, by another query.
+    """The dataset as it was frozen at the position of a checkpoint; it may have been frozen again by another query.
 
     Raises Unknown.
     """
     for change in views.history(CHECKPOINTS, f"dataset/{state.dataset}"):
         if change.state is not None and change.state.upto == state.upto:
             return change.state
-    return freeze.find_dataset(views, state.dataset)
+    return find_dataset(views, state.dataset)
 
 
 def _events(house: House, run: str, upto: Position) -> RunEvents:
     positions = [int(event.position) for event in house.store.read(stream=f"run/{run}", upto=upto)]
     return RunEvents(run, positions[0], positions[-1])
-
-
-def rows_of_checkpoints(views: Views) -> Iterator[dict[str, Any]]:
-    """Every checkpoint in the order in which they were saved, for lists."""
-    for state in sorted(views.find(WEIGHTS).values(), key=lambda state: state.since):
-        yield msgspec.to_builtins(state)

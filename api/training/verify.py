@@ -10,12 +10,12 @@ from eventlog.weights_folder import MANIFEST, Base
 from projections.checkpoints import WeightsState
 from projections.trainings import TRAININGS
 
-from ..datasets import freeze
 from ..house import House
 from ..locks import training_alone
+from ..queries.checkpoints import find_weights
+from ..queries.datasets import find_dataset
 from ..queries.facts import require
 from .stages import Stage, Watch, produce, working_folder
-from .weights import find_weights
 
 _WARMUP = "warmup.json"
 
@@ -30,7 +30,7 @@ class Retrained:
 
     @property
     def is_equal(self) -> bool:
-        """Whether it is the same checkpoint."""
+        """True if it is the same checkpoint."""
         return self.checkpoint == self.actual
 
 
@@ -39,7 +39,7 @@ def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
     views = house.views()
     parent = None if state.parent is None else find_weights(views, state.parent)
     config = require(views.get(TRAININGS, state.training)).stage_config()
-    return Stage(freeze.find_dataset(views, state.dataset), base, parent, config)
+    return Stage(find_dataset(views, state.dataset), base, parent, config)
 
 
 def retrain(house: House, state: WeightsState, base: Base, watch: Watch) -> Retrained:

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from agents.executors.local import FolderOf
 from eventlog.blobs import Inventory
 from eventlog.errors import BaseDiffers
 from eventlog.weights_folder import Base, folder_digest, read_base
 from projections.checkpoints import WEIGHTS, WeightsState
-from projections.engine.views import Views
 from trainer.checkpoint import load_checkpoint
 from trainer.making import making_in
 from trainer.moving import move_in
 
-from ..errors import NoBase, NotABase, NotAnAdapter, Unknown
+from ..errors import NoBase, NotABase
 from ..house import House
+from ..queries.checkpoints import DIGEST, find_weights
 from .first_bases import made_again
-
-_DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
-
-
-def find_weights(views: Views, name: str) -> WeightsState:
-    """What was saved under a digest, or under its first eight characters or more. Raises Unknown."""
-    found = list(views.find(WEIGHTS, name).values()) if _DIGEST.fullmatch(name) else []
-    if len(found) == 1:
-        return found[0]
-    way_out = "Give more of its characters." if found else "List them with `flywheel checkpoint list`."
-    raise Unknown(what="checkpoint", actual=name, way_out=way_out)
-
-
-def find_adapter(views: Views, name: str) -> WeightsState:
-    """The same, if it is an adapter. Raises Unknown, NotAnAdapter."""
-    found = find_weights(views, name)
-    if found.is_base:
-        raise NotAnAdapter(actual=found.checkpoint)
-    return found
 
 
 def folder_of(house: House, weights: str) -> Path:
@@ -67,7 +46,7 @@ def base_of(house: House, named: str | None, wanted: str | None) -> Base:
     """
     if named is None:
         return _by_digest(house, wanted)
-    if Path(named).is_dir() or not _DIGEST.fullmatch(named):
+    if Path(named).is_dir() or not DIGEST.fullmatch(named):
         return read_base(Path(named), wanted)
     state = find_weights(house.views(), named)
     if not state.is_base:

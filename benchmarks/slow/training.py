@@ -11,6 +11,7 @@ from agents.executors.policy import NAME
 from api.cli.output import TerminalReporter
 from api.datasets import freeze
 from api.house import House
+from api.queries.datasets import find_dataset
 from api.training.lineage import lineage
 from api.training.stage_process import Line
 from api.training.stages import Stage, train_stage
@@ -44,7 +45,7 @@ def frozen(house: House, query: Query, name: str) -> DatasetState:
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused) or "none"
     TerminalReporter().say(f"{name}: {made.height} rows of {made.groups} groups; refused: {refused}")
     digest = freeze.freeze_dataset(house.store, made, ACTOR)
-    return freeze.find_dataset(house.views(), digest)
+    return find_dataset(house.views(), digest)
 
 
 def trained(house: House, stage: Stage) -> Saved:
@@ -55,7 +56,7 @@ def trained(house: House, stage: Stage) -> Saved:
 
 def tell_lineage(house: House, saved: Saved) -> None:
     """Say what a checkpoint came from, as its log has it."""
-    for step in lineage(house, house.views(), saved.digest):
+    for step in lineage(house, house.views(), saved.digest).lineage:
         runs = [run for group in step.groups.values() for run in group]
         places = f"positions {min(run.first for run in runs)} to {max(run.last for run in runs)}"
         TerminalReporter().say(

@@ -127,7 +127,7 @@ def test_a_defect_answers_500_without_a_trace(client: TestClient, monkeypatch: p
     def fail(*_args: object, **_kwargs: object) -> None:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr("api.routes.costs.CostState", fail)
+    monkeypatch.setattr("api.queries.costs.CostState", fail)
     answer = client.get("/v1/costs")
     assert (answer.status_code, answer.json()["error"]["type"]) == (500, "InternalError")
     assert answer.headers["X-Log-Position"] == "1"

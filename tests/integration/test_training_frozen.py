@@ -12,6 +12,7 @@ import pytest
 
 from api.datasets import freeze as frozen
 from api.house import House
+from api.queries.datasets import find_dataset
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
 from eventlog.weights_folder import Base
 from projections.row_columns import TRAINED, Kind
@@ -77,7 +78,7 @@ def written(house: House, kind: Kind, folder: Path) -> DatasetRef:
     file = folder / f"{kind}.parquet"
     made = frozen.write_dataset(house.store, house.blobs, house.views(), QUERIES[kind], file)
     digest = frozen.freeze_dataset(house.store, made, "test")
-    assert frozen.find_dataset(house.views(), digest).rows == made.height > 0
+    assert find_dataset(house.views(), digest).rows == made.height > 0
     return DatasetRef(path=str(file), digest=made.digest, upto=made.upto)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
@@ -109,7 +110,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     assert (again.is_equal, again.differing) == (True, ())
     assert not left.exists()
 
-    (step,) = lineage(house, house.views(), saved.checkpoint)
+    (step,) = lineage(house, house.views(), saved.checkpoint).lineage
     assert {group: [run.run for run in runs] for group, runs in step.groups.items()} == {
         "g0": ["g0-s0", "g0-s1"],
         "g1": ["g1-s0", "g1-s1", "g1-s2"],
@@ -120,7 +121,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     assert checkpoints_touched(house, house.views(), "g1-s2").checkpoints == (saved.checkpoint,)
 
     with client_of(house) as client:
-        _look_over_rest(client, saved.checkpoint, step.plain())
+        _look_over_rest(client, saved.checkpoint, msgspec.to_builtins(step))
 
     tensors = folder / "adapter_model.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-1] + b"x")
@@ -157,7 +158,7 @@ def test_a_base_that_was_warmed_up_is_in_the_log_and_stages_go_on_from_it(
     first = train_stage(house, Stage(rows, found, None, SftConfig(steps=1, learning_rate="0.001")), quiet)
     pairs = frozen(house, DpoQuery())
     second = train_stage(house, Stage(pairs, found, first, DpoConfig(steps=1, learning_rate="0.001")), quiet)
-    steps = lineage(house, house.views(), second.checkpoint)
+    steps = lineage(house, house.views(), second.checkpoint).lineage
     assert [step.checkpoint.algorithm for step in steps] == ["dpo", "sft", "warmup"]
     known = checkpoints_touched(house, house.views(), "g0-s0")  # the one that passed: chosen, and imitated
     assert set(known.checkpoints) == {warm.checkpoint, first.checkpoint, second.checkpoint}
@@ -290,7 +291,7 @@ def test_a_lineage_is_of_the_position_that_was_trained_on(empty_house: House) ->
     empty_house.store.append([Append("training/t", (saved,), "test")])
     later = frozen(empty_house, GrpoQuery(reward="score", sweep="s"))
     assert (later.dataset, later.upto > rows.upto) == (rows.dataset, True)
-    (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint)
+    (step,) = lineage(empty_house, empty_house.views(), saved.checkpoint).lineage
     assert (step.dataset.upto, step.dataset.parse_query()) == (saved.upto, GrpoQuery(reward="score"))
 
 
@@ -396,7 +397,7 @@ def test_a_checkpoint_that_training_again_does_not_give_is_different_and_says_in
     saved = train_stage(house, Stage(frozen(house, GrpoQuery(reward="score")), base, None, GRPO), quiet)
     other = _with_another_manifest(house, saved)
     code, said = flywheel("checkpoint", "verify", other, "--base", str(base.path))
-    assert (code, f"different: training again gives {saved.checkpoint}; other now: upto " in said) == (1, True), said
+    assert (code, f"different: training again gives {saved.checkpoint}; these differ: upto " in said) == (1, True), said
     code, said = flywheel("checkpoint", "verify", saved.checkpoint[:8], "--base", str(base.path))
     assert (code, said.strip()) == (0, f"equal: training again gives {saved.checkpoint}")
 

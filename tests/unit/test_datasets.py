@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from api.datasets.freeze import BuiltDataset, DatasetDiffers, build_dataset, find_dataset, freeze_dataset, load
+from api.datasets.freeze import BuiltDataset, DatasetDiffers, build_dataset, freeze_dataset, load
 from api.errors import Unknown
+from api.queries.datasets import find_dataset
 from eventlog.blobs import MemoryBlobs
 from eventlog.errors import BlobMissing
 from eventlog.events import DatasetFrozen, Refused, SftQuery, Step

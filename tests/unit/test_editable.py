@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from agents.learning.memory_file import (
@@ -13,7 +14,7 @@ from agents.learning.memory_file import (
 )
 from agents.learning.occasions import text_and_change
 from agents.plans import Piece, anchor_of
-from api.history.piece_report import uplift
+from api.queries.standing import TrialRow, Uplift, Way, uplift
 from eventlog.events import (
     ExemplarCaptured,
     FollowLink,
@@ -101,19 +102,20 @@ def test_a_rewrite_is_written_as_a_recipe_of_its_step() -> None:
     assert read_memory_file(write_memory_file([entry])) == (entry,)
 
 
-def trial(won: bool, controls: str, tried: str = "treated", *, counts: bool = True) -> dict[str, object]:
-    return {"won": won, "controls_passed": controls, "tried": tried, "counts": counts}
+def trial(won: bool, controls: str, tried: Way = "treated", *, counts: bool = True) -> TrialRow:
+    told = {"tried": tried, "won": won, "controls_passed": controls, "counts": counts}
+    return msgspec.convert({"since": 1, "run": "r", "k": 1, "U": 1, "V": 1, "status": "candidate", **told}, TrialRow)
 
 
 def test_uplift_is_how_much_more_often_runs_with_a_piece_passed() -> None:
     always = uplift([trial(True, "0 of 3")] * 10)
-    assert always == {"trials": 10, "mean": 1_000_000, "low": 1_000_000, "high": 1_000_000}
+    assert always == Uplift(trials=10, mean=1_000_000, low=1_000_000, high=1_000_000)
     nothing = uplift([trial(True, "3 of 3"), trial(False, "0 of 3")] * 10)
     assert nothing is not None
-    assert (nothing["mean"], nothing["trials"]) == (0, 20)
+    assert (nothing.mean, nothing.trials) == (0, 20)
     mixed = uplift([trial(True, "1 of 3"), trial(False, "1 of 3"), trial(True, "0 of 3")] * 8)
     assert mixed is not None
-    assert mixed["low"] < mixed["mean"] < mixed["high"]
+    assert mixed.low < mixed.mean < mixed.high
     assert mixed == uplift([trial(True, "1 of 3"), trial(False, "1 of 3"), trial(True, "0 of 3")] * 8)
 
 
@@ -122,7 +124,7 @@ def test_uplift_with_and_without_are_apart_and_a_trial_without_controls_is_none(
     with_, without = uplift(trials), uplift(trials, "withheld")
     assert with_ is not None
     assert without is not None
-    assert (with_["trials"], with_["mean"], without["mean"]) == (1, 1_000_000, -1_000_000)
+    assert (with_.trials, with_.mean, without.mean) == (1, 1_000_000, -1_000_000)
     assert uplift([trial(True, "")]) is None
 
 

@@ -1,10 +1,12 @@
-"""What names must be: functions are verbs or nouns of what they return, never a bare participle; rooms stay small."""
+"""What names must be: functions are verbs or nouns of their result, a name means one thing, and rooms stay small."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,10 @@ IRREGULAR = re.compile(
 )
 NO_PARTICIPLES = re.compile("embed|exceed|feed|need|proceed|seed|speed|bring|ping|ring|string|thing")
 MOST_MODULES = {"api": 12, "projections": 35}
+HANDLER = re.compile(r"\.(callback|command|delete|exception_handler|get|post|put)$")
+OF_A_SITE = re.compile(r"^agents/envs/sites/\w+/")
+MOST_SHARED_NAMES = 20
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def is_participle(name: str) -> bool:
@@ -28,17 +34,75 @@ def is_participle(name: str) -> bool:
     return (IRREGULAR.fullmatch(word) or re.fullmatch(r"[a-z]{2,}(ed|ing)", word)) is not None
 
 
-def functions() -> Iterator[tuple[str, str]]:
-    """Every public function of a module, by file and name."""
-    for room in ROOMS:
-        for file in sorted((ROOT / room).rglob("*.py")):
-            for node in ast.parse(file.read_text()).body:
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-                    yield str(file.relative_to(ROOT)), node.name
+def public_definitions(source: str) -> Iterator[Definition]:
+    """The public functions and classes of a module."""
+    for node in ast.parse(source).body:
+        if isinstance(node, Definition) and not node.name.startswith("_"):
+            yield node
+
+
+@cache
+def definitions() -> tuple[tuple[str, Definition], ...]:
+    """Every public function and class of a module, by file."""
+    files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+    return tuple((str(file.relative_to(ROOT)), node) for file in files for node in public_definitions(file.read_text()))
+
+
+def is_entry_point(node: Definition) -> bool:
+    """True for `main`, and for a command or a route, which callers know by its words or its path."""
+    decorators = (ast.unparse(getattr(each, "func", each)) for each in node.decorator_list)
+    return node.name == "main" or any(HANDLER.search(decorator) for decorator in decorators)
+
+
+def modules_by_name() -> Mapping[str, set[str]]:
+    """Each name that callers import, with the modules that define it; a seam of the bundled sites counts as one."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for file, node in definitions():
+        if not is_entry_point(node):
+            found[node.name].add(OF_A_SITE.sub("agents/envs/sites/*/", file))
+    return found
+
+
+def rooms_of(modules: set[str]) -> list[str]:
+    """The room of each of these modules."""
+    return [module.partition("/")[0] for module in sorted(modules)]
 
 
 def test_no_public_function_is_named_by_a_bare_participle() -> None:
-    assert [each for each in functions() if is_participle(each[1])] == []
+    functions = [(file, node.name) for file, node in definitions() if not isinstance(node, ast.ClassDef)]
+    assert [each for each in functions if is_participle(each[1])] == []
+
+
+def test_no_public_name_stands_twice_in_a_room() -> None:
+    twice = {
+        name: sorted(modules)
+        for name, modules in modules_by_name().items()
+        if len(set(rooms_of(modules))) < len(rooms_of(modules))
+    }
+    assert twice == {}
+
+
+def test_few_public_names_stand_in_two_rooms() -> None:
+    shared = [name for name, modules in modules_by_name().items() if len(set(rooms_of(modules))) > 1]
+    assert len(shared) <= MOST_SHARED_NAMES, shared
+
+
+def test_commands_and_routes_are_told_from_what_callers_import() -> None:
+    source = """
+@app.command("list")
+def list_(): ...
+@router.get("/runs")
+async def one_run(): ...
+@app.callback()
+def options(): ...
+def main(): ...
+@dataclass(frozen=True)
+class Run: ...
+@cache
+def runs(): ...
+def _private(): ...
+"""
+    assert [node.name for node in public_definitions(source) if not is_entry_point(node)] == ["Run", "runs"]
 
 
 @pytest.mark.parametrize("name", ["told", "held", "drawn", "started", "serving", "_found"])

@@ -18,10 +18,11 @@ from pydantic import ValidationError
 from agents.rewards import DEFAULT_PRICES, compute_reward
 from api.datasets import freeze as datasets
 from api.datasets.card import card_of
-from api.datasets.freeze import DatasetDiffers, find_slice, freeze_dataset, load, make_rows, refuse_empty, register
+from api.datasets.freeze import DatasetDiffers, freeze_dataset, load, make_rows, refuse_empty, register
 from api.datasets.row_batches import knowledge, read_group_facts
 from api.errors import DatasetErased, EmptyDataset, Unknown
 from api.history.whatif.datasets import datasets as would_be
+from api.queries.datasets import find_dataset, find_slice
 from eventlog.events import (
     DpoQuery,
     Floor,
@@ -329,11 +330,11 @@ def test_an_erased_run_is_left_out_and_a_dataset_that_holds_it_says_erased() -> 
 def test_what_a_dataset_was_made_of_is_found_from_a_run() -> None:
     log = PolicyLog(*siblings(MICRO, 0, 0), PolicyRun("lost", MICRO, index=9, is_missing=True))
     digest = freeze_dataset(log.store, log.build(GRPO), "test")
-    frozen = datasets.find_dataset(log.views(), digest)
+    frozen = find_dataset(log.views(), digest)
     holds = datasets.holding_over(log.store, log.views)
     assert [holds(frozen, {run}) for run in ("r0", "r2", "lost", "nobody")] == [True, True, False, False]
     log.play(*(replace(run, run=f"x{run.run}", group="h", sweep="s2") for run in siblings(MICRO, 0)))
-    ours = datasets.find_dataset(
+    ours = find_dataset(
         log.views(), freeze_dataset(log.store, log.build(GRPO.model_copy(update={"sweep": "s"})), "test")
     )
     assert [holds(ours, {run}) for run in ("r0", "xr0")] == [True, False]
@@ -439,7 +440,7 @@ def test_a_pair_says_of_each_answer_whether_it_was_cut_and_what_played_it() -> N
     assert (row["chosen_artifact"], row["rejected_artifact"]) == ("ck-3f9a1c22@212", "base@7")
     assert (row["max_tokens"], row["stop"]) == (64, ["a", "b", "c"])
     digest = freeze_dataset(log.store, log.build(DPO), "test")
-    card = card_of(log.store, log.blobs, log.views, datasets.find_dataset(log.views(), digest))
+    card = card_of(log.store, log.blobs, log.views, find_dataset(log.views(), digest))
     assert "| rows with an answer that was cut at its length | 1 |" in card
 
 
@@ -613,7 +614,7 @@ def test_a_slice_is_registered_once_and_made_again_by_the_name_of_its_group() ->
 def test_a_card_says_what_the_rows_are_of_and_what_was_refused() -> None:
     log = PolicyLog(*siblings(MICRO, 0), *(replace(run, run=f"f{run.run}", group="f") for run in siblings(0, 0)))
     digest = freeze_dataset(log.store, log.build(GRPO), "test")
-    card = card_of(log.store, log.blobs, log.views, datasets.find_dataset(log.views(), digest))
+    card = card_of(log.store, log.blobs, log.views, find_dataset(log.views(), digest))
     assert digest in card
     assert "2 rows for grpo, of 2 runs in 1 groups." in card
     assert "| rows with an answer that was cut at its length | 0 |" in card

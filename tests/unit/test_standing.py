@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from api.history.piece_report import LISTED, TRIALS, report_piece, trials_of, why
+from api.queries.standing import standing_of, trials_of, why
 from projections.engine.projection import replay
 from projections.rewrites import REWRITES, RewriteState
 from tests.golden.test_golden_samples import sample
@@ -44,25 +44,24 @@ def test_a_cold_one_and_one_that_nobody_proposed_say_so() -> None:
 
 
 def test_a_row_has_the_evidence_that_decides_next() -> None:
-    row = report_piece(under_pairs("+" * 10 + "gg"), DAWN)
-    assert set(LISTED) <= row.keys()
-    assert (row["status"], row["trials"], row["U"], row["V"]) == ("promoted", 2, -6, 6)
-    assert (row["controls_passed"], row["next_look"]) == ("6 of 6", 10)
-    assert report_piece(under_pairs("=" * 50), DAWN)["next_look"] is None
-    assert report_piece(after("WW"), DAWN)["next_look"] is None
+    row = standing_of(under_pairs("+" * 10 + "gg"), DAWN)
+    assert (row.status, row.trials, row.u, row.v) == ("promoted", 2, -6, 6)
+    assert (row.controls_passed, row.next_look) == ("6 of 6", 10)
+    assert standing_of(under_pairs("=" * 50), DAWN).next_look is None
+    assert standing_of(after("WW"), DAWN).next_look is None
 
 
 def test_every_trial_is_listed_with_what_it_came_to() -> None:
     recorded = told(ASKED, *(PAIRED[letter] for letter in "+" * 10 + "h=p"))
     found = trials_of(recorded, replay(REWRITES, recorded))
-    assert [tuple(item) for item in found] == [TRIALS] * 12
-    assert [(item["tried"], item["won"], item["k"], item["status"]) for item in found][8:] == [
+    assert len(found) == 12
+    assert [(item.tried, item.won, item.k, item.status) for item in found][8:] == [
         ("treated", True, 9, "candidate"),
         ("treated", True, 10, "promoted"),
         ("withheld", True, 1, "promoted"),
         ("treated", True, 10, "promoted"),
     ]
-    assert found[-1]["controls_passed"] == "3 of 3"
+    assert found[-1].controls_passed == "3 of 3"
 
 
 def test_a_trial_counts_that_its_fold_counted_and_none_of_whose_runs_was_withdrawn_since() -> None:
@@ -72,8 +71,8 @@ def test_a_trial_counts_that_its_fold_counted_and_none_of_whose_runs_was_withdra
     recorded = told(ASKED, CLEAN, own, few, gone, beside, *[CLEAN] * 6, HARM, withdrawal, gone, *[CLEAN] * 3, HARM)
     found = trials_of(recorded, replay(REWRITES, recorded), {"gone"})
     counts = [True, *[False] * 4, *[True] * 6, False, False, *[True] * 4]
-    assert [item["counts"] for item in found] == counts
-    assert [item["since"] for item in found if item["status"] == "withdrawn"] == [5, 6, 15]
+    assert [item.counts for item in found] == counts
+    assert [item.since for item in found if item.status == "withdrawn"] == [5, 6, 15]
     before = trials_of(recorded[:13], replay(REWRITES, recorded[:13]))
-    assert [item["counts"] for item in before] == [True, False, False, True, True, *[True] * 6, False]
-    assert "withdrawn" not in {item["status"] for item in before}
+    assert [item.counts for item in before] == [True, False, False, True, True, *[True] * 6, False]
+    assert "withdrawn" not in {item.status for item in before}

@@ -6,6 +6,7 @@ import pytest
 
 from api.datasets import freeze as datasets
 from api.errors import DatasetWithdrawn
+from api.queries.datasets import find_dataset
 from api.training.stages import refuse_withdrawn
 from eventlog.events import GrpoQuery, RunsWithdrawn
 from eventlog.store import Append
@@ -15,7 +16,7 @@ from tests.unit.test_policy_samples import MICRO, PolicyLog, siblings
 
 def freeze(log: PolicyLog) -> DatasetState:
     digest = datasets.freeze_dataset(log.store, log.build(GrpoQuery(reward="score")), "test")
-    return datasets.find_dataset(log.views(), digest)
+    return find_dataset(log.views(), digest)
 
 
 def withdraw(log: PolicyLog, *runs: str) -> None:

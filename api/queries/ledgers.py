@@ -1,19 +1,21 @@
-"""The gate's ledger: what may be spent on each benchmark, which evaluations spent it, and what they decided."""
+"""The gate's ledgers: the alpha of each benchmark, the evaluations that spent it, and what they decided."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from projections.alpha import ALPHA, AlphaState, Spending
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
+from .benchmarks import no_benchmark
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """One evaluation, by what it spent in millionths. `challenge` 0 was opened before there was a ledger.
 
-    `decision` is None while the arms are playing; whatever it becomes, what was spent stays spent.
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluation and the alpha that it spent, in millionths.
+
+    `challenge` is 0 if the evaluation was opened before there was a ledger. `decision` is null while the arms play;
+    what was spent stays spent, whatever is decided.
     """
 
     evaluation: str
@@ -25,11 +27,10 @@ class LedgerEntry:
     decision: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """One benchmark: `alpha` for all `challengers`, `spent` of it by the `challenges` so far, and what is left.
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """One benchmark: its alpha for all challengers, what the challenges so far have spent, and what is left.
 
-    Alpha is in millionths. What does not divide by the number of challengers is never spent.
+    Alpha is in millionths. The remainder of dividing it by the number of challengers is never spent.
     """
 
     benchmark: str
@@ -42,16 +43,24 @@ class Ledger:
     evaluations: tuple[LedgerEntry, ...]
 
 
-def ledgers(views: Views) -> tuple[Ledger, ...]:
-    """The ledger of every benchmark, in order of name, as of what `views` show."""
+class LedgerAnswer(msgspec.Struct, frozen=True):
+    """The ledger of one benchmark."""
+
+    ledger: Ledger
+
+
+def list_ledgers(views: Views) -> tuple[Ledger, ...]:
+    """The ledger of every benchmark, in order of name."""
     verdicts = views.find(VERDICTS)
     return tuple(_ledger(state, verdicts) for state in views.find(ALPHA).values())
 
 
-def ledger(views: Views, benchmark: str) -> Ledger | None:
-    """The ledger of one benchmark, None where there is no such."""
+def show_ledger(views: Views, benchmark: str) -> LedgerAnswer:
+    """The ledger of one benchmark. Raises Unknown."""
     state = views.get(ALPHA, benchmark)
-    return None if state is None else _ledger(state, views.find(VERDICTS))
+    if state is None:
+        raise no_benchmark(benchmark)
+    return LedgerAnswer(ledger=_ledger(state, views.find(VERDICTS)))
 
 
 def _ledger(state: AlphaState, verdicts: dict[str, VerdictState]) -> Ledger:

@@ -1,0 +1,114 @@
+"""Datasets as they were frozen, and slices: the groups whose rows are registered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import asdict
+
+from projections.engine.views import Views
+from projections.frozen_datasets import CHECKPOINTS, DatasetState
+from projections.slices import SLICES, SliceState
+
+from ..errors import Unknown
+
+Frozen = DatasetState | SliceState
+"""What can be made again: a frozen dataset or a registered slice."""
+
+_SHORTEST: Final = 8
+_EVERY: Final = "dataset/"
+
+
+class DatasetList(msgspec.Struct, frozen=True):
+    """Every dataset as it was frozen, in order of digest."""
+
+    datasets: tuple[DatasetState, ...]
+
+
+class DatasetAnswer(msgspec.Struct, frozen=True):
+    """One dataset as it was frozen."""
+
+    dataset: DatasetState
+
+
+class SliceList(msgspec.Struct, frozen=True):
+    """Every slice as it was registered last, in order of group."""
+
+    slices: tuple[SliceState, ...]
+
+
+class SliceAnswer(msgspec.Struct, frozen=True):
+    """One slice as it was registered last."""
+
+    slice: SliceState
+
+
+class DatasetRow(DatasetState, frozen=True, kw_only=True):
+    """A dataset with the kind of its query, and the group if it is of one alone."""
+
+    kind: str | None
+    group: str | None
+
+
+class SliceRow(SliceState, frozen=True, kw_only=True):
+    """A slice with the kind of its query; it is always of one group."""
+
+    kind: str | None
+    groups: int = 1
+
+
+def list_datasets(views: Views) -> DatasetList:
+    """Every dataset."""
+    return DatasetList(datasets=tuple(views.find(CHECKPOINTS, _EVERY).values()))
+
+
+def list_slices(views: Views) -> SliceList:
+    """Every slice."""
+    return SliceList(slices=tuple(views.find(SLICES).values()))
+
+
+def find_dataset(views: Views, digest: str) -> DatasetState:
+    """A dataset by its digest, or by at least the first eight characters of it. Raises Unknown."""
+    found = list(views.find(CHECKPOINTS, f"{_EVERY}{digest}").values()) if len(digest) >= _SHORTEST else []
+    if len(found) != 1:
+        listed = "List them with `flywheel dataset list` or GET /v1/datasets."
+        raise Unknown(what="dataset", actual=digest, way_out="Give more of its characters." if found else listed)
+    return found[0]
+
+
+def find_slice(views: Views, group: str) -> SliceState:
+    """The slice of a group. Raises Unknown."""
+    found = views.get(SLICES, group)
+    if found is None:
+        way_out = "Register it with `flywheel dataset slice --group GROUP`, or list slices with GET /v1/slices."
+        raise Unknown(what="slice", actual=group, way_out=way_out)
+    return found
+
+
+def show_dataset(views: Views, digest: str) -> DatasetAnswer:
+    """One dataset. Raises Unknown."""
+    return DatasetAnswer(dataset=find_dataset(views, digest))
+
+
+def show_slice(views: Views, group: str) -> SliceAnswer:
+    """One slice. Raises Unknown."""
+    return SliceAnswer(slice=find_slice(views, group))
+
+
+def find_frozen(views: Views, name: str) -> Frozen:
+    """The slice of the group of that name, or else the dataset of that digest. Raises Unknown."""
+    return views.get(SLICES, name) or find_dataset(views, name)
+
+
+def list_frozen(views: Views) -> tuple[Frozen, ...]:
+    """Every dataset, then every slice."""
+    return (*list_datasets(views).datasets, *list_slices(views).slices)
+
+
+def frozen_row(state: Frozen) -> DatasetRow | SliceRow:
+    """A dataset or a slice as the commands list it."""
+    kind = state.query.get("kind")
+    if isinstance(state, DatasetState):
+        return DatasetRow(**asdict(state), kind=kind, group=state.query.get("group"))
+    return SliceRow(**asdict(state), kind=kind)

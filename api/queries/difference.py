@@ -1,0 +1,20 @@
+"""Differences: what changed in meaning between two positions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from projections.difference import difference
+from projections.engine.views import Views
+from projections.moves import Difference
+
+
+class DifferenceAnswer(msgspec.Struct, frozen=True):
+    """What changed in meaning between two positions."""
+
+    diff: Difference
+
+
+def show_difference(before: Views, after: Views) -> DifferenceAnswer:
+    """What changed between the positions of two views. Raises BackwardDifference."""
+    return DifferenceAnswer(diff=difference(before, after))

@@ -1,0 +1,67 @@
+"""Outcomes: how the runs of each sweep went, counted."""
+
+from __future__ import annotations
+
+import base64
+
+import msgspec
+
+from eventlog.store import Position
+from projections.frames.framing import FrameViews
+from projections.frames.outcomes import OUTCOMES, Cell, select_outcomes
+
+
+class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one sweep and template, with a candidate (`is_treated`) or without; null is not known of them.
+
+    Of `runs`, so many are `missing`, so many `graded`, and of these so many `passed`. `steps`, `score`, `value` and
+    `cost` are sums: `value` over the `valued` runs, `cost` over the `priced` ones; in micro-units.
+    """
+
+    sweep: str | None
+    template: str | None
+    is_treated: bool | None
+    runs: int
+    graded: int
+    passed: int
+    missing: int
+    steps: int
+    score: int
+    valued: int
+    value: int
+    priced: int
+    cost: int
+
+
+class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcomes by sweep, template and treatment; `next` is the place to continue after, null where no more follow."""
+
+    outcomes: tuple[OutcomeRow, ...]
+    next: str | None
+
+
+def list_outcomes(
+    frames: FrameViews,
+    upto: Position,
+    *,
+    sweep: str | None = None,
+    template: str | None = None,
+    after: Cell | None = None,
+    limit: int | None = None,
+) -> OutcomePage:
+    """A page of outcomes, of one sweep or template where it is given."""
+    found = select_outcomes(frames.read(OUTCOMES, upto), sweep=sweep, template=template, after=after)
+    page = tuple(OutcomeRow(**row) for row in found.head(len(found) if limit is None else limit).iter_rows(named=True))
+    return OutcomePage(outcomes=page, next=write_place(page[-1]) if len(page) < len(found) else None)
+
+
+def write_place(row: OutcomeRow) -> str:
+    """The place of a row, in letters that need no quoting in an address."""
+    place = [row.sweep, row.template, row.is_treated]
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def read_place(text: str) -> Cell:
+    """The place that a text names. Raises ValueError."""
+    place: Cell = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Cell)
+    return place

@@ -1,0 +1,185 @@
+"""Pieces of memory of every kind: rewrites, hints, exemplars, snippets and recipes, and the record of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from agents.learning.memory import content_reader
+from agents.learning.occasions import text_and_change
+from eventlog.blobs import BlobStore
+from eventlog.events import PieceKind
+from eventlog.store import EventStore
+from projections.engine.views import Views
+from projections.memories import FOLDS
+from projections.pieces import PieceState
+from projections.rewrites import RewriteState
+from projections.taint import withdrawals
+
+from ..errors import Unknown
+from .changes import describe_change
+from .history import Since, history_of
+from .standing import Standing, StatusRow, TrialRow, standing_of, status_rows, trials_of
+
+AnyState = RewriteState | PieceState
+S = TypeVar("S", bound=AnyState)
+
+
+class PieceList(msgspec.Struct, Generic[S], frozen=True):
+    """Every piece of one kind, in order of id; in JSON they are under the name of the kind's fold."""
+
+    pieces: tuple[S, ...]
+
+
+class PieceAnswer(msgspec.Struct, Generic[S], frozen=True):
+    """One piece and what it was before, oldest first; in JSON the piece is under the name of its kind."""
+
+    piece: S
+    history: tuple[Since[S], ...]
+
+
+class PieceContent(msgspec.Struct, frozen=True):
+    """What a piece says, and the change that it proposes; `does` is null if the content was erased."""
+
+    says: str
+    does: str | None
+
+
+class PieceReport(msgspec.Struct, frozen=True):
+    """A piece, how it stands, and its content; a rewrite has none beside its state."""
+
+    state: AnyState
+    standing: Standing
+    content: PieceContent | None
+
+
+class PieceRecord(msgspec.Struct, frozen=True):
+    """The report of one piece, how its status changed, and every trial of it."""
+
+    report: PieceReport
+    history: tuple[StatusRow, ...]
+    trials: tuple[TrialRow, ...]
+
+
+class RewriteList(PieceList[RewriteState], frozen=True):
+    """Every rewrite, in order of id."""
+
+    pieces: tuple[RewriteState, ...] = msgspec.field(name="rewrites")
+
+
+class RewriteAnswer(PieceAnswer[RewriteState], frozen=True):
+    """One rewrite and what it was before, oldest first."""
+
+    piece: RewriteState = msgspec.field(name="rewrite")
+
+
+class HintList(PieceList[PieceState], frozen=True):
+    """Every hint, in order of id."""
+
+    pieces: tuple[PieceState, ...] = msgspec.field(name="hints")
+
+
+class HintAnswer(PieceAnswer[PieceState], frozen=True):
+    """One hint and what it was before, oldest first."""
+
+    piece: PieceState = msgspec.field(name="hint")
+
+
+class ExemplarList(PieceList[PieceState], frozen=True):
+    """Every exemplar, in order of id."""
+
+    pieces: tuple[PieceState, ...] = msgspec.field(name="exemplars")
+
+
+class ExemplarAnswer(PieceAnswer[PieceState], frozen=True):
+    """One exemplar and what it was before, oldest first."""
+
+    piece: PieceState = msgspec.field(name="exemplar")
+
+
+class SnippetList(PieceList[PieceState], frozen=True):
+    """Every snippet, in order of id."""
+
+    pieces: tuple[PieceState, ...] = msgspec.field(name="curriculum")
+
+
+class SnippetAnswer(PieceAnswer[PieceState], frozen=True):
+    """One snippet and what it was before, oldest first."""
+
+    piece: PieceState = msgspec.field(name="snippet")
+
+
+class RecipeList(PieceList[PieceState], frozen=True):
+    """Every recipe, in order of id."""
+
+    pieces: tuple[PieceState, ...] = msgspec.field(name="recipes")
+
+
+class RecipeAnswer(PieceAnswer[PieceState], frozen=True):
+    """One recipe and what it was before, oldest first."""
+
+    piece: PieceState = msgspec.field(name="recipe")
+
+
+LISTS: Final[Mapping[PieceKind, type[PieceList[Any]]]] = {
+    "rewrite": RewriteList,
+    "hint": HintList,
+    "exemplar": ExemplarList,
+    "snippet": SnippetList,
+    "recipe": RecipeList,
+}
+SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
+    "rewrite": RewriteAnswer,
+    "hint": HintAnswer,
+    "exemplar": ExemplarAnswer,
+    "snippet": SnippetAnswer,
+    "recipe": RecipeAnswer,
+}
+
+
+def find_pieces(views: Views, kind: PieceKind) -> PieceList[Any]:
+    """Every piece of a kind."""
+    return LISTS[kind](pieces=tuple(views.find(FOLDS[kind]).values()))
+
+
+def show_piece(views: Views, kind: PieceKind, piece: str) -> PieceAnswer[Any]:
+    """A piece with its history. Raises Unknown."""
+    fold = FOLDS[kind]
+    state = views.get(fold, piece)
+    if state is None:
+        way_out = f"List them with `flywheel {fold.name} list` or GET /v1/{fold.name}."
+        raise Unknown(what=kind, actual=piece, way_out=way_out)
+    return SINGLES[kind](piece=state, history=history_of(views, fold, piece))
+
+
+def report_pieces(
+    blobs: BlobStore, views: Views, kind: PieceKind, now: datetime, status: str | None = None
+) -> tuple[PieceReport, ...]:
+    """The pieces of a kind that have a status at `now` (None: any), in order of id."""
+    found = (_report(blobs, state, now) for state in find_pieces(views, kind).pieces)
+    return tuple(report for report in found if status in {None, report.standing.status})
+
+
+def record_piece(
+    store: EventStore, blobs: BlobStore, views: Views, kind: PieceKind, piece: str, now: datetime
+) -> PieceRecord:
+    """Everything that is known of a piece at `now`. Raises Unknown."""
+    found = show_piece(views, kind, piece)
+    trials = trials_of(store.read(stream=f"{kind}/{piece}", upto=views.upto), found.history, withdrawals(views))
+    return PieceRecord(_report(blobs, found.piece, now), status_rows(found.history), trials)
+
+
+def _report(blobs: BlobStore, state: AnyState, now: datetime) -> PieceReport:
+    content = _read_content(blobs, state) if isinstance(state, PieceState) else None
+    return PieceReport(state, standing_of(state, now), content)
+
+
+def _read_content(blobs: BlobStore, state: PieceState) -> PieceContent:
+    content = content_reader(blobs)(state.content) if state.content else None
+    if content is None:
+        return PieceContent(says="erased" if state.content else "", does=None)
+    text, change = text_and_change(content)
+    return PieceContent(says=text, does=describe_change(change.model_dump(mode="json")))

@@ -1,0 +1,85 @@
+"""Substrates: what each way to learn was worth in each cluster of tasks, and how that changed."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import asdict
+
+from agents.learning.allocator import greedy, value_of
+from projections.engine.views import Views
+from projections.substrates import SUBSTRATES, SubstrateState, SubstrateStats
+
+from ..errors import Unknown
+from .history import Since
+from .paging import page_after
+
+
+class SubstrateWorth(SubstrateStats, frozen=True, kw_only=True):
+    """A substrate in one cluster, with the means of its gains and costs; null if no run was credited."""
+
+    value: int | None
+    mean_cost: int | None
+
+
+class SubstrateCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster of an environment: the chance of exploring next, what it decays by, and the substrates by name."""
+
+    environment: str
+    cluster: str
+    pulls: int
+    epsilon: int | None
+    start: int
+    halved_after: int
+    substrates: tuple[SubstrateWorth, ...]
+
+    @property
+    def best(self) -> str | None:
+        """The substrate that is chosen unless the choice explores."""
+        return greedy(value_of(each.substrate, each) for each in self.substrates)
+
+
+class SubstratePage(msgspec.Struct, frozen=True):
+    """Clusters in order of name; `next` is the name that the following page comes after, null on the last page."""
+
+    clusters: tuple[SubstrateCluster, ...]
+    next: str | None
+
+
+class SubstrateAnswer(msgspec.Struct, frozen=True):
+    """One cluster and what it was before, oldest first."""
+
+    cluster: SubstrateCluster
+    history: tuple[Since[SubstrateCluster], ...]
+
+
+def list_clusters(views: Views, after: str | None = None, limit: int | None = None) -> SubstratePage:
+    """The clusters whose names come after one, at most `limit`; both default to all. Names are ordered by bytes."""
+    page, following = page_after(views.find(SUBSTRATES), after, limit)
+    return SubstratePage(clusters=tuple(_cluster(state) for state in page), next=following)
+
+
+def show_cluster(views: Views, cluster: str) -> SubstrateAnswer:
+    """A cluster with its history. Raises Unknown."""
+    state = views.get(SUBSTRATES, cluster)
+    if state is None:
+        way_out = "List them with `flywheel substrates list` or GET /v1/substrates."
+        raise Unknown(what="cluster", actual=cluster, way_out=way_out)
+    changes = views.history(SUBSTRATES, cluster)
+    history = tuple(
+        Since(since=each.since, state=None if each.state is None else _cluster(each.state)) for each in changes
+    )
+    return SubstrateAnswer(cluster=_cluster(state), history=history)
+
+
+def _cluster(state: SubstrateState) -> SubstrateCluster:
+    return SubstrateCluster(
+        environment=state.environment,
+        cluster=state.cluster,
+        pulls=state.pulls,
+        epsilon=state.epsilon,
+        start=state.start,
+        halved_after=state.halved_after,
+        substrates=tuple(
+            SubstrateWorth(**asdict(each), value=each.value, mean_cost=each.mean_cost) for each in state.substrates
+        ),
+    )
