@@ -1,4 +1,4 @@
-"""Datasets, the shell: make one from the log, freeze it, make it again and check that it is the same."""
+"""Builds datasets from the log, freezes them, and rebuilds frozen ones with a check of their digest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..errors import DatasetErased, EmptyDataset, Unknown
 from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
-"""Rows to a row group of a Parquet file."""
+"""Rows per row group of a Parquet file."""
 
 _SHORTEST = 8
 _MOST_SINGLE = 500
@@ -42,22 +42,22 @@ S = TypeVar("S", bound=msgspec.Struct)
 M = TypeVar("M", "DatasetSummary", "BuiltDataset")
 
 ViewsAt = Callable[[Position | None], Views]
-"""Views at a position, None: the head; `House.views` is one."""
+"""Opens views at a position (None: the head), like `House.views`."""
 
 Frozen = DatasetState | SliceState
-"""What can be made again: a frozen dataset or a registered slice."""
+"""A dataset that can be rebuilt: a frozen dataset or a registered slice."""
 
 
 class DatasetDiffers(FlywheelError):
-    """The dataset {expected} gives other rows now: their digest is {actual} at position {upto}, expected its own.
+    """The rebuilt rows of the dataset {expected} differ: their digest is {actual} at position {upto}, not as frozen.
 
-    Other code makes rows than it was frozen with, or the log is damaged: run `flywheel log verify`.
+    Either the code that builds rows has changed since the freeze, or the log is damaged: run `flywheel log verify`.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """What a query made: the digest of its rows, how many, of how many groups, and what gives them again."""
+    """Result of a query: digest and number of its rows, number of groups, and what is needed to rebuild them."""
 
     digest: str
     height: int
@@ -69,14 +69,14 @@ class DatasetSummary:
 
 @dataclass(frozen=True, slots=True)
 class BuiltDataset(DatasetSummary):
-    """The same with all rows at hand."""
+    """A DatasetSummary with all rows in memory."""
 
     rows: pl.DataFrame
 
 
 @dataclass
 class _Tally:
-    """What batches came to so far."""
+    """Running totals over batches."""
 
     content: hashlib._Hash = field(default_factory=hashlib.sha256)
     height: int = 0
@@ -84,7 +84,7 @@ class _Tally:
     refused: Counter[str] = field(default_factory=Counter)
 
     def frames(self, found: Iterable[RowBatch]) -> Iterator[pl.DataFrame]:
-        """The frames of batches that hold rows; all of them are counted as they go by."""
+        """Yield the nonempty frames of batches, counting every batch."""
         for batch in found:
             self.content.update(b"".join(batch.digests))
             self.height += batch.frame.height
@@ -94,7 +94,7 @@ class _Tally:
                 yield batch.frame
 
     def summary(self, views: Views, query: Query) -> DatasetSummary:
-        """The sum of them."""
+        """Summary of the counted batches."""
         refused = tuple(Refused(reason=reason, runs=amount) for reason, amount in sorted(self.refused.items()))
         return DatasetSummary(self.content.hexdigest(), self.height, self.groups, refused, views.upto, query)
 
@@ -108,7 +108,7 @@ def make_rows(
     *,
     groups_at_once: int = GROUPS_AT_ONCE,
 ) -> DatasetSummary:
-    """Make the rows that the query selects at the views' position, a batch at a time, and hand each on.
+    """Build the rows that the query selects at the views' position in batches, and pass each batch to `each`.
 
     Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased.
     """
@@ -119,7 +119,7 @@ def make_rows(
 
 
 def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query) -> BuiltDataset:
-    """The same, all rows at once as a frame."""
+    """Build all rows of a query as one frame. Raises as `make_rows`."""
     frames = [pl.DataFrame(schema=dict(row_schema(query)))]
     made = make_rows(store, blobs, views, query, frames.append)
     return BuiltDataset(
@@ -128,9 +128,9 @@ def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 
 
 def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> DatasetSummary:
-    """Make the rows into a file, Parquet or lines of JSON by its ending, as they come: a batch is held at once.
+    """Build the rows into a file, Parquet or JSON lines by its suffix, holding one batch in memory at a time.
 
-    Raises what `make` does, and OSError.
+    Raises OSError, and as `make_rows`.
     """
     tally = _Tally()
 
@@ -149,18 +149,18 @@ def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 
 
 def refuse_empty(made: DatasetSummary) -> DatasetSummary:
-    """The same, unless it has no rows. Raises EmptyDataset, which says what was refused."""
+    """Return the summary if it has rows. Raises EmptyDataset, which lists the refused runs."""
     if made.height:
         return made
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused)
-    raise EmptyDataset(kind=made.query.kind, upto=made.upto, actual=refused or "there was no run to look at")
+    raise EmptyDataset(kind=made.query.kind, upto=made.upto, actual=refused or "no run matched")
 
 
 def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
-    """A Holding over the log. It selects among the runs of the groups concerned alone, and reads no blob.
+    """A Holding over the log. It selects only among runs of the affected groups, and reads no blobs.
 
-    A query judges each group by itself, so that the others need not be looked at. Of a policy's runs it says those too
-    that are refused for their tokens only: what they drew is not read.
+    A query selects in each group independently of the others. Runs of a policy that are refused only because of their
+    tokens are included, because completions are not read.
     """
     siblings: dict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
@@ -178,7 +178,7 @@ def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
 def _select_runs(
     store: EventStore, views: Views, query: Query, named: Set[str], siblings: dict[str, set[str]]
 ) -> Set[str]:
-    """The runs of some groups that a query takes, by what the log says."""
+    """Runs of some groups that a query selects, by their events alone."""
     if not (isinstance(query, SftQuery) and query.runs == "plan"):
         return select_runs(store, views, query, named)
     known, groups = knowledge(store, views), _states_of(views, GROUPS, named)
@@ -188,7 +188,7 @@ def _select_runs(
 
 
 def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
-    """The runs of some groups that a query takes of those that were called, by what the log says; no blob is read."""
+    """Runs among `named` that a query selects, by their events alone; reads no blobs."""
     known = knowledge(store, views)
     asked = [group for group in _states_of(views, GROUPS, named).values() if looked_at(query, group)]
     facts = read_group_facts(store, views, asked)
@@ -197,14 +197,14 @@ def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) 
 
 
 def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
-    """The states of these keys: one by one where they are few."""
+    """States of these keys; few keys are read one by one."""
     if len(keys) > _MOST_SINGLE:
         return {key: state for key, state in views.find(fold).items() if key in keys}
     return {key: state for key in sorted(keys) if (state := views.get(fold, key)) is not None}
 
 
 def freeze_dataset(store: EventStore, made: DatasetSummary, actor: str) -> str:
-    """Append DatasetFrozen and return the digest; rows that were frozen at this position before stay as they were."""
+    """Append DatasetFrozen and return the digest. Idempotent for the same rows and position."""
     event = DatasetFrozen(
         dataset=made.digest,
         query=made.query,
@@ -219,10 +219,10 @@ def freeze_dataset(store: EventStore, made: DatasetSummary, actor: str) -> str:
 
 
 def register(store: EventStore, made: DatasetSummary, actor: str) -> str:
-    """Append SliceRegistered for the group that the query names; that group. Raises ValueError without one."""
+    """Append SliceRegistered for the query's group and return the group. Raises ValueError if the query has none."""
     group = made.query.group
     if group is None:
-        raise ValueError("the query of a slice names no group; expected the one that is registered")
+        raise ValueError("the query of a slice names no group; expected the group to register")
     event = SliceRegistered(
         group=group, dataset=made.digest, query=made.query, upto=made.upto, rows=made.height, refused=made.refused
     )
@@ -236,23 +236,23 @@ def _digest_of(query: Query) -> str:
 
 
 def refuse_unknown_group(views: Views, group: str) -> None:
-    """Raise Unknown where no run that counts is of the group."""
+    """Raise Unknown if no run of the group counts."""
     if views.get(GROUPS, group) is None:
-        way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` name some."
+        way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` show groups."
         raise Unknown(what="group", actual=group, way_out=way_out)
 
 
 def find_dataset(views: Views, digest: str) -> DatasetState:
-    """The dataset as it was frozen, by its digest or the first eight characters or more. Raises Unknown."""
+    """Find a frozen dataset by its digest, or by the first eight or more characters of it. Raises Unknown."""
     found = list(views.find(CHECKPOINTS, f"dataset/{digest}").values()) if len(digest) >= _SHORTEST else []
     if len(found) != 1:
-        way_out = "Give more of its characters." if found else "List what was frozen with `flywheel dataset list`."
+        way_out = "Give more characters of the digest." if found else "`flywheel dataset list` shows all datasets."
         raise Unknown(what="dataset", actual=digest, way_out=way_out)
     return found[0]
 
 
 def find_slice(views: Views, group: str) -> SliceState:
-    """The slice of a group as it was registered last. Raises Unknown."""
+    """Find the last registered slice of a group. Raises Unknown."""
     found = views.get(SLICES, group)
     if found is None:
         raise Unknown(what="slice", actual=group, way_out="Register one with `flywheel dataset slice --group GROUP`.")
@@ -260,23 +260,23 @@ def find_slice(views: Views, group: str) -> SliceState:
 
 
 def find_any(views: Views, name: str) -> Frozen:
-    """The slice of a group of that name, else the dataset of that digest. Raises Unknown."""
+    """Find the slice of the group with this name, else the dataset with this digest. Raises Unknown."""
     return views.get(SLICES, name) or find_dataset(views, name)
 
 
 def load(
     store: EventStore, blobs: Inventory, views_at: ViewsAt, digest: str, *, as_of: Position | None = None
 ) -> BuiltDataset:
-    """The rows of a frozen dataset, made again from the log.
+    """Rebuild the rows of a frozen dataset from the log.
 
-    Raises Unknown, DatasetDiffers, DatasetErased where it needs bytes that were erased, and what `make` does.
+    Raises Unknown, DatasetDiffers, DatasetErased if it needs erased bytes, and as `make_rows`.
     """
     frozen = find_dataset(views_at(as_of), digest)
     return again(frozen, lambda: build_dataset(store, blobs, views_at(Position(frozen.upto)), frozen.parse_query()))
 
 
 def again(frozen: Frozen, making: Callable[[], M]) -> M:
-    """What `making` makes of a frozen dataset, if the digest is the same. Raises DatasetDiffers, DatasetErased."""
+    """Rebuild a frozen dataset by `making` and check its digest. Raises DatasetDiffers, DatasetErased."""
     try:
         made = making()
     except BlobErased as error:

@@ -1,4 +1,4 @@
-"""Benchmarks frozen for a site: by the controller, or by a person with `flywheel benchmark`."""
+"""Freezes benchmarks for a site, for the controller and for `flywheel benchmark`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from ..house import House
 
 
 def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
-    """Templates as a benchmark holds them."""
+    """Convert templates to benchmark templates, which have no plans."""
     kept = BenchmarkTemplate.model_fields.keys()
     return tuple(BenchmarkTemplate(**template.model_dump(include=set(kept))) for template in templates)
 
 
 def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int) -> tuple[BenchmarkTemplate, ...]:
-    """The tasks that a site grades, or those of these names. Raises Unknown for one that it does not grade."""
+    """The tasks that a site grades, or the named ones. Raises Unknown for a task that the site does not grade."""
     told = {task.task_id: task for task in client.health().tasks}
     for name in names or ():
         if name not in told:
-            raise Unknown(what="task of the site", actual=name, way_out=f"It grades {', '.join(sorted(told))}.")
+            raise Unknown(what="task of the site", actual=name, way_out=f"The site grades {', '.join(sorted(told))}.")
     return tuple(
         BenchmarkTemplate(
             template_id=name,
@@ -50,9 +50,9 @@ def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int)
 
 
 def candidates(house: House, environment: str, least: int) -> dict[str, int]:
-    """The oracle tasks that enough runs were graded of, whatever their outcome, and how many those are.
+    """Oracle tasks with at least `least` graded runs, passed or failed, and the number of these runs.
 
-    Counted are clean runs that something may be learned from; so no task is chosen by what the champion passes.
+    Only clean runs outside benchmarks count. Outcomes are ignored, so tasks are not chosen by what the champion passes.
     """
     views = house.views()
     events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
@@ -67,14 +67,14 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
 
 
 def instances_seen(house: House, views: Views) -> frozenset[Instance]:
-    """Every instance that something may have been learned from."""
+    """Instances of runs that may have been learned from."""
     events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
     sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
     return seen_instances(sweeps, views.find(RUNS).values(), oracle_tasks(events))
 
 
 def unavailable_instances(house: House, views: Views) -> frozenset[Instance]:
-    """Every instance that no new benchmark can be drawn from: seen, or held by another one."""
+    """Instances that a new benchmark cannot use: seen by runs, or held by another benchmark."""
     return instances_seen(house, views) | benchmark_instances(views.find(BENCHMARKS).values())
 
 
@@ -99,9 +99,9 @@ def renew(
     amounts: Amounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
 ) -> BenchmarkFrozen:
-    """A benchmark's successor from fresh seeds, frozen, of the same templates or of others.
+    """Freeze a benchmark's successor with fresh seeds, for the same templates or for others.
 
-    Raises AlreadySucceeded, NoFreshSeeds, `freeze_on`'s.
+    Raises AlreadySucceeded, NoFreshSeeds, and as `freeze_on`.
     """
     views = house.views()
     found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
@@ -110,14 +110,14 @@ def renew(
 
 
 def find_benchmark(views: Views, name: str) -> BenchmarkFrozen:
-    """A benchmark by its name. Raises Unknown."""
+    """Find a benchmark by name. Raises Unknown."""
     state = views.get(BENCHMARKS, name)
     if state is None:
-        raise Unknown(what="benchmark", actual=name, way_out="`flywheel benchmark list` names them.")
+        raise Unknown(what="benchmark", actual=name, way_out="`flywheel benchmark list` shows all benchmarks.")
     return state.frozen_event()
 
 
 def size_in_words(benchmark: BenchmarkFrozen) -> str:
-    """How many instances are sealed, how many visible, and how often each is played."""
+    """Describe the numbers of sealed and visible instances and of repeats."""
     sealed = sealed_instances(benchmark)
     return f"{sealed} sealed instances, {len(benchmark.tasks) - sealed} visible ones, {benchmark.repeats} repeats"

@@ -1,4 +1,4 @@
-"""The gate's ledger: what may be spent on each benchmark, which evaluations spent it, and what they decided."""
+"""The alpha ledger: alpha of each benchmark, the evaluations that spent it, and their decisions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from projections.verdicts import VERDICTS, VerdictState
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One evaluation, by what it spent in millionths. `challenge` 0 was opened before there was a ledger.
+    """Alpha spent by one evaluation, in millionths. `challenge` 0: it was opened before alpha ledgers existed.
 
-    `decision` is None while the arms are playing; whatever it becomes, what was spent stays spent.
+    `decision` is None while the arms are playing; no decision refunds the alpha.
     """
 
     evaluation: str
@@ -27,9 +27,9 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One benchmark: `alpha` for all `challengers`, `spent` of it by the `challenges` so far, and what is left.
+    """Ledger of one benchmark: `alpha` for all `challengers`, `spent` by the `challenges` so far, and the rest.
 
-    Alpha is in millionths. What does not divide by the number of challengers is never spent.
+    Alpha is in millionths. The remainder of its division by the number of challengers is never spent.
     """
 
     benchmark: str
@@ -43,13 +43,13 @@ class Ledger:
 
 
 def ledgers(views: Views) -> tuple[Ledger, ...]:
-    """The ledger of every benchmark, in order of name, as of what `views` show."""
+    """Ledgers of all benchmarks, ordered by name, at the position of `views`."""
     verdicts = views.find(VERDICTS)
     return tuple(_ledger(state, verdicts) for state in views.find(ALPHA).values())
 
 
 def ledger(views: Views, benchmark: str) -> Ledger | None:
-    """The ledger of one benchmark, None where there is no such."""
+    """Ledger of one benchmark; None if the benchmark does not exist."""
     state = views.get(ALPHA, benchmark)
     return None if state is None else _ledger(state, views.find(VERDICTS))
 

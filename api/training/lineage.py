@@ -1,4 +1,4 @@
-"""Lineage: from weights back to the events they were learned from, and from a run to all weights that it touched."""
+"""Lineage: from weights back to their training events, and from a run to all weights trained on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RUN_COLUMNS = ("run", "chosen_run", "rejected_run")
 
 @dataclass(frozen=True, slots=True)
 class RunEvents:
-    """A run whose rows were trained on, and the positions of its first and its last event up to the checkpoint's."""
+    """A run whose rows were trained on, and the positions of its first and last event up to the checkpoint."""
 
     run: str
     first: int
@@ -46,14 +46,14 @@ class LineageStep:
     groups: dict[str, tuple[RunEvents, ...]]
 
     def plain(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The step as JSON-ready values."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a run went into: datasets, checkpoints trained on those, and later ones that go on from them."""
+    """Datasets with rows of a run, checkpoints trained on them, and checkpoints that continue from those."""
 
     run: str
     datasets: tuple[str, ...]
@@ -62,22 +62,22 @@ class Touched:
 
 
 def lineage(house: House, views: Views, digest: str) -> tuple[LineageStep, ...]:
-    """A checkpoint, then what it goes on from: its parents, and the warm-ups behind their bases.
+    """Lineage of a checkpoint: itself, its parents, and the warm-ups of their bases.
 
-    The rows of each dataset are made again, so that what is named is what was trained on. Raises DatasetErased,
+    The rows of each dataset are rebuilt, so the result lists the actual training runs. Raises DatasetErased,
     DatasetDiffers.
     """
     return tuple(_trained_state(house, views, state) for state in ancestry(views.find(WEIGHTS), digest))
 
 
 def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
-    """Every checkpoint that a run went into, at first order and through parents and bases. Raises Unknown.
+    """All checkpoints trained on a run, directly or through parents and bases. Raises Unknown.
 
-    A dataset counts where one of its rows is of the run: the rows of the run's group are made again.
+    A dataset counts if it has a row of the run; to find out, the rows of the run's group are rebuilt.
     """
     played = views.get(RUNS, run)
     if played is None:
-        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` names them.")
+        raise Unknown(what="run", actual=run, way_out="`flywheel runs list` shows all runs.")
     holds, weights = freeze.holding_over(house.store, house.views), views.find(WEIGHTS)
     chosen = [state for state in views.find(CHECKPOINTS, "dataset/").values() if holds(state, {run})]
     found = {state.dataset for state in chosen if _is_in_rows(house, state, played)}
@@ -86,10 +86,10 @@ def checkpoints_touched(house: House, views: Views, run: str) -> Touched:
 
 
 def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
-    """Whether a row is of a run. A query judges each group by itself, so the others need not be made.
+    """True if a dataset has a row of a run. Only the run's group is rebuilt, because groups are independent.
 
-    Where bytes of its group were erased since, or other rows are made now than then, it is what the log selects. Raises
-    LibrariesMissing where words would have to be cut into tokens and nothing is there to do that.
+    If bytes of the group were erased, or the rebuilt rows differ from the frozen ones, the run's selection by events
+    decides. Raises LibrariesMissing if text must be tokenised and the libraries are not installed.
     """
     query = frozen.parse_query().model_copy(update={"group": run.group})
     if isinstance(query, SftQuery) and query.tokens is not None:
@@ -107,7 +107,7 @@ def _is_in_rows(house: House, frozen: DatasetState, run: RunState) -> bool:
 
 
 def _differs(house: House, frozen: DatasetState) -> bool:
-    """Whether other rows are made of a dataset now than it was frozen with: they do not say what was in it."""
+    """True if the rebuilt rows of a dataset differ from the frozen ones, so they do not show its content."""
     at = house.views(Position(frozen.upto))
     try:
         freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, at, frozen.parse_query()))
@@ -137,7 +137,7 @@ def _trained_state(house: House, views: Views, state: WeightsState) -> LineageSt
 
 
 def trained_on(views: Views, state: WeightsState) -> DatasetState:
-    """The dataset as it was frozen at a checkpoint's position: it may have been frozen again since, by another query.
+    """The frozen dataset as of a checkpoint's position; it may have been frozen again later by another query.
 
     Raises Unknown.
     """
@@ -153,6 +153,6 @@ def _events(house: House, run: str, upto: Position) -> RunEvents:
 
 
 def rows_of_checkpoints(views: Views) -> Iterator[dict[str, Any]]:
-    """Every checkpoint in the order in which they were saved, for lists."""
+    """All checkpoints in the order in which they were saved, as rows of a list."""
     for state in sorted(views.find(WEIGHTS).values(), key=lambda state: state.since):
         yield msgspec.to_builtins(state)

@@ -440,7 +440,7 @@ def test_a_pair_says_of_each_answer_whether_it_was_cut_and_what_played_it() -> N
     assert (row["max_tokens"], row["stop"]) == (64, ["a", "b", "c"])
     digest = freeze_dataset(log.store, log.build(DPO), "test")
     card = card_of(log.store, log.blobs, log.views, datasets.find_dataset(log.views(), digest))
-    assert "| rows with an answer that was cut at its length | 1 |" in card
+    assert "truncated at its maximum length | 1 |" in card
 
 
 def test_calls_that_may_end_elsewhere_are_one_row_of_one_policy() -> None:
@@ -616,7 +616,7 @@ def test_a_card_says_what_the_rows_are_of_and_what_was_refused() -> None:
     card = card_of(log.store, log.blobs, log.views, datasets.find_dataset(log.views(), digest))
     assert digest in card
     assert "2 rows for grpo, of 2 runs in 1 groups." in card
-    assert "| rows with an answer that was cut at its length | 0 |" in card
+    assert "truncated at its maximum length | 0 |" in card
     assert f"| `flat` | 2 | {REFUSALS['flat']} |" in card
     assert "| `logprobs` |" in card
     assert "| base | m1 | 1.0 | 2 |" in card
