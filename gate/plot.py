@@ -95,7 +95,7 @@ def _draw_templates(axes: Axes, templates: tuple[Dots, ...]) -> None:
     axes.set_xlim(-1.12, 1.12)
     axes.grid(visible=True, axis="x")
     axes.set_title("Differences by template")
-    axes.set_xlabel("challenger less champion, an instance (bar: mean)")
+    axes.set_xlabel("challenger minus champion per instance (bar: mean)")
 
 
 def _draw_null(axes: Axes, drawing: Drawing) -> None:
@@ -120,7 +120,7 @@ def _draw_null(axes: Axes, drawing: Drawing) -> None:
         va="top",
     )
     axes.grid(visible=True, axis="y")
-    axes.set_title("Means if the arms were alike")
+    axes.set_title("Null distribution of the mean")
     axes.set_xlabel("mean difference with signs flipped at random")
     axes.set_ylabel("share of draws")
 
@@ -131,7 +131,7 @@ def _evidence(verdict: Verdict) -> str:
         return f"p {probability(verdict.p_value)}, {alpha}"
     if verdict.e_value is not None:
         return f"e {decimal(verdict.e_value)}, {alpha}"
-    return "decides nothing here"
+    return "not used for the decision"
 
 
 def _draw_interval(axes: Axes, verdict: Verdict) -> None:

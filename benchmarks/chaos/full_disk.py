@@ -48,7 +48,7 @@ def full_disk(place: Path) -> dict[str, float]:
     """Fill a small file system in a child process and return its figures. Raises Skipped if mounting is forbidden."""
     place.mkdir()
     if shutil.which("unshare") is None:
-        raise Skipped("there is no unshare, so no file system of its own can be mounted")
+        raise Skipped("unshare is not installed, so no separate file system can be mounted")
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     trial = _run([*namespace, "--", "sh", "-c", _MOUNT, str(place), "1", "true"])
     if trial.returncode != 0:

@@ -585,7 +585,7 @@ def test_an_empty_dataset_says_what_was_refused_and_registers_nothing() -> None:
     log = PolicyLog(*siblings(0, 0))
     with pytest.raises(EmptyDataset, match="2 flat"):
         refuse_empty(log.build(GRPO))
-    with pytest.raises(EmptyDataset, match="no run to look at"):
+    with pytest.raises(EmptyDataset, match="no run matched"):
         refuse_empty(PolicyLog().build(GRPO))
 
 
