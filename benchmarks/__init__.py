@@ -1,1 +1,1 @@
-"""Benchmarks: ratios taken in one run, a table for people and one JSON line for programs."""
+"""Benchmarks. Each compares its arms within one run and prints a table for people and a JSON line for programs."""

@@ -1,6 +1,6 @@
-"""How often the plain plans pass: every task of every site, with 95 % intervals. `python -m benchmarks.base_rates`.
+"""Base success rates of the plain plans, for every task of every site. `python -m benchmarks.base_rates`.
 
-Sites run in this process, without ports. Nothing here depends on a clock, so the counts are the same everywhere.
+Sites run in this process, without ports or clocks, so the counts are reproducible on any machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAGES, ADMIN = "http://pages.test", "http://admin.test"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run of a plan: how it went, what the oracle said, and the instance's fingerprint before and after."""
+    """One run of a plan: its status, its grade, and the instance's fingerprint before and after."""
 
     execution: Execution
     passed: bool
@@ -44,7 +44,7 @@ class Outcome:
 
 
 class Room:
-    """One of our sites in this process; `client` and `sessions` speak to its apps without a network."""
+    """One of our sites in this process; `client` and `sessions` call its apps without a network."""
 
     def __init__(self, site: str, loop: asyncio.AbstractEventLoop) -> None:
         self.site = site
@@ -57,11 +57,11 @@ class Room:
         )
 
     def session(self, url: str) -> Session:
-        """A visit to an instance."""
+        """Open a session on an instance."""
         return Session(url, transport=httpx2.MockTransport(self._relayed_pages))
 
     def play(self, task: str, plan: Plan, seed: int, repeat: int = 0) -> Outcome:
-        """One run of a plan on an instance of its own."""
+        """Run a plan on a new instance."""
         made = self.client.post("/__env__/reset", json={"seed": seed, "repeat": repeat}).json()
         named = {INSTANCE_HEADER: made["instance"]}
         start = self.client.get("/__env__/state", headers=named).json()["fingerprint"]
@@ -81,7 +81,7 @@ class Room:
 
 @contextmanager
 def room_of(site: str) -> Iterator[Room]:
-    """A site in this process, for as long as it is needed."""
+    """Yield a site that runs in this process."""
     loop = asyncio.new_event_loop()
     try:
         room = Room(site, loop)
@@ -98,7 +98,7 @@ async def _answered(transport: httpx2.ASGITransport, request: httpx2.Request) ->
 
 
 def passed(site: str, seeds: Sequence[int], repeat: int = 0) -> dict[str, int]:
-    """How many of the seeds the plain plan of each of a site's tasks passes."""
+    """Number of seeds at which the plain plan passes, for each task of a site."""
     tasks = [task.task_id for task in known_sites()[site].tasks]
     counts = dict.fromkeys(tasks, 0)
     with room_of(site) as room:
@@ -109,7 +109,7 @@ def passed(site: str, seeds: Sequence[int], repeat: int = 0) -> dict[str, int]:
 
 
 def main() -> None:
-    """Measure every task on training and on sealed seeds, and print the table."""
+    """Measure every task on training and sealed seeds, and print the table and the JSON line."""
     grid = Table(title="base success of the plain plans, 95 % Wilson intervals", title_justify="left")
     for column in ("task", "cluster", f"training, {len(TRAINING)} seeds", f"sealed, {len(SEALED)} seeds"):
         grid.add_column(column)
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def rated(count: int, runs: int) -> str:
-    """A rate with its interval, as the documents print it."""
+    """Format a rate with its 95 % interval, as in the documentation."""
     interval = wilson(count, runs)
     return f"{count / runs:.3f} ({interval.low / 1e6:.3f} to {interval.high / 1e6:.3f})"
 

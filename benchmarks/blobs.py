@@ -1,4 +1,4 @@
-"""Bytes on disk for prompts: kept as linked messages, and each prompt whole, as text and compressed. One run."""
+"""Bytes on disk for prompts, stored as linked messages, as whole text, and as whole compressed text."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Message = dict[str, str]
 
 
 class Writer:
-    """Seeded prose: words of a made-up vocabulary drawn by Zipf's law, numbers among them. No text comes twice."""
+    """Seeded prose of made-up words and numbers, drawn by Zipf's law. Every text is unique."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)  # noqa: S311 a workload, not a secret
+        self._random = random.Random(seed)  # noqa: S311 workload data, not a secret
         self._words = self._vocabulary(4_000)
         self._weights = list(itertools.accumulate(1 / (rank + 2.7) for rank in range(len(self._words))))
 
@@ -74,7 +74,7 @@ class Writer:
         return sorted(words, key=lambda word: (len(word), word))
 
     def text(self, size: int) -> str:
-        """Sentences of so many bytes together."""
+        """Sentences of `size` bytes in total."""
         parts: list[str] = []
         length = 0
         while length < size:
@@ -85,12 +85,12 @@ class Writer:
         return "".join(parts)[:size]
 
     def message(self, role: str) -> Message:
-        """One message of a chat."""
+        """One chat message."""
         return {"role": role, "content": self.text(self._random.randint(*MESSAGE_BYTES))}
 
 
 def prompts(runs: int, calls: int) -> Iterator[list[Message]]:
-    """The prompts of all calls, run after run: a shared system prompt, and a history that grows by two each call."""
+    """Prompts of all calls, run by run: a shared system prompt, and a history that grows by two messages per call."""
     writer = Writer(seed=7)
     system = {"role": "system", "content": writer.text(SYSTEM_BYTES)}
     for _ in range(runs):
@@ -102,9 +102,9 @@ def prompts(runs: int, calls: int) -> Iterator[list[Message]]:
 
 
 def bytes_on_disk(engine: Engine, owner: Engine, *, runs: int = RUNS, calls: int = CALLS) -> dict[str, float]:
-    """Tables with indexes and TOAST after a vacuum, on a database without blobs yet, and what ours saves.
+    """Size of the tables with indexes and TOAST after a vacuum, and our savings. The database must have no blobs yet.
 
-    `engine` is the application's, `owner` the schema owner's.
+    `engine` connects as the application, `owner` as the schema owner.
     """
     with owner.begin() as connection:
         connection.execute(text("CREATE TABLE whole_text (call bigint PRIMARY KEY, prompt text NOT NULL)"))
@@ -138,7 +138,7 @@ def _size(owner: Engine, table: str) -> int:
 
 
 def main() -> None:
-    """Measure on a server of its own and print the table."""
+    """Measure on a new embedded server and print the table and the JSON line."""
     with tempfile.TemporaryDirectory(prefix="flywheel-bench-") as folder:
         found = embedded.up(Path(folder))
         try:

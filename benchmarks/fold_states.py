@@ -1,4 +1,4 @@
-"""One field changed in a frozen state: msgspec against pydantic (decision 4)."""
+"""Speed of replacing one field of an immutable state: msgspec against pydantic (decision 4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ N = 100_000
 
 
 class Struct(msgspec.Struct, frozen=True):
-    """A state of the size of a run's."""
+    """A state as large as a run's, as a msgspec struct."""
 
     run: str = "r"
     sweep: str = "s"
@@ -22,7 +22,7 @@ class Struct(msgspec.Struct, frozen=True):
 
 
 class Model(BaseModel):
-    """The same as a pydantic model."""
+    """The same state as a pydantic model."""
 
     model_config = ConfigDict(frozen=True)
     run: str = "r"
@@ -34,7 +34,7 @@ class Model(BaseModel):
 
 
 def structs() -> int:
-    """Fold with structs."""
+    """Replace a field of a struct N times."""
     state = Struct()
     for _ in range(N):
         state = msgspec.structs.replace(state, steps=state.steps + 1)
@@ -42,7 +42,7 @@ def structs() -> int:
 
 
 def models() -> int:
-    """Fold with models."""
+    """Replace a field of a model N times."""
     state = Model()
     for _ in range(N):
         state = state.model_copy(update={"steps": state.steps + 1})

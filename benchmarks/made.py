@@ -1,7 +1,7 @@
-"""Events like those of real runs, made from a number: the same number gives the same events, in the same appends.
+"""Generates events like those of real runs from a number, deterministically.
 
-Four siblings make a group. A run is started, and later reset, stepped, finished and graded in one append; now and then
-it is missing instead, proposes a rewrite, or wins or loses for one.
+Four siblings form a group. A run starts in one append; a second append resets, steps, finishes and grades it. Some runs
+are missing instead, propose a rewrite, or win or lose a trial of one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIBLINGS = 4
 RUNS_A_SWEEP = 400
 EVENTS_A_RUN = STEPS + 4
 CYCLE = 200
-"""Runs after which everything comes round; what a cycle says of rewrites stays inside it."""
+"""Number of runs after which the pattern repeats; rewrites are not referenced across cycles."""
 
 _CREDIT_EVERY = 10
 _MISSING_EVERY, _FIRST_MISSING = 50, 23
@@ -35,7 +35,7 @@ Payload = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One append: its stream, its key, the version expected, and its events as (type, payload)."""
+    """One append: its stream, its key, its expected version, and its events as (type, payload)."""
 
     stream: str
     key: str
@@ -58,7 +58,7 @@ _INSTRUCTION = (
 
 
 def entries_of_run(number: int, prefix: str = "made") -> Iterator[Entry]:
-    """The appends of one run: its start, the rest of it, and now and then one about a rewrite."""
+    """Entries of one run: its start, its remaining events, and sometimes one about a rewrite."""
     sweep = f"{prefix}-{number // RUNS_A_SWEEP}"
     task = _TASKS[number // SIBLINGS % len(_TASKS)]
     group = f"{sweep}__marketplace.{task}__seed{number // SIBLINGS}"
@@ -157,7 +157,7 @@ def _about_rewrite(number: int, run: str, rewrite: str, *, passed: bool) -> Iter
 
 
 def appends_of_run(number: int, prefix: str = "made") -> tuple[Append, ...]:
-    """The same as requests with events."""
+    """Appends of one run, with event objects."""
     return tuple(_append(entry) for entry in entries_of_run(number, prefix))
 
 
@@ -170,7 +170,7 @@ def _append(entry: Entry) -> Append:
 
 
 def encoded_of_run(number: int, prefix: str = "made") -> tuple[EncodedAppend, ...]:
-    """The same as `encode_append` makes of the requests, without making them: ten times as fast."""
+    """Encoded appends of one run, equal to the output of `encode_append` but ten times as fast."""
     return tuple(_encoded(entry) for entry in entries_of_run(number, prefix))
 
 
@@ -190,7 +190,7 @@ def _encoded(entry: Entry) -> EncodedAppend:
 
 
 def appends(first_run: int = 0, prefix: str = "made") -> Iterator[Append]:
-    """The appends of run after run, without end."""
+    """Endless appends, run by run."""
     number = first_run
     while True:
         yield from appends_of_run(number, prefix)
@@ -198,7 +198,7 @@ def appends(first_run: int = 0, prefix: str = "made") -> Iterator[Append]:
 
 
 def batches(size: int, count: int, *, first_run: int = 0, prefix: str = "made") -> Iterator[tuple[Append, ...]]:
-    """`count` batches of exactly `size` events each; an append that is too long for the rest of a batch is split."""
+    """Yield `count` batches of exactly `size` events; an append that exceeds its batch is split."""
     source = appends(first_run, prefix)
     kept: list[Append] = []
     for _ in range(count):
@@ -214,7 +214,7 @@ def batches(size: int, count: int, *, first_run: int = 0, prefix: str = "made") 
 
 
 def _split(request: Append, room: int) -> tuple[Append, list[Append]]:
-    """The first part of a request that fits, and what is left of it."""
+    """Split a request into its first `room` events and the rest."""
     if len(request.events) <= room:
         return request, []
     head = Append(request.stream, request.events[:room], request.actor, request.expect, request.key)

@@ -1,4 +1,4 @@
-"""The memory that a process held."""
+"""Peak memory of this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def peak_mib() -> float:
-    """The most memory this program ever held: on Linux `ru_maxrss` counts what the parent held before the exec too."""
+    """Peak memory of this program in MiB; on Linux `ru_maxrss` would include the parent's memory before the exec."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))

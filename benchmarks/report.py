@@ -1,4 +1,4 @@
-"""How every benchmark ends: a table, then one JSON object; a missed target is a figure, not a crash."""
+"""Report of every benchmark: a table, then one JSON object. A missed target is reported and does not fail the run."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ _BEGIN, _END = "<!-- measured -->", "<!-- end of measured -->"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure shall reach: at least the bound, at most the bound, or between the bound and `most`."""
+    """Target of a figure: at least the bound, at most the bound, or between the bound and `most`."""
 
     bound: float
     is_ceiling: bool = False
     most: float | None = None
 
     def is_met(self, low: float, high: float | None = None) -> bool:
-        """Whether a measured value is on the right side; of an interval, whether any of it is."""
+        """True if a measured value, or any part of an interval, meets the target."""
         high = low if high is None else high
         if self.most is not None:
             return low <= self.most and high >= self.bound
         return low <= self.bound if self.is_ceiling else high >= self.bound
 
     def plain(self) -> dict[str, float]:
-        """As the JSON line has it."""
+        """The target as values of the JSON line."""
         if self.most is not None:
             return {"at_least": self.bound, "at_most": self.most}
         return {"at_most" if self.is_ceiling else "at_least": self.bound}
 
     def __str__(self) -> str:
-        """As tables show it."""
+        """The target as shown in tables."""
         if self.most is not None:
             return f"{shown(self.bound)} to {shown(self.most)}"
         return f"{'≤' if self.is_ceiling else '≥'} {shown(self.bound)}"
 
 
 def at_least(bound: float) -> Target:
-    """A floor."""
+    """A lower bound."""
     return Target(bound)
 
 
 def at_most(bound: float) -> Target:
-    """A ceiling."""
+    """An upper bound."""
     return Target(bound, is_ceiling=True)
 
 
 def between(bound: float, most: float) -> Target:
-    """A floor and a ceiling."""
+    """A lower and an upper bound."""
     return Target(bound, most=most)
 
 
 def shown(value: float) -> str:
-    """A number with as many digits as a reader needs."""
+    """Format a number with suitable precision."""
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.4g}"  # noqa: PLR2004
 
 
 def medians(arms: dict[str, Callable[[], int]], repeats: int) -> dict[str, float]:
-    """Units a second of each arm: the median over interleaved repeats. An arm returns how many units it did."""
+    """Median units per second of each arm, over interleaved repeats. An arm returns its number of units."""
     rates: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(repeats):
         for name, arm in arms.items():
@@ -75,7 +75,7 @@ def medians(arms: dict[str, Callable[[], int]], repeats: int) -> dict[str, float
 
 
 def median_rates(arms: dict[str, Callable[[], tuple[int, float]]], repeats: int) -> dict[str, float]:
-    """As `medians`, for arms that time themselves: each returns how many units it did, in how many seconds."""
+    """Like `medians`, for arms that time themselves and return their number of units and seconds."""
     rates: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(repeats):
         for name, arm in arms.items():
@@ -99,11 +99,10 @@ def report(
     page: Path | None = None,
     note: str = "",
 ) -> None:
-    """Print the figures with their targets (a plain number is a floor), and the JSON line.
+    """Print the figures with their targets (a plain number is a lower bound), and the JSON line.
 
-    A figure with an interval is shown with it, and missed only where all of the interval lies beyond the target.
-    `left_out` names what was not measured, and why. With a `page`, the same table replaces what stands there between
-    its two marks, below `note`.
+    A figure with an interval misses its target only if the whole interval does. `left_out` maps skipped measurements
+    to their reasons. With a `page`, `note` and the table replace the text between the two marks of the page.
     """
     bounds = {key: target if isinstance(target, Target) else Target(target) for key, target in targets.items()}
     missed = _missed(figures, intervals or {}, bounds)
@@ -128,7 +127,7 @@ def report(
 def held_against(
     figures: Mapping[str, float], targets: Mapping[str, Target], intervals: Mapping[str, tuple[float, float]]
 ) -> str:
-    """The figures that have a target as a table of a page: what was measured, the target, and whether it was missed."""
+    """Markdown table of the figures that have a target: measured value, target, and met or missed."""
     return _lines(_rows({key: value for key, value in figures.items() if key in targets}, intervals, targets))
 
 
@@ -158,9 +157,9 @@ def _lines(rows: list[tuple[str, str, str, str]]) -> str:
 
 
 def section(page: Path, body: str) -> None:
-    """Put `body` between the two marks of a page. Raises ValueError where it has none."""
+    """Replace the text between the two marks of a page by `body`. Raises ValueError if a mark is missing."""
     before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
     _, found, after = rest.partition(_END)
     if not found:
-        raise ValueError(f"{page} has no place for figures: expected {_BEGIN} and {_END}, each on a line of its own")
+        raise ValueError(f"{page} has no section for figures: expected {_BEGIN} and {_END}, each on a separate line")
     page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}", encoding="utf-8")

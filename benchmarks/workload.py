@@ -1,4 +1,4 @@
-"""A log of many events of runs, appended by the store itself from several processes: one makes events, one commits."""
+"""Fills a log with many events of runs through the store, with separate processes to generate and to commit them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eventlog.store import Committed
 
 PROCESSES = 2
 _CYCLES = 4
-"""Cycles of runs to a commit."""
+"""Cycles of runs per commit."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["benchmarks.workload"])
@@ -24,7 +24,7 @@ Job = tuple[str, str, str, int, int]
 
 
 def fill(url: str, project: str, events: int) -> int:
-    """Append until the project's log holds at least `events` events; the number it then holds."""
+    """Append until the project's log holds at least `events` events; return their number."""
     engine = open_engine(url, project)
     store = PostgresStore(engine)
     before = store.head()

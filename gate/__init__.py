@@ -1,1 +1,1 @@
-"""What may ship: pure judgement over recorded arms."""
+"""The promotion gate: compares the recorded runs of a champion and a challenger and decides a verdict. Pure."""

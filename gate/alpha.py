@@ -1,4 +1,4 @@
-"""Spending alpha across challengers: the union bound over as many as the benchmark was frozen for. Pure."""
+"""Alpha spending across the challengers of a benchmark, by the union bound. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import BenchmarkExhausted, NotOpened
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """What one evaluation may spend, in millionths, as number `challenge` from 1; `spent` is all, this included."""
+    """Alpha of one evaluation, in millionths. `challenge` counts from 1; `spent` is the total including this share."""
 
     challenge: int
     alpha: int
@@ -19,7 +19,7 @@ class Alpha:
 
 
 def next_alpha(ledger: AlphaState) -> Alpha:
-    """What the next challenger may spend: an equal share, rounded down. Raises BenchmarkExhausted."""
+    """Alpha of the next challenger: an equal share, rounded down. Raises BenchmarkExhausted."""
     if ledger.is_exhausted:
         raise BenchmarkExhausted(benchmark=ledger.benchmark, actual=ledger.challenges, expected=ledger.challengers)
     share = ledger.alpha // ledger.challengers
@@ -27,7 +27,7 @@ def next_alpha(ledger: AlphaState) -> Alpha:
 
 
 def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:
-    """What an evaluation that was opened may spend. Raises NotOpened where the ledger does not hold it."""
+    """Alpha of an opened evaluation. Raises NotOpened if the ledger does not hold it."""
     found = next((spending for spending in ledger.spendings if spending.evaluation == evaluation), None)
     if found is None:
         raise NotOpened(evaluation=evaluation)

@@ -1,4 +1,4 @@
-"""Recorded runs to arms, and two arms to the pairs that can be compared. Pure."""
+"""Builds arms from recorded runs, and pairs the runs of two arms for comparison. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from projections.runs import RunState
 from .errors import ForeignRun, ScoreOutOfRange, TwoResults
 
 Place = tuple[str, int, int]
-"""Template, environment seed, repeat: what one run of an arm fills."""
+"""Template, environment seed, repeat: the slot that one run of an arm fills."""
 
 _WHOLE_SCORE = 1_000_000
 
@@ -29,11 +29,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What one artifact did with a benchmark. A place is either in `sealed`, in `visible`, or in `missing`.
+    """Results of one artifact on a benchmark. A place is either in `sealed`, in `visible`, or in `missing`.
 
-    `benchmark` is the digest of what was played. `confirming` are the fresh repeats of sealed instances that looked
-    worse; they decide on regressions and nothing else. `contaminated` are the sealed runs that began from another state
-    than the others of their instance; their places are missing.
+    `benchmark` is the digest of the benchmark. `confirming` are the extra repeats of sealed instances that looked
+    worse; they are used only to confirm regressions. `contaminated` are the sealed runs whose start state differs from
+    the other runs of their instance; their places count as missing.
     """
 
     name: ArmName
@@ -49,7 +49,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class PairedInstance:
-    """One sealed instance and its results of the same repeats in both arms, at least one."""
+    """One instance with the results of its repeats that both arms have, at least one."""
 
     template: str
     env_seed: int
@@ -58,21 +58,21 @@ class PairedInstance:
 
     @property
     def name(self) -> str:
-        """As verdicts name it."""
+        """Name of the instance in verdicts."""
         return f"{self.template}__seed{self.env_seed}"
 
     @property
     def deltas(self) -> tuple[int, ...]:
-        """Challenger less champion, in millionths, repeat by repeat."""
+        """Score difference of each repeat, challenger minus champion, in millionths."""
         paired = zip(self.champion, self.challenger, strict=True)
         return tuple(challenger.score - champion.score for champion, challenger in paired)
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Instances in order of template and seed; `missing` of `planned` (instance, repeat) pairs lack an arm.
+    """Instances ordered by template and seed; `missing` of the `planned` (instance, repeat) pairs lack a result.
 
-    Of these the champion alone lacks `champion_missing`, the challenger alone `challenger_missing`.
+    `champion_missing` of them lack only the champion's result, `challenger_missing` only the challenger's.
     """
 
     instances: tuple[PairedInstance, ...]
@@ -91,11 +91,11 @@ def arm(
     rewards: Mapping[str, RewardState],
     rules: Rules,
 ) -> Arm:
-    """The arm of an evaluation, from the runs of both arms and their rewards as of one position.
+    """Build one arm of an evaluation from the runs of both arms and their rewards as of one position.
 
-    A place without a run, or whose run has not ended, is missing, or was never graded, is missing. So is one whose run
-    began from another state than the others of its instance: hence `runs` are those of both arms. A run that halted or
-    ran out of budget and was graded is a result. Raises ForeignRun, TwoResults, ScoreOutOfRange.
+    A place is missing if its run does not exist, has not ended, has the status `missing`, was never graded, or started
+    from a different state than the other runs of its instance (so `runs` must cover both arms). A graded run that
+    halted or ran out of budget counts as a result. Raises ForeignRun, TwoResults, ScoreOutOfRange.
     """
     contaminated = contaminated_in_arms(run for run in runs.values() if run.evaluation == evaluation)
     sealed_of = _places(benchmark)
@@ -138,7 +138,7 @@ def _places(benchmark: BenchmarkFrozen) -> dict[Place, bool]:
 
 
 def confirming_repeats(benchmark: BenchmarkFrozen, rules: Rules) -> range:
-    """The repeats by which a sealed instance that looked worse is played again; the bootstrap plays none."""
+    """Repeat numbers that confirm a possible regression of a sealed instance; empty for the bootstrap."""
     count = 0 if rules.test == "bootstrap" else rules.confirm_repeats
     return range(benchmark.repeats, benchmark.repeats + count)
 
@@ -177,7 +177,7 @@ def _result(key: str, reward: RewardState) -> Result:
 
 
 def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Iterable[BenchmarkTask]) -> Pairs:
-    """The (instance, repeat) pairs of these tasks that both arms have; a repeat missing in one drops out of both."""
+    """Pair the results of both arms on these tasks; a repeat that is missing in one arm is dropped from both."""
     found: list[PairedInstance] = []
     planned = kept = alone = other = 0
     for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):

@@ -1,4 +1,4 @@
-"""Frozen tasks and seeds, and the runs that both arms play of them. Pure."""
+"""Benchmarks of frozen tasks and seeds, and the runs that both arms play on them. Pure."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .errors import (
 
 ARMS: tuple[ArmName, ArmName] = ("champion", "challenger")
 ALPHA = 50_000
-"""What may be spent on a benchmark by default, in millionths."""
+"""Default alpha of a benchmark, shared by all its challengers, in millionths."""
 CHALLENGERS = 10
 SEEDING = "two_seeds"
-"""The probe that an environment passes where a seed makes one instance and another seed another."""
+"""Name of the probe that an environment passes if each seed gives a reproducible and distinct instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedArmRun:
-    """One run to play: what to execute and which place of the evaluation it fills."""
+    """One run to play: its spec and the place of the evaluation that it fills."""
 
     spec: Spec
     arm: ArmRun
@@ -50,9 +50,10 @@ def freeze_benchmark(
     challengers: int = CHALLENGERS,
     successor_of: str | None = None,
 ) -> BenchmarkFrozen:
-    """Every template at every seed, each played `repeats` times by both arms; `alpha` (millionths) for all challengers.
+    """Build a benchmark of every template at every seed, played `repeats` times by both arms.
 
-    Templates and tasks are ordered by template_id, then seed, so the digest does not depend on the order of arguments.
+    `alpha` (millionths) is shared by all `challengers`. Templates and tasks are ordered by template_id, then seed, so
+    the digest does not depend on the order of arguments.
     Raises EmptyBenchmark, TooFewRepeats, DuplicateTask, SeedBothWays, AlphaTooSmall.
     """
     _refuse_unusable(name, templates, visible_seeds, sealed_seeds, repeats)
@@ -120,11 +121,11 @@ def refuse_unfit_benchmark(
     seen: Collection[Instance],
     held: Collection[Instance],
 ) -> None:
-    """Refuse what nobody could judge by, as an admitted environment and the log stand.
+    """Refuse a benchmark whose tasks cannot be graded or seeded, or whose instances are not fresh.
 
-    An instance is fresh that nothing was learned from and nobody judged by: neither `seen` by a run outside
-    evaluations, nor `held` by another benchmark, whose alpha would be spent twice. Visible ones are no exception: what
-    a benchmark holds is learned from neither before nor after. Raises UnknownTask, Unseedable, NotFresh.
+    A fresh instance was neither `seen` by a run outside evaluations, which may have been learned from, nor `held` by
+    another benchmark, whose alpha would be spent twice. The rule covers visible instances too: the instances of a
+    benchmark are never learned from. Raises UnknownTask, Unseedable, NotFresh.
     """
     for template in benchmark.templates:
         if template.oracle_task_id not in environment.tasks:
@@ -133,7 +134,7 @@ def refuse_unfit_benchmark(
     outcome = next((probe.outcome for probe in environment.probes if probe.name == SEEDING), "not asked")
     if outcome != "passed":
         raise Unseedable(benchmark=benchmark.benchmark, environment=benchmark.environment, actual=outcome)
-    clashes = (("was played by a run that may be learned from", seen), ("belongs to another one", held))
+    clashes = (("was played by a run that may be learned from", seen), ("belongs to another benchmark", held))
     for place in instances_of(benchmark):
         for what, instances in clashes:
             if place in instances:
@@ -148,16 +149,16 @@ def refuse_unfit_benchmark(
 
 
 def sealed_instances(benchmark: BenchmarkFrozen) -> int:
-    """How many pairs a verdict can rest on."""
+    """Number of sealed instances of a benchmark."""
     return sum(task.is_sealed for task in benchmark.tasks)
 
 
 def specs(
     benchmark: BenchmarkFrozen, evaluation: str, tasks: Sequence[BenchmarkTask] | None = None
 ) -> tuple[PlannedArmRun, ...]:
-    """Every run of an evaluation, or of some of its tasks: repeat by repeat, task by task, the arms alternating.
+    """Plan every run of an evaluation, or of some of its tasks: repeat by repeat, task by task, with alternating arms.
 
-    So both arms meet the same conditions in time, and an evaluation that is cut short has whole repeats.
+    With this order both arms run under the same conditions, and an interrupted evaluation has whole repeats.
     """
     chosen = benchmark.tasks if tasks is None else tasks
     return tuple(_interleave(benchmark, evaluation, chosen, range(benchmark.repeats)))
@@ -166,7 +167,7 @@ def specs(
 def confirming_specs(
     benchmark: BenchmarkFrozen, evaluation: str, instances: Collection[tuple[str, int]], rules: Rules
 ) -> tuple[PlannedArmRun, ...]:
-    """The fresh repeats of sealed instances (template, seed) that looked worse, for both arms: those after the last."""
+    """Plan extra repeats, in both arms, of the sealed instances (template, seed) that looked worse."""
     chosen = [task for task in benchmark.tasks if task.is_sealed and (task.template, task.env_seed) in instances]
     fresh = range(benchmark.repeats, benchmark.repeats + rules.confirm_repeats)
     return tuple(_interleave(benchmark, evaluation, chosen, fresh))
@@ -175,7 +176,7 @@ def confirming_specs(
 def blocks(
     benchmark: BenchmarkFrozen, evaluation: str, ordered: Sequence[BenchmarkTask], size: int
 ) -> tuple[tuple[PlannedArmRun, ...], ...]:
-    """The runs of an evaluation that may stop early: `size` sealed instances at a time, the visible ones first."""
+    """Plan an evaluation with early stopping in blocks of `size` sealed instances; visible ones are in the first."""
     visible = [task for task in benchmark.tasks if not task.is_sealed]
     cut = [list(ordered[start : start + size]) for start in range(0, len(ordered), size)] or [[]]
     return tuple(specs(benchmark, evaluation, tasks) for tasks in [visible + cut[0], *cut[1:]])

@@ -1,4 +1,4 @@
-"""Which tasks a benchmark could be frozen of: those that enough was played of. Never by how it went. Pure."""
+"""Counts graded runs per oracle task, to choose the tasks of a benchmark independently of their outcome. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def graded_tasks(
     oracles: Mapping[str, Set[str]],
     left_out: Set[str],
 ) -> dict[str, int]:
-    """How many runs of each oracle task were graded outside benchmarks, in order of the tasks' names.
+    """Number of graded runs of each oracle task outside benchmarks, ordered by task name.
 
-    `left_out` are runs that nothing may be learned from: contaminated or withdrawn. Passed or failed makes no
-    difference: a benchmark of what the champion passes could not promote anybody.
+    `left_out` are contaminated or withdrawn runs. Passed and failed runs count alike: a benchmark of tasks that the
+    champion passes could never promote a challenger.
     """
     found: Counter[str] = Counter()
     for run in runs:

@@ -1,4 +1,4 @@
-"""What a verdict asks of its figures: each check is met or not, and says so in words. Pure."""
+"""Conditions of a promotion: each check is met or not, with its reason in words. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .stats import MICRO
 
 @dataclass(frozen=True, slots=True)
 class PromotionCheck:
-    """One thing that a promotion takes."""
+    """One condition of a promotion and its reason in words."""
 
     is_met: bool
     words: str
 
 
 def decide_verdict(voids: Sequence[str], checks: Sequence[PromotionCheck]) -> tuple[Decision, tuple[str, ...]]:
-    """The decision, and all its reasons: what makes it void, else what failed, else what was met."""
+    """Return the decision and its reasons: the voids if there are any, else the failed checks, else the met ones."""
     if voids:
         return "void", tuple(voids)
     failed = tuple(check.words for check in checks if not check.is_met)
@@ -31,13 +31,13 @@ def decide_verdict(voids: Sequence[str], checks: Sequence[PromotionCheck]) -> tu
 
 
 def check_minimum(what: str, actual: int, bound: int) -> PromotionCheck:
-    """A figure in millionths reaches its bound."""
+    """Check that a figure in millionths is at least its bound."""
     is_met = actual >= bound
     return PromotionCheck(is_met, f"{what} {decimal(actual)} is {'at least' if is_met else 'below'} {decimal(bound)}")
 
 
 def significant(tested: SignFlip | EProcessResult, alpha: int) -> PromotionCheck:
-    """The deciding test, on the exact p. An e-process reaches 1 / alpha exactly where its p is at most alpha."""
+    """Check that the exact p is at most alpha; for an e-process this means an e-value of at least 1 / alpha."""
     is_met = tested.p * MICRO <= alpha
     if isinstance(tested, EProcessResult):
         reached = decimal(int(tested.e_value * MICRO))
@@ -48,7 +48,7 @@ def significant(tested: SignFlip | EProcessResult, alpha: int) -> PromotionCheck
 
 
 def check_regressions(screened: int, confirmations: Sequence[Confirmation], rules: Rules) -> PromotionCheck:
-    """No instance that looked worse is confirmed to be."""
+    """Check that no instance that looked worse is a confirmed regression."""
     if not screened:
         return PromotionCheck(is_met=True, words="no sealed instance looked worse")
     found = [each.instance for each in confirmations if each.is_regression]
@@ -60,7 +60,7 @@ def check_regressions(screened: int, confirmations: Sequence[Confirmation], rule
 
 
 def check_cost(champion: ArmSummary, challenger: ArmSummary, rules: Rules, compared: int) -> PromotionCheck:
-    """The challenger's cost is at most so many times the champion's, over `compared` pairs of runs."""
+    """Check that the challenger's cost over `compared` run pairs is at most `max_cost_ratio` times the champion's."""
     first, second = champion.compared_cost, challenger.compared_cost
     over = "" if rules.cost_basis == "all_pairs" else f" over the {count_noun(compared, 'pair')} that both passed"
     if compared == 0:

@@ -1,4 +1,4 @@
-"""Regressions: instances that looked worse, played again by both arms as often as the rules ask. Pure."""
+"""Confirms regressions: both arms repeat the instances that looked worse, `confirm_repeats` times each. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .stats import MICRO
 def confirmations_of(
     worse: Sequence[PairedInstance], champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules
 ) -> tuple[Confirmation, ...]:
-    """What the fresh repeats say of each: it regressed where Fisher's p is at most `confirm_p` / how many looked worse.
+    """Confirm each instance that looked worse: it regressed if Fisher's p is at most `confirm_p` / len(worse).
 
-    A repeat that is missing counts against the challenger: the champion's as passed, the challenger's as failed. So
-    nothing is promoted because it was not played.
+    A missing repeat counts against the challenger: as passed in the champion's arm, as failed in the challenger's. So
+    missing runs cannot cause a promotion.
     """
     return tuple(_confirmation(each, len(worse), champion, challenger, benchmark, rules) for each in worse)
 

@@ -1,7 +1,7 @@
-"""What the picture of a verdict shows, as numbers. Pure.
+"""Numbers that the picture of a verdict shows. Pure.
 
-Differences and means are in millionths, costs in micro-dollars. Only the null distribution is made here; every other
-number is the verdict's own, or one of the recorded differences it rests on.
+Differences and means are in millionths, costs in micro-dollars. Only the null distribution is computed here; all other
+numbers come from the verdict or from the recorded differences that it is based on.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .stats import average_repeats
 from .strata import stratify
 
 DRAWS = 5_000
-"""How many sign flips the null distribution is drawn with: enough for the eye, whatever the test took."""
+"""Number of sign flips of the drawn null distribution, independent of the number that the test used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """One template: its instances by their difference, each difference with how many have it, and the mean."""
+    """One template: `counts` are pairs of a difference and the number of instances that have it."""
 
     template: str
     counts: tuple[tuple[int, int], ...]
@@ -35,9 +35,9 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One verdict to draw. `null` are the means that the sealed instances would have with signs flipped at random.
+    """One verdict to draw. `null` are the mean differences of the sealed instances under random sign flips.
 
-    `missing` counts the run pairs that the champion alone lacks, and the challenger alone.
+    `missing` counts the run pairs that lack only the champion's run, and only the challenger's.
     """
 
     evaluation: str
@@ -56,9 +56,9 @@ def draw_verdict(
     benchmark: BenchmarkFrozen,
     null: Sequence[int] | None = None,
 ) -> Drawing:
-    """The drawing of a verdict on these two arms. Raises NothingToDraw where they have no pair.
+    """Compute the drawing of a verdict on these two arms. Raises NothingToDraw if they have no pair.
 
-    `null` are means to show in place of those that are drawn here, from the stream of the rules' own seed.
+    `null` replaces the null distribution that is otherwise drawn here from `rules.rng_seed`.
     """
     rules = verdict.rules
     compared = pairs(champion, challenger, benchmark, order(benchmark, rules)[: verdict.looked_at])
@@ -76,9 +76,9 @@ def draw_verdict(
 
 
 def flipped_means(instances: Sequence[PairedInstance], draws: int, seed: int, *, by_template: bool) -> Iterator[int]:
-    """Means in millionths with the sign of each instance drawn at random; templates weigh the same, or instances do.
+    """Means in millionths with a random sign for each instance; templates or instances have equal weight.
 
-    The stream is frozen: one bit an instance, the first one's lowest.
+    The random stream is frozen: one bit per instance, lowest bit first.
     """
     parts = stratify((each.template if by_template else "", each.deltas) for each in instances)
     draw, total = Random(seed).getrandbits, sum(parts.flat)  # noqa: S311 - a frozen stream, not a secret

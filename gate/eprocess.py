@@ -1,10 +1,10 @@
-"""Early stopping: bets on the next instance, whose winnings are evidence at any time. Pure, in integers.
+"""Early stopping by an e-process, a bet on each instance that gives anytime-valid evidence. Pure, in integers.
 
-A gambler bets a share of what it has that the challenger beats the champion on the next instance. Where the challenger
-is not better, what it has is a nonnegative supermartingale, so it ever reaches 1 / alpha with a chance of at most alpha
-(Ville's inequality), however often one looks. It plays fifteen fixed shares side by side and counts their mean, which
-is a mixture and so a supermartingale too (testing by betting: Waudby-Smith and Ramdas, Journal of the Royal Statistical
-Society B 86, 2024). What it has is rounded down after each bet, which can only take evidence away.
+A gambler bets a share of its wealth that the challenger beats the champion on the next instance. If the challenger is
+not better, the wealth is a nonnegative supermartingale, so the probability that it ever reaches 1 / alpha is at most
+alpha (Ville's inequality), however often it is checked. The e-value is the mean wealth of fifteen gamblers with fixed
+shares, which as a mixture is a supermartingale too (testing by betting: Waudby-Smith and Ramdas, Journal of the Royal
+Statistical Society B 86, 2024). Wealth is rounded down after each bet, which can only reduce the evidence.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .stats import MICRO
 from .voids import gaps
 
 _SHARES, _PARTS = range(1, 16), 16
-"""A bet is `share / _PARTS` of what the gambler has."""
+"""A gambler bets `share / _PARTS` of its wealth."""
 
 _STAKE = 2**64
-"""What every share starts with, in the units of its fortune."""
+"""Initial wealth of every gambler, in units of its fortune."""
 
 
 @dataclass(frozen=True, slots=True)
 class EProcessResult:
-    """What an e-process reached over the first `looked_at` instances of the order."""
+    """Result of an e-process over the first `looked_at` instances of the order."""
 
     looked_at: int
     e_value: Fraction
@@ -38,14 +38,14 @@ class EProcessResult:
 
     @property
     def p(self) -> Fraction:
-        """The p that goes with it."""
+        """The p-value that corresponds to the e-value."""
         return min(Fraction(1), 1 / self.e_value) if self.e_value else Fraction(1)
 
 
 def order(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[BenchmarkTask, ...]:
-    """The sealed instances in the order they are played and looked at, from the frozen stream of `rules.rng_seed`.
+    """Sealed instances in the order they are played and tested, drawn from the frozen stream of `rules.rng_seed`.
 
-    Round after round, each template gives one instance: so every beginning has the templates about equally often.
+    Each round takes one instance of each template, so every prefix has about as many instances of each template.
     """
     draw = Random(rules.rng_seed)  # noqa: S311 - a frozen stream
     queues: dict[str, list[BenchmarkTask]] = {}
@@ -59,7 +59,7 @@ def order(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[BenchmarkTask, ...]
 
 
 def _shuffle(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTask]:
-    """Fisher and Yates' shuffle, spelled out because `Random.shuffle` may change between Python versions."""
+    """Shuffle as Fisher and Yates do; written out because `Random.shuffle` may change between Python versions."""
     found = list(tasks)
     for last in range(len(found) - 1, 0, -1):
         other = draw.getrandbits(last.bit_length())
@@ -70,19 +70,19 @@ def _shuffle(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTask
 
 
 def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> int | None:
-    """After how many instances of `order` the e-process stops, as the arms stand; None: it goes on.
+    """Number of instances of `order` after which the e-process stops; None if it continues.
 
-    It stops where 1 / alpha is reached, and where it can't be reached any more even if all that is left is won; but not
-    where what was compared so far would be void, with fewer than `rules.min_pairs` instances or too much missing. An
-    instance without a pair is passed over: ask where every instance before the last one played has ended, with all its
-    repeats, in both arms.
+    It stops where 1 / alpha is reached, or can no longer be reached even if the challenger wins every remaining
+    instance. It does not stop while the verdict would be void, with fewer than `rules.min_pairs` instances or too many
+    missing pairs. Instances without a pair are skipped, so call this only after all repeats of the instances played so
+    far have ended in both arms.
     """
     found = evidence(champion, challenger, benchmark, rules, spent)
     return found.looked_at if found.is_stopped else None
 
 
 def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> EProcessResult:
-    """What the e-process has where it stops, else where the order ends."""
+    """Result of the e-process where it stops, else at the end of the order."""
     tasks = order(benchmark, rules)
     fortunes = [_STAKE] * len(_SHARES)
     compared = Pairs((), 0, 0)
@@ -109,7 +109,7 @@ def _together(before: Pairs, found: Pairs) -> Pairs:
 
 
 def _after(fortunes: Sequence[int], instance: PairedInstance) -> list[int]:
-    """What every share has after betting on one instance: it wins or loses its part of the mean difference."""
+    """Fortunes of all gamblers after a bet on one instance: each wins or loses its share of the mean difference."""
     won, whole = sum(instance.deltas), _PARTS * MICRO * len(instance.deltas)
     return [fortune * (whole + share * won) // whole for share, fortune in zip(_SHARES, fortunes, strict=True)]
 

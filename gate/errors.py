@@ -1,4 +1,4 @@
-"""What the gate refuses: the docstring is the message."""
+"""Errors of the gate. The docstring of an error is its message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from eventlog.errors import FlywheelError
 
 
 class EmptyBenchmark(FlywheelError):
-    """The benchmark {benchmark} has no {actual}: expected at least one template and one sealed seed, because sealed tasks decide."""
+    """The benchmark {benchmark} has no {actual}: expected at least one template and one sealed seed, because verdicts use sealed tasks only."""
 
 
 class TooFewRepeats(FlywheelError):
@@ -19,11 +19,11 @@ class DuplicateTask(FlywheelError):
 
 class SeedBothWays(FlywheelError):
     """The seed {actual} of the benchmark {benchmark} is both visible and sealed: expected one or the other,
-    because what is visible may be learned from."""
+    because visible instances may be learned from."""
 
 
 class AlphaTooSmall(FlywheelError):
-    """The benchmark {benchmark} sets aside {actual} millionths of alpha for {challengers} challengers:
+    """The benchmark {benchmark} reserves {actual} millionths of alpha for {challengers} challengers:
     expected at least one challenger, and at least one millionth for each."""
 
 
@@ -32,34 +32,34 @@ class UnknownTask(FlywheelError):
 
 
 class Unseedable(FlywheelError):
-    """The benchmark {benchmark} needs instances by seed, and the probe of seeds on {environment} came out as {actual}:
-    expected passed. Probe it again with `flywheel env probe {environment}`."""
+    """The benchmark {benchmark} needs seeded instances, but the outcome of the seed probe on {environment} is {actual}:
+    expected passed. Probe the environment again with `flywheel env probe {environment}`."""
 
 
 class NotFresh(FlywheelError):
     """The benchmark {benchmark} cannot hold the task {task} of {environment} at seed {actual}: that instance {what}.
-    Expected seeds that nobody has seen; without seeds of your own, `flywheel benchmark freeze` draws some."""
+    Expected seeds that no run has used. If no seeds are given, `flywheel benchmark freeze` draws fresh ones."""
 
 
 class BenchmarkExists(FlywheelError):
-    """A benchmark called {actual} was frozen before: expected a new name. `flywheel benchmark list` shows what there is."""
+    """A benchmark called {actual} exists already: expected a new name. `flywheel benchmark list` shows all benchmarks."""
 
 
 class AlreadySucceeded(FlywheelError):
-    """The benchmark {benchmark} was succeeded by {actual}: expected one that nothing stands in the place of. Refresh {actual}."""
+    """The benchmark {benchmark} was succeeded by {actual}: expected a benchmark without a successor. Refresh {actual}."""
 
 
 class NoFreshSeeds(FlywheelError):
-    """Too few {what} seeds are left for the benchmark {benchmark}: expected {expected} of {among} that nobody has seen."""
+    """Too few {what} seeds are left for the benchmark {benchmark}: expected {expected} of {among} that no run has used."""
 
 
 class NotFrozen(FlywheelError):
-    """No benchmark {actual} was frozen with the digest {expected}: expected it in the log before it is played."""
+    """No benchmark {actual} was frozen with the digest {expected}: expected it in the log before an evaluation is opened on it."""
 
 
 class TwoResults(FlywheelError):
     """The {arm} of {evaluation} has two results for {place} (template, seed, repeat): the runs {actual}.
-    Expected one, because whoever may choose between two may choose the verdict; open a new evaluation."""
+    Expected one, because a choice between two results could choose the verdict. Open a new evaluation."""
 
 
 class ScoreOutOfRange(FlywheelError):
@@ -71,16 +71,16 @@ class ForeignRun(FlywheelError):
 
 
 class NoSamples(FlywheelError):
-    """The rules ask for {actual} bootstrap samples: expected at least {expected}."""
+    """The rules set {actual} bootstrap samples: expected at least {expected}."""
 
 
 class UnknownTest(FlywheelError):
-    """The rules ask for the test {actual!r}: expected one of {expected}. Write the rules again with one of these."""
+    """The rules name the test {actual!r}: expected one of {expected}. Change the rules to one of these."""
 
 
 class BenchmarkExhausted(FlywheelError):
-    """The benchmark {benchmark} has judged {actual} challengers: expected fewer than {expected}, for which its alpha was set aside.
-    Freeze its successor from fresh seeds with `flywheel benchmark refresh {benchmark}`."""
+    """The benchmark {benchmark} has judged {actual} challengers: expected fewer than {expected}, the number that share its alpha.
+    Freeze its successor with fresh seeds by `flywheel benchmark refresh {benchmark}`."""
 
 
 class AlreadyOpened(FlywheelError):
@@ -88,11 +88,11 @@ class AlreadyOpened(FlywheelError):
 
 
 class NotOpened(FlywheelError):
-    """The evaluation {evaluation} was never opened: expected an EvaluationOpened of that name. `flywheel gate list` shows what was."""
+    """The evaluation {evaluation} was never opened: expected an EvaluationOpened of that name. `flywheel gate list` shows all evaluations."""
 
 
 class OtherEvaluation(FlywheelError):
-    """The verdict is not on what the evaluation {evaluation} opened: its {what} is {actual}, expected {expected}."""
+    """The verdict does not match the evaluation {evaluation} as opened: its {what} is {actual}, expected {expected}."""
 
 
 class AlreadySettled(FlywheelError):
@@ -101,28 +101,28 @@ class AlreadySettled(FlywheelError):
 
 
 class ChampionMoved(FlywheelError):
-    """The stream of the champion is at version {actual}, expected {expected}: something was settled or pointed meanwhile.
-    Read the champion again and decide again."""
+    """The stream of the champion is at version {actual}, expected {expected}: another verdict or champion was recorded in between.
+    Read the champion again and retry."""
 
 
 class OtherChampion(FlywheelError):
     """The evaluation {evaluation} judged against {actual}, but at version {version} the champion is {expected}.
-    Evaluate against the present champion."""
+    Open a new evaluation against the current champion."""
 
 
 class ReasonMissing(FlywheelError):
-    """No reason was given: expected a few words on why the champion is moved by hand."""
+    """No reason was given: expected a short reason why the champion is changed by hand."""
 
 
 class NothingBefore(FlywheelError):
-    """There is nothing to go back to: the champion was pointed {actual} times, expected at least {expected}."""
+    """There is no earlier champion to restore: the champion was set {actual} times, expected at least {expected}."""
 
 
 class NothingToDraw(FlywheelError):
     """The verdict of {evaluation} cannot be drawn: it is {actual}, and its arms have no sealed pair; expected at least one.
-    `flywheel gate explain {evaluation}` says why."""
+    `flywheel gate explain {evaluation}` shows the reasons."""
 
 
 class PlotsMissing(FlywheelError):
-    """There is no matplotlib to draw with: expected {expected}. Install it with `.venv/bin/python -m pip install {way_out}`,
-    or leave --plot out: the same numbers come in words."""
+    """matplotlib is not installed: expected {expected}. Install it with `.venv/bin/python -m pip install {way_out}`,
+    or omit --plot: the same numbers are printed as text."""

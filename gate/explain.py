@@ -1,4 +1,4 @@
-"""A verdict in words: rows of a table. Pure."""
+"""Explains a verdict as rows of a table. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _UNKNOWN = "not computed"
 
 
 def explain(verdict: Verdict) -> list[tuple[str, str]]:
-    """Label and text of each row; what could not be computed reads `not computed`.
+    """Label and text of each row; a figure that could not be computed reads `not computed`.
 
-    Everything from `probability of improvement` to `visible instances` is reported and decides nothing, but under the
-    bootstrap.
+    Except under the bootstrap, the rows from `probability of improvement` to `visible instances` do not decide.
     """
     return [
         ("decision", verdict.decision),
@@ -51,7 +50,7 @@ def _arm(arm: ArmSummary) -> str:
 def _test(verdict: Verdict) -> str:
     match verdict.rules.test:
         case "bootstrap":
-            return "the bootstrap of the seed documents, which has no p: all its checks together decide"
+            return "bootstrap of the seed documents: no p; it decides by all its checks together"
         case "e_process":
             return _e_process(verdict)
         case _:
@@ -71,14 +70,14 @@ def _e_process(verdict: Verdict) -> str:
     if verdict.e_value is None:
         return f"e-process: {_UNKNOWN}"
     looked = "" if verdict.looked_at is None else f" after {count_noun(verdict.looked_at, 'instance')}"
-    asked = f"1 / alpha with alpha {decimal(verdict.alpha)} is asked"
+    asked = f"1 / alpha with alpha {decimal(verdict.alpha)} is required"
     return f"e-process: {decimal(verdict.e_value)}{looked}; {asked}"
 
 
 def _ledger(verdict: Verdict) -> str:
     if verdict.alpha == 0:
-        return "no alpha: it was opened before there was a ledger"
-    return f"alpha {decimal(verdict.alpha)}; with it {decimal(verdict.alpha_spent)} is spent on the benchmark"
+        return "no alpha: the evaluation was opened before alpha ledgers existed"
+    return f"alpha {decimal(verdict.alpha)}; total spent on the benchmark {decimal(verdict.alpha_spent)}"
 
 
 def _difference(verdict: Verdict) -> str:
@@ -92,7 +91,7 @@ def _describe_missing(verdict: Verdict) -> str:
     compared = f"{count_noun(verdict.missing, 'run pair')}, {count_noun(verdict.pairs, 'sealed instance')} compared"
     if verdict.missing_p is None:
         return compared
-    return f"{compared}; that it differs between the arms has p {probability(verdict.missing_p)}"
+    return f"{compared}; p of unequal missing counts {probability(verdict.missing_p)}"
 
 
 def _describe_confirmations(found: Confirmation) -> str:
@@ -123,8 +122,8 @@ def _power(verdict: Verdict) -> str:
     if verdict.power is None:
         return _UNKNOWN
     needed = verdict.pairs_needed
-    more = "" if needed is None else f"; {count_noun(needed, 'instance')} would have 0.8"
-    return f"{decimal(verdict.power)} at this difference{more}"
+    more = "" if needed is None else f"; {count_noun(needed, 'instance')} needed for 0.8"
+    return f"{decimal(verdict.power)} at the observed difference{more}"
 
 
 def _visible(verdict: Verdict) -> str:
@@ -132,11 +131,11 @@ def _visible(verdict: Verdict) -> str:
     if visible is None:
         return _UNKNOWN
     means = f"champion {decimal(visible.champion_mean)}, challenger {decimal(visible.challenger_mean)}"
-    return f"{count_noun(visible.instances, 'instance')}: {means}; they decide nothing"
+    return f"{count_noun(visible.instances, 'instance')}: {means}; not used for the decision"
 
 
 def _name_some(instances: tuple[str, ...]) -> str:
-    """The first of them, and how many more there are: `--json` holds all."""
+    """The first few names, and the number of the rest: `--json` lists all."""
     rest = len(instances) - _MOST_NAMED
     return ", ".join((*instances[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else []))) or "none"
 

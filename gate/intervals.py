@@ -1,4 +1,4 @@
-"""Intervals in integers, rounded outwards: a stratified bootstrap and Wilson's. Pure."""
+"""Integer confidence intervals, rounded outwards: the stratified bootstrap and Wilson's. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OCTET, _WORD = 256, 2**32
 
 
 def resample(strata: Strata, samples: int, seed: int) -> Resampled:
-    """Resample instances inside their strata, from a frozen stream: the share of means above zero, and the interval.
+    """Share of resampled means above zero, and interval, by resampling instances inside strata from a frozen stream.
 
-    From n instances n - 1 are drawn with replacement: so the mean of a stratum varies as much as it should, where n
-    draws vary too little in small strata. A stratum of one instance does not vary. The interval is the percentile one.
-    Raises NoSamples.
+    From n instances n - 1 are drawn with replacement, which gives the mean of a stratum the right variance; n draws
+    would vary too little in small strata. A stratum of one instance does not vary. The interval is a percentile
+    interval. Raises NoSamples.
     """
     if samples < 1:
         raise NoSamples(actual=samples, expected=1)
@@ -48,7 +48,7 @@ def resample(strata: Strata, samples: int, seed: int) -> Resampled:
 def _sums(draw: Octets, values: Sequence[int], size: int, samples: int) -> Iterator[int]:
     """Sums of `size` values drawn with replacement, one for each sample.
 
-    Few values on a grid of at most 256 points are drawn as those points, which are an octet each.
+    At most 256 values on a grid of at most 256 points are drawn directly as bytes that hold those points.
     """
     low = min(values)
     step = gcd(*(value - low for value in values)) or 1
@@ -66,7 +66,7 @@ def _sums(draw: Octets, values: Sequence[int], size: int, samples: int) -> Itera
 
 
 def _octets(draw: Octets, values: Sequence[int], wanted: int) -> Array:
-    """At least so many of at most 256 values below 256, each as likely: octets, but for those beyond the last round."""
+    """At least `wanted` uniform draws of at most 256 values, by octets; rejects octets that would bias the draw."""
     limit = _OCTET // len(values) * len(values)
     beyond = bytes(range(limit, _OCTET))
     table = bytes(values[octet % len(values)] for octet in range(_OCTET))
@@ -78,7 +78,7 @@ def _octets(draw: Octets, values: Sequence[int], wanted: int) -> Array:
 
 
 def _words(draw: Octets, values: Sequence[int], wanted: int) -> Array:
-    """At least so many of the first whole numbers, each as likely: words of 32 bits, none beyond the last round."""
+    """At least `wanted` uniform draws of indexes of `values`, by 32-bit words; drops words that would bias the draw."""
     below = len(values)
     limit = _WORD // below * below
     kept = np.empty(0, dtype=np.uint32)
@@ -90,7 +90,7 @@ def _words(draw: Octets, values: Sequence[int], wanted: int) -> Array:
 
 
 def wilson(passed: int, runs: int) -> Interval:
-    """The 95 % Wilson score interval of `passed` out of `runs`, in millionths; of no runs, everything is possible."""
+    """95 % Wilson score interval of `passed` out of `runs`, in millionths; 0 to 1_000_000 if there are no runs."""
     if not 0 <= passed <= runs:
         raise ValueError(f"{passed} of {runs} runs passed; expected 0 to {runs}")
     if runs == 0:

@@ -1,9 +1,9 @@
-"""Two arms and the rules to a verdict. Pure.
+"""Computes the verdict on two arms under the rules. Pure.
 
 One test decides, on sealed instances: repeats are averaged inside their instance, instances inside their template, and
-templates count the same. A promotion also takes a margin, a cost and no confirmed regression. All figures of a verdict,
-costs and passed runs included, are over the pairs that both arms have. `Verdict.pairs` counts instances,
-`ArmSummary.runs` counts (instance, repeat) pairs.
+templates have equal weight. A promotion also requires a minimum mean difference, a bounded cost and no confirmed
+regression. All figures of a verdict, including costs and passed runs, are over the pairs that both arms have.
+`Verdict.pairs` counts instances, `ArmSummary.runs` counts (instance, repeat) pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .voids import gaps, missing_p
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All that is known before anything is confirmed."""
+    """Figures of a verdict before regressions are confirmed."""
 
     compared: Pairs
     voids: tuple[str, ...]
@@ -46,16 +46,16 @@ class _Found:
 
     @property
     def would_promote(self) -> bool:
-        """Whether nothing but a confirmed regression stands against a promotion."""
+        """True if only a confirmed regression can prevent a promotion."""
         return not self.voids and all(check.is_met for check in self.checks)
 
 
 def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Verdict:
-    """Promote, hold or void, with every reason. Raises UnknownTest, NoSamples.
+    """Decide promote, hold or void, with every reason. Raises UnknownTest, NoSamples.
 
-    Void: the arms are not the two of one evaluation of this benchmark, have too few instances, miss more than the rules
-    allow or not alike, or a run began from another state than its instance. What looked worse and was not played again
-    as often as the rules ask counts against the challenger.
+    The verdict is void if the arms are not the two arms of one evaluation of this benchmark, if they have too few
+    instances, too many missing pairs or pairs that are missing unequally, or if a run is contaminated. Missing
+    confirming repeats count against the challenger.
     """
     if rules.test == "bootstrap":
         return judge_as_seeds(champion, challenger, benchmark, rules, spent)
@@ -104,10 +104,10 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
 def screen(
     champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha
 ) -> tuple[tuple[str, int], ...]:
-    """The sealed instances, (template, seed), that look worse and are to be played again before judging.
+    """Sealed instances (template, seed) that look worse and must be repeated before the verdict.
 
-    None where the verdict would not be a promotion whatever they gave, nor under the bootstrap, which confirms nothing.
-    Raises UnknownTest.
+    Empty if the verdict cannot be a promotion whatever the repeats give, and under the bootstrap, which confirms no
+    regressions. Raises UnknownTest.
     """
     if rules.test == "bootstrap":
         return ()
@@ -148,12 +148,12 @@ _TESTS = ("sign_flip", "e_process")
 
 
 def _e_value(tested: SignFlip | EProcessResult) -> int | None:
-    """In millionths; an event holds no larger number than `EXACT`."""
+    """The e-value in millionths, at most `EXACT`, the largest number that an event holds."""
     return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, EProcessResult) else None
 
 
 def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
-    """With no alpha to spend nothing can be promoted, so a few draws will do."""
+    """Run the sign-flip test; with no alpha a promotion is impossible, so few draws suffice."""
     draws = ceil_divide(rules.draws_per_alpha * MICRO, alpha or MICRO)
     return sign_flip(values, draws, rules.max_exact, rules.rng_seed)
 

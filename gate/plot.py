@@ -1,6 +1,6 @@
-"""A drawing as SVG or PNG: differences by template, null distribution, interval, costs. It always gives the same bytes.
+"""Plots a drawing as SVG or PNG with reproducible bytes: differences by template, null distribution, interval, costs.
 
-Matplotlib is an extra and imported on use; what this machine sets for it is not read.
+Matplotlib is an optional extra and imported on use; its local configuration is not read.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _METADATA: dict[Kind, dict[str, str | None]] = {
     "png": {"Software": "flywheel"},
 }
 _WIDTH, _HEIGHT, _ROW = 11.0, 4.6, 0.34
-"""Inches: the whole picture, and what each template adds to its height."""
+"""Width and height of the picture in inches, and the height that each template adds."""
 
 _BINS = 41
 _DOT = 40
 
 
 def plot(drawing: Drawing, kind: Kind) -> bytes:
-    """The picture as the bytes of an SVG or a PNG. Raises PlotsMissing."""
+    """Render the drawing as SVG or PNG bytes. Raises PlotsMissing."""
     try:
         from matplotlib import style  # noqa: PLC0415 an extra, imported on use
-        from matplotlib.figure import Figure  # noqa: PLC0415 the same
+        from matplotlib.figure import Figure  # noqa: PLC0415 an extra, imported on use
     except ImportError as error:
         raise PlotsMissing(expected="the extra `plots`", way_out="'flywheel[plots]'") from error
     above = 1.2 + _ROW * max(len(drawing.templates), 3)
@@ -79,7 +79,7 @@ def _title(drawing: Drawing) -> str:
 
 
 def _draw_templates(axes: Axes, templates: tuple[Dots, ...]) -> None:
-    """One row a template, the first on top: a dot for each difference, as large as there are instances of it."""
+    """Draw one row per template, the first on top: a dot per difference, sized by its number of instances."""
     largest = max(amount for dots in templates for _, amount in dots.counts)
     for row, dots in enumerate(templates):
         values = [value / _MICRO for value, _ in dots.counts]
@@ -95,11 +95,11 @@ def _draw_templates(axes: Axes, templates: tuple[Dots, ...]) -> None:
     axes.set_xlim(-1.12, 1.12)
     axes.grid(visible=True, axis="x")
     axes.set_title("Differences by template")
-    axes.set_xlabel("challenger less champion, an instance (bar: mean)")
+    axes.set_xlabel("challenger minus champion per instance (bar: mean)")
 
 
 def _draw_null(axes: Axes, drawing: Drawing) -> None:
-    """Means with signs flipped at random, and the one that was observed."""
+    """Draw the null distribution of means under random sign flips, and the observed mean."""
     verdict, observed = drawing.verdict, drawing.observed / _MICRO
     reach = max(abs(observed), *(abs(mean) / _MICRO for mean in drawing.null)) * 1.08 or 1.0
     width = 2 * reach / _BINS
@@ -120,7 +120,7 @@ def _draw_null(axes: Axes, drawing: Drawing) -> None:
         va="top",
     )
     axes.grid(visible=True, axis="y")
-    axes.set_title("Means if the arms were alike")
+    axes.set_title("Null distribution of the mean")
     axes.set_xlabel("mean difference with signs flipped at random")
     axes.set_ylabel("share of draws")
 
@@ -131,11 +131,11 @@ def _evidence(verdict: Verdict) -> str:
         return f"p {probability(verdict.p_value)}, {alpha}"
     if verdict.e_value is not None:
         return f"e {decimal(verdict.e_value)}, {alpha}"
-    return "decides nothing here"
+    return "not used for the decision"
 
 
 def _draw_interval(axes: Axes, verdict: Verdict) -> None:
-    """The mean difference and its interval, beside nothing (zero) and what is asked (the margin)."""
+    """Draw the mean difference and its interval, with lines at zero and at the required margin."""
     margin, mean = verdict.rules.min_mean_delta / _MICRO, (verdict.mean_delta or 0) / _MICRO
     low, high = (mean, mean) if verdict.interval is None else _ends(verdict)
     axes.plot([low, high], [0, 0], color=_BLUE, linewidth=3, solid_capstyle="butt")
@@ -161,7 +161,7 @@ def _ends(verdict: Verdict) -> tuple[float, float]:
 
 
 def _draw_costs(axes: Axes, verdict: Verdict) -> None:
-    """What was compared, with the most that the challenger may cost."""
+    """Draw the compared costs of both arms, with the maximum allowed for the challenger."""
     arms = (("champion", verdict.champion, _GREY), ("challenger", verdict.challenger, _BLUE))
     for row, (_, arm, colour) in enumerate(arms):
         axes.barh([row], [(arm.compared_cost or 0) / _MICRO], height=0.55, color=colour)

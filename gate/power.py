@@ -1,7 +1,7 @@
-"""How large a benchmark would have to be: the normal approximation of the sign-flip test's power. Pure, in integers.
+"""Power of the sign-flip test and the benchmark size it requires, by the normal approximation. Pure, in integers.
 
-The normal distribution is summed in fixed point, because floating-point libraries differ in their last digit and a
-verdict is compared byte by byte.
+The normal distribution is computed in fixed point, because floating-point libraries differ in their last digit and
+verdicts are compared byte by byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import isqrt
 from .stats import MICRO, ceil_divide
 
 UNIT = 10**18
-"""Fixed point: 1 is `UNIT`."""
+"""The number 1 in fixed point."""
 
 _PI = 3_141_592_653_589_793_238
 _FAR = 8 * UNIT
@@ -25,7 +25,7 @@ _MOST = 1_000_000
 
 
 def normal(z: int) -> int:
-    """The share of the normal distribution below z, both in `UNIT`; beyond 8 it is none or all. Good to 15 digits."""
+    """CDF of the standard normal distribution at z, both in `UNIT`; 0 or 1 beyond 8. Accurate to 15 digits."""
     if abs(z) >= _FAR:
         return UNIT * (z > 0)
     unit = UNIT * _GUARD
@@ -40,7 +40,7 @@ def normal(z: int) -> int:
 
 @cache
 def quantile(share: int) -> int:
-    """The point below which `share` millionths of the normal distribution lie, in `UNIT`; 0 < share < 1_000_000."""
+    """Quantile of the standard normal distribution at `share` millionths, in `UNIT`; 0 < share < 1_000_000."""
     low, high = -_FAR, _FAR
     while high - low > 1:
         middle = (low + high) // 2
@@ -49,9 +49,9 @@ def quantile(share: int) -> int:
 
 
 def power(values: Sequence[int], alpha: int) -> int | None:
-    """The chance in millionths that as many instances reach `alpha` (millionths), if they differ as much as these.
+    """Power in millionths at `alpha` (millionths) for as many instances as `values`, if they differ as much as these.
 
-    None where there is no difference at all, or no alpha.
+    None if all differences are zero, or alpha is.
     """
     if not 0 < alpha < MICRO or not any(values):
         return None
@@ -59,9 +59,9 @@ def power(values: Sequence[int], alpha: int) -> int | None:
 
 
 def pairs_needed(values: Sequence[int], alpha: int) -> int | None:
-    """How many instances have a power of 0.8 at `alpha`, if they differ as much as these.
+    """Number of instances that give a power of 0.8 at `alpha`, if they differ as much as `values`.
 
-    None where the mean difference is not above zero, or where that takes more than a million.
+    None if the mean difference is not above zero, or if more than a million instances are needed.
     """
     observed = _deviations(values) if any(values) else 0
     if not 0 < alpha < MICRO or observed <= 0:
@@ -71,7 +71,7 @@ def pairs_needed(values: Sequence[int], alpha: int) -> int | None:
 
 
 def _deviations(values: Sequence[int]) -> int:
-    """The sum of the values in standard deviations of their sum under random signs, in `UNIT`."""
+    """Sum of the values divided by the standard deviation of their sum under random signs, in `UNIT`."""
     total = sum(values)
     size = isqrt(total * total * UNIT * UNIT // sum(value * value for value in values))
     return size if total > 0 else -size

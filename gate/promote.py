@@ -1,4 +1,4 @@
-"""The only way to move the champion: facts appended to the stream `champion` at the version that was judged."""
+"""Changes the champion, by events appended to the stream `champion` at an expected version. Nothing else may."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from .errors import (
 from .figures import count_noun, decimal
 
 STREAM = CHAMPION
-"""The stream of everything that decides who is champion; its key in the fold has the same name."""
+"""Stream of the events that decide who is champion; its key in the fold has the same name."""
 
 BENCHMARK = "benchmark/{}"
-"""The stream of a benchmark: how it was frozen, then every evaluation that was opened on it."""
+"""Stream of a benchmark: its freezing, then the opening of every evaluation on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What was decided, and the positions its facts took."""
+    """A recorded decision and the log positions of its events."""
 
     decision: Decision
     first: Position
@@ -61,7 +61,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """The champion from `position` on, and the pieces of memory that were quarantined with the move."""
+    """The champion from `position` on, and the memory pieces that were quarantined with the change."""
 
     artifact: Artifact
     position: Position
@@ -69,7 +69,7 @@ class Pointed:
 
 
 def freeze_into(store: EventStore, benchmark: BenchmarkFrozen, actor: str) -> Position:
-    """Record a frozen benchmark. Repeating it changes nothing. Raises BenchmarkExists where the name is taken."""
+    """Record a frozen benchmark. Idempotent. Raises BenchmarkExists if the name is taken."""
     stream = BENCHMARK.format(benchmark.benchmark)
     outcome = store.append([Append(stream, (benchmark,), actor, expect=0, key=f"freeze:{benchmark.benchmark}")])[0]
     if isinstance(outcome, Committed | Repeated):
@@ -91,9 +91,9 @@ def open_evaluation(
 ) -> Position:
     """Record that two artifacts will play a benchmark under these rules, and spend the next share of its alpha.
 
-    Repeating it changes nothing. `executor` plays both arms (None: plans over HTTP), from the plans of the `suite`.
-    Openings of one benchmark stand in its stream one after another: who was overtaken reads the ledger again. Raises
-    NotFrozen, BenchmarkExhausted, and AlreadyOpened where the name stands for something else.
+    Idempotent. `executor` plays both arms (None: plans over HTTP), from the plans of the `suite`. Openings of one
+    benchmark share its stream: after a version conflict the ledger is read again. Raises NotFrozen,
+    BenchmarkExhausted, and AlreadyOpened if an evaluation with this name has other arguments.
     """
     unspent = EvaluationOpened(
         evaluation=evaluation,
@@ -114,7 +114,7 @@ def open_evaluation(
 
 
 def _open(store: EventStore, benchmark: BenchmarkFrozen, unspent: EvaluationOpened, actor: str) -> Position | None:
-    """Open with what the ledger gives now; None where somebody else opened meanwhile."""
+    """Open with the next alpha of the ledger; None if another evaluation was opened concurrently."""
     stream, evaluation = BENCHMARK.format(benchmark.benchmark), unspent.evaluation
     known = tuple(store.read(stream=stream))
     ledger = _ledger(known, benchmark)
@@ -131,7 +131,7 @@ def _open(store: EventStore, benchmark: BenchmarkFrozen, unspent: EvaluationOpen
 
 
 def _ledger(known: Sequence[Recorded], benchmark: BenchmarkFrozen) -> AlphaState:
-    """What was spent on a benchmark, by its own stream. Raises NotFrozen."""
+    """Alpha spent on a benchmark, computed from its stream. Raises NotFrozen."""
     first = known[0].event if known else None
     if not isinstance(first, BenchmarkFrozen) or first.digest != benchmark.digest:
         raise NotFrozen(actual=benchmark.benchmark, expected=benchmark.digest)
@@ -143,7 +143,7 @@ def _opens(item: Recorded, evaluation: str) -> bool:
 
 
 def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position:
-    """Where the same was opened before, whatever it spent. Raises AlreadyOpened."""
+    """Position where the same evaluation was opened before, ignoring its alpha. Raises AlreadyOpened."""
     opened = before.event
     if isinstance(opened, EvaluationOpened) and opened.model_copy(update={"challenge": 0, "alpha": 0}) == unspent:
         return before.position
@@ -151,9 +151,9 @@ def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position
 
 
 def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
-    """Record a verdict and, if it promotes, move the champion with it: both or neither.
+    """Record a verdict and, if it promotes, the new champion, atomically.
 
-    `expect` is the version of the champion's stream that was judged. Repeating it changes nothing.
+    `expect` is the version of the champion's stream that was judged. Idempotent.
     Raises ChampionMoved, OtherChampion, NotOpened, OtherEvaluation, AlreadySettled.
     """
     _refuse_other_evaluation(store, evaluation, verdict)
@@ -171,7 +171,7 @@ def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expe
 
 
 def point(store: EventStore, views: Views, artifact: Artifact, reason: str, actor: str) -> Pointed:
-    """Make an artifact champion by hand, as of what `views` show. Raises ReasonMissing, ChampionMoved."""
+    """Make an artifact champion by hand, at the position of `views`. Raises ReasonMissing, ChampionMoved."""
     _refuse_empty(reason)
     event = ChampionPointed(artifact=artifact, by="operator", reason=reason, evaluation=None)
     return _move(store, views, event, (), actor)
@@ -180,14 +180,14 @@ def point(store: EventStore, views: Views, artifact: Artifact, reason: str, acto
 def back(
     store: EventStore, views: Views, reason: str, actor: str, *, withdraw: Sequence[RunsWithdrawn] = ()
 ) -> Pointed:
-    """Restore the champion before the present one, as of what `views` show, and quarantine what came since.
+    """Restore the previous champion, at the position of `views`, and quarantine memory pieces added since.
 
-    `withdraw` is appended with the move, all or none of it: one request, because a request that is refused does not
-    fail its neighbours. Raises ReasonMissing, NothingBefore, ChampionMoved.
+    `withdraw` is appended in the same request, so that either all of it is recorded or none. Raises ReasonMissing,
+    NothingBefore, ChampionMoved.
     """
     _refuse_empty(reason)
     state = views.get(CHAMPIONS, CHAMPION)
-    if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the present one and the one before it
+    if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the current champion and the previous one
         raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
     history = views.history(CHAMPIONS, CHAMPION)
     restored = next(c.state.pointed_artifact() for c in history if c.state is not None and c.since == state.stack[-2])
@@ -201,10 +201,10 @@ def back(
 
 
 def _is_left_behind(views: Views, name: str, piece: Candidacy, present: Memory, restored: Memory) -> bool:
-    """Whether a piece was accepted after the restored memory, or is kept out of it, and the present one has it.
+    """True if the present memory has a piece that was accepted after the restored memory, or that it excludes.
 
-    One that is promoted now has been so without a break since `promoted_since`; one that was promoted before, and
-    is demoted or on trial again, counts where the present memory still carries it.
+    A piece that is promoted now has been so without interruption since `promoted_since`. A piece that was promoted
+    before and is demoted or on trial now counts if the present memory still contains it.
     """
     if piece.status == "promoted":
         return (piece.promoted_since or 0) > restored.upto or name in restored.without
@@ -228,7 +228,7 @@ def _move(
     actor: str,
     withdraw: Sequence[RunsWithdrawn] = (),
 ) -> Pointed:
-    """Append at the version that the views have seen, so that a move they have not seen is a conflict."""
+    """Append at the stream version that the views have seen, so that a later champion change is a conflict."""
     known, restored = candidacies(views) if pieces else {}, event.artifact.memory.upto
     quarantines = tuple(
         MemoryQuarantined(piece=piece, kind=piece_kind(known[piece]), restored=restored, reason=event.reason)
@@ -266,7 +266,7 @@ def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdic
 
 
 def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:
-    """How an evaluation was opened, in whatever stream that stands. Raises NotOpened."""
+    """Find the opening event of an evaluation in any stream. Raises NotOpened."""
     for recorded in store.read(types=["EvaluationOpened"]):
         if isinstance(recorded.event, EvaluationOpened) and recorded.event.evaluation == evaluation:
             return recorded.event
@@ -274,10 +274,10 @@ def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:
 
 
 def _refuse_other_champion(store: EventStore, evaluation: str, verdict: Verdict, expect: int) -> None:
-    """The champion at `expect` must be the one that was judged; where none was pointed yet, anything may become it."""
+    """Raise unless the champion at version `expect` is the one that was judged, or there was none."""
     events = tuple(store.read(stream=STREAM))
     if any(isinstance(item.event, VerdictReached) and item.event.evaluation == evaluation for item in events):
-        return  # settled before: the key answers
+        return  # settled before: the idempotency key answers
     champion = next(_pointings(reversed([item for item in events if item.version <= expect])), None)
     judged = verdict.champion.artifact
     if champion is not None and champion != judged:

@@ -1,7 +1,7 @@
-"""The paired randomisation test: how often random signs give a sum as large as the observed one. Pure, in integers.
+"""The paired sign-flip randomisation test. Pure, in integers.
 
-Where the arms do not differ, the sign of every difference is as likely plus as minus. The chance is over all ways of
-signing them, counted exactly where the sums are few, else over draws from a frozen stream.
+If the arms do not differ, plus and minus are equally likely for every difference. The p-value is the share of sign
+assignments whose sum is at least the observed one: counted exactly if cheap, else sampled from a frozen stream.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _BLOCK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SignFlip:
-    """The one-sided p of a sign-flip test, and over how many draws it was taken (None: it is exact)."""
+    """One-sided p of a sign-flip test, and the number of draws (None: it is exact)."""
 
     p: Fraction
     draws: int | None
 
 
 def sign_flip(values: Sequence[int], draws: int, max_exact: int, seed: int) -> SignFlip:
-    """The chance that random signs sum to at least what `values` sum to.
+    """Probability that `values` with random signs sum to at least the sum of `values`.
 
-    Counting takes as many additions as there are values other than zero, times the width of their distribution; it is
-    done where that is at most `max_exact`. Else `draws` are taken, and the observed signs count as one more.
+    Exact counting costs as many additions as there are nonzero values, times the width of their distribution; it is
+    used if that is at most `max_exact`. Otherwise `draws` are sampled, and the observed signs count as one more.
     """
     step = gcd(*values)
     if not step:
@@ -44,7 +44,7 @@ def sign_flip(values: Sequence[int], draws: int, max_exact: int, seed: int) -> S
 
 
 def _exact_p(magnitudes: Sequence[int], observed: int) -> Fraction:
-    """All ways of signing at once: one integer holds, lane by lane, in how many ways the positive ones reach each sum.
+    """Count all sign assignments at once: each lane of one integer counts the ways in which positives reach a sum.
 
     A lane is one bit wider than there are signs, so no lane overflows, and the sum of lanes is the rest modulo a lane
     full of ones.
@@ -58,7 +58,7 @@ def _exact_p(magnitudes: Sequence[int], observed: int) -> Fraction:
 
 
 def _sampled_p(magnitudes: Sequence[int], observed: int, draws: int, seed: int) -> Fraction:
-    """One bit a sign. The sums of eight values at a time are looked up by the byte that holds their signs."""
+    """Draw one bit per sign; the sums of eight values at a time are looked up by the byte that holds their signs."""
     padded = [*magnitudes, *[0] * (-len(magnitudes) % _BYTE)]
     tables = _signed_sums(integers(padded, len(padded)).reshape(-1, _BYTE))
     draw, columns, reached = octets(seed), len(tables), 0
@@ -70,7 +70,7 @@ def _sampled_p(magnitudes: Sequence[int], observed: int, draws: int, seed: int) 
 
 
 def _signed_sums(eights: Array) -> Array:
-    """A row for each eight values, a column for every choice of signs: bit i says if the i-th is added or taken."""
+    """Signed sums of each row of eight values; in the column number, bit i is the sign of value i."""
     sums = np.zeros_like(eights[:, :1])
     for place in range(_BYTE):
         value = eights[:, place : place + 1]

@@ -1,4 +1,4 @@
-"""When a benchmark cannot promote any more, and the seeds of the one that takes its place. Pure."""
+"""Detects benchmarks that cannot promote any more, and builds their successors from fresh seeds. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .errors import AlreadySucceeded, NoFreshSeeds
 
 VISIBLE_SEEDS = range(9_000, 10_000)
 SEALED_SEEDS = range(10_000, 1_000_000)
-"""Where seeds are drawn: training takes those below. From 10,000 on our sites show pages that training never sees."""
+"""Range of sealed seeds. Training uses seeds below; from 10,000 on our sites show pages that training never sees."""
 
 _NUMBERED = re.compile(r"(.*)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How many seeds a template gets, and how often each is played."""
+    """Numbers of seeds per template, and repeats per seed."""
 
     visible: int
     sealed: int
@@ -33,9 +33,9 @@ class Amounts:
 
 
 def is_saturated(benchmark: str, verdicts: Iterable[VerdictState], champion: Artifact | None) -> bool:
-    """Whether the champion passed every sealed run of the last evaluation of a benchmark: nothing can be better.
+    """True if the champion passed every sealed run of a benchmark's last evaluation, so no challenger can be better.
 
-    Nobody knows that where the arms could not be compared, or where the champion is none of the two.
+    False if the arms could not be compared, or if the champion is neither of them.
     """
     decided = [state for state in verdicts if state.benchmark == benchmark and state.decision is not None]
     last = max(decided, key=lambda state: state.opened_since, default=None)
@@ -47,14 +47,14 @@ def is_saturated(benchmark: str, verdicts: Iterable[VerdictState], champion: Art
 
 
 def describe_ledger(ledger: AlphaState | None, *, saturated: bool) -> str:
-    """What is to be said of a benchmark: exhausted, saturated, or how many challengers it can still judge."""
+    """Describe a benchmark: exhausted, saturated, or the number of challengers it can still judge."""
     if ledger is None or ledger.is_exhausted:
         return "exhausted"
     return "saturated" if saturated else f"{ledger.challengers - ledger.challenges} challengers left"
 
 
 def newest_successor(benchmarks: Mapping[str, BenchmarkState], name: str) -> str:
-    """The benchmark that stands in the place of one: the last of its successors, or itself."""
+    """The last successor of a benchmark, or the benchmark itself if it has none."""
     after = {state.successor_of: key for key, state in benchmarks.items() if state.successor_of is not None}
     while name in after:
         name = after[name]
@@ -62,12 +62,12 @@ def newest_successor(benchmarks: Mapping[str, BenchmarkState], name: str) -> str
 
 
 def missing_tasks(benchmark: BenchmarkFrozen, tasks: Iterable[str]) -> tuple[str, ...]:
-    """Of these oracle tasks those that a benchmark does not hold, by name."""
+    """Names of the oracle tasks that the benchmark does not contain."""
     return tuple(sorted({*tasks} - {template.oracle_task_id for template in benchmark.templates}))
 
 
 def successor_name(benchmarks: Collection[str], name: str) -> str:
-    """The name of a successor: the same with the next number that is not taken."""
+    """Name of a successor: the benchmark's name with the next free number."""
     numbered = _NUMBERED.fullmatch(name)
     stem, first = (numbered[1], int(numbered[2]) + 1) if numbered else (name, 2)
     return next(f"{stem}-{number}" for number in count(first) if f"{stem}-{number}" not in benchmarks)
@@ -81,7 +81,7 @@ def draw_fresh_seeds(
     taken: Collection[Instance],
     rng_seed: int,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Visible and sealed seeds at which no template was ever played or frozen, from a frozen stream.
+    """Draw visible and sealed seeds at which no template was played or frozen, from a frozen stream.
 
     Raises NoFreshSeeds.
     """
@@ -100,7 +100,7 @@ def draw_fresh_seeds(
 
 
 def _draw_seeds(stream: str, among: range, amount: int, used: Collection[int]) -> tuple[int, ...]:
-    """Distinct seeds in order. The stream is spelled out: `Random.sample` may change between Python versions."""
+    """Distinct sorted seeds. The draw is written out because `Random.sample` may change between Python versions."""
     bits = Random(stream).getrandbits  # noqa: S311 - a frozen stream, not a secret
     width = len(among).bit_length()
     found: set[int] = set()
@@ -120,10 +120,10 @@ def successor(
     amounts: Amounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
 ) -> BenchmarkFrozen:
-    """The same templates at fresh seeds, with the same alpha for as many challengers; as large, if not said otherwise.
+    """Build a successor with the same templates, alpha and challengers at fresh seeds; `amounts` overrides the size.
 
-    With other `templates` it is these that are judged from then on, by an alpha of their own as ever.
-    Raises AlreadySucceeded, NoFreshSeeds.
+    `templates` replaces the templates; the successor has its own alpha either way. Raises AlreadySucceeded,
+    NoFreshSeeds.
     """
     name = benchmark.benchmark
     if newest_successor(benchmarks, name) != name:

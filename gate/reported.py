@@ -1,4 +1,4 @@
-"""What a verdict reports and does not decide by. Pure."""
+"""Figures of a verdict that are reported but do not decide it. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .strata import Strata, stratify
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The fields of a verdict that decide nothing, by the same names."""
+    """Fields of a verdict that do not decide it, under the same names."""
 
     interval: Interval | None = None
     prob_improvement: int | None = None
@@ -34,7 +34,7 @@ class Reported:
 def report_figures(
     instances: Sequence[PairedInstance], strata: Strata | None, benchmark: BenchmarkFrozen, rules: Rules, alpha: int
 ) -> Reported:
-    """The figures over the compared instances; of no instance there are none. A tie is no win. Raises NoSamples."""
+    """Figures over the compared instances; empty without instances. A tie is not a win. Raises NoSamples."""
     if strata is None:
         return Reported()
     drawn = resample(strata, rules.bootstrap_samples, rules.rng_seed)
@@ -58,13 +58,13 @@ def report_figures(
 
 
 def _mcnemar(instances: Sequence[PairedInstance]) -> int:
-    """Over the pairs that one arm passed and the other failed; each instance has one pair."""
+    """McNemar's p over the pairs that one arm passed and the other failed; each instance has one pair."""
     both = [(each.champion[0].passed, each.challenger[0].passed) for each in instances]
     return pico(mcnemar_mid_p(both.count((False, True)), both.count((True, False))))
 
 
 def visible(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen) -> Visible | None:
-    """The visible pairs; None where there are none."""
+    """Summary of the visible pairs; None if there are none."""
     found = pairs(champion, challenger, benchmark, [task for task in benchmark.tasks if not task.is_sealed]).instances
     if not found:
         return None

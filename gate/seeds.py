@@ -1,8 +1,8 @@
-"""The gate of the seed documents: paired bootstrap, margin, win rate, regressions, cost. Pure.
+"""The original gate of the seed documents: paired bootstrap, margin, win rate, regressions, cost. Pure.
 
-Sealed instances decide. Repeats are averaged inside their instance, and every instance counts the same. A tie counts as
-a win, and any number of challengers is judged by the same bounds. It is kept for its reference vectors and for verdicts
-that were reached by it.
+Sealed instances decide. Repeats are averaged inside their instance, and instances have equal weight. A tie counts as
+a win, and any number of challengers is judged by the same bounds. This gate is kept for its reference vectors and for
+old verdicts that it decided.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Figures:
 
 
 def judge_as_seeds(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Verdict:
-    """Promote, hold or void by the bootstrap. It says nothing of the tests with an alpha. Raises NoSamples."""
+    """Decide promote, hold or void by the bootstrap. Fields of tests with an alpha stay empty. Raises NoSamples."""
     foreign = tuple(mismatches(champion, challenger, benchmark.digest))
     compared = pairs(champion, challenger, benchmark, [task for task in benchmark.tasks if task.is_sealed])
     if foreign:

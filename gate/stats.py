@@ -27,7 +27,7 @@ class Averages:
     scale: int
 
     def mean(self) -> int:
-        """The mean over instances in millionths, rounded down. Raises ZeroDivisionError where there is none."""
+        """Mean over instances in millionths, rounded down. Raises ZeroDivisionError if there are none."""
         return sum(self.values) // (self.scale * len(self.values))
 
     def share_at_least_zero(self) -> int:
@@ -48,16 +48,16 @@ class Resampled:
 
 
 def average_repeats(instances: Sequence[Sequence[int]]) -> Averages:
-    """The repeats of each instance averaged inside it, exactly. Each has one or more, not all the same number."""
+    """Average the repeats of each instance exactly. Instances have one or more repeats, possibly different numbers."""
     scale = lcm(*(len(repeats) for repeats in instances))
     return Averages(tuple(sum(repeats) * (scale // len(repeats)) for repeats in instances), scale)
 
 
 def bootstrap(deltas: Averages, samples: int, seed: int) -> Resampled:
-    """Resample instances with replacement from a frozen stream: the probability of improvement and the interval.
+    """Resample instances with replacement from a frozen stream; return the probability of improvement and the interval.
 
-    A resample whose sum is exactly zero counts against the challenger. Where all deltas are identical the probability
-    is 1_000_000 if they are above zero, else 0. The interval is the percentile one. Raises NoSamples.
+    A resample whose sum is exactly zero counts against the challenger. If all deltas are identical the probability is
+    1_000_000 if they are above zero, else 0. The interval is a percentile interval. Raises NoSamples.
     """
     if samples < 1:
         raise NoSamples(actual=samples, expected=1)
@@ -71,9 +71,9 @@ def bootstrap(deltas: Averages, samples: int, seed: int) -> Resampled:
 
 
 def _resample_sums(values: Sequence[int], samples: int, seed: int) -> Iterator[int]:
-    """Sums of resamples. The stream is spelled out, because `Random.randrange` may change between Python versions.
+    """Sums of resamples. The draw is written out because `Random.randrange` may change between Python versions.
 
-    An index is the top bits of one Mersenne Twister word, drawn again while it is too large: the seeds' own stream.
+    An index is the top bits of one Mersenne Twister word, redrawn while it is too large, as in the seed documents.
     """
     draw, count = Random(seed).getrandbits, len(values)  # noqa: S311 - a frozen stream, not a secret
     width = count.bit_length()

@@ -10,7 +10,7 @@ from math import lcm
 
 @dataclass(frozen=True, slots=True)
 class Strata:
-    """What each instance adds to the mean: `values[t][i] / scale` millionths, of instance i of template `names[t]`."""
+    """Contribution of each instance to the mean: `values[t][i] / scale` millionths for instance i of `names[t]`."""
 
     names: tuple[str, ...]
     values: tuple[tuple[int, ...], ...]
@@ -31,9 +31,9 @@ class Strata:
 
 
 def stratify(instances: Iterable[tuple[str, Sequence[int]]]) -> Strata:
-    """The repeats of each instance averaged inside it, instances inside their template, templates at equal weight.
+    """Average the repeats of each instance, the instances of each template, and the templates with equal weight.
 
-    An instance is its template and one or more values in millionths. Strata are in order of first appearance.
+    An instance is a pair of its template and one or more values in millionths. Strata keep the order of appearance.
     """
     groups: dict[str, list[Sequence[int]]] = {}
     for template, repeats in instances:

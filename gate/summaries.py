@@ -1,4 +1,4 @@
-"""What each arm did over the pairs that both have: passes, scores, costs. Pure."""
+"""Summaries of both arms over their common pairs: passes, scores, costs. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .arms import Arm, PairedInstance, Result
 from .intervals import wilson
 
 Pair = tuple[Result, Result]
-"""A run of the champion and the challenger's at the same place."""
+"""Results of the champion and the challenger at the same place."""
 
 
 def cost_basis(instances: Sequence[PairedInstance], rules: Rules) -> list[Pair]:
-    """The pairs of runs whose costs are compared."""
+    """Pairs of runs whose costs are compared."""
     both = [pair for instance in instances for pair in zip(instance.champion, instance.challenger, strict=True)]
     if rules.cost_basis == "all_pairs":
         return both
@@ -28,7 +28,7 @@ def summaries(
     compared: Sequence[Pair],
     mean: Callable[[Sequence[tuple[str, Sequence[int]]]], int],
 ) -> tuple[ArmSummary, ArmSummary]:
-    """Both arms over the same pairs. `mean` is of instances, each its template and the scores of its repeats."""
+    """Summarise both arms over the same pairs. `mean` takes instances as (template, scores of repeats)."""
     first = [(instance.template, instance.champion) for instance in instances]
     second = [(instance.template, instance.challenger) for instance in instances]
     return (
@@ -63,7 +63,7 @@ def _total(results: Sequence[Result]) -> int | None:
 
 
 def mismatches(champion: Arm, challenger: Arm, digest: str) -> Iterator[str]:
-    """Why the arms are not the two of one evaluation of the benchmark with this digest."""
+    """Reasons why the arms are not the two arms of one evaluation of the benchmark with this digest."""
     for arm, expected in ((champion, "champion"), (challenger, "challenger")):
         if arm.name != expected:
             yield f"the {arm.name} stands where the {expected} belongs"

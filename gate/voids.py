@@ -1,4 +1,4 @@
-"""Why what was played can't be compared. Pure."""
+"""Reasons that make a verdict void because too few pairs can be compared. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .stats import MICRO
 
 
 def missing_p(compared: Pairs) -> Fraction:
-    """The two-sided p that one arm lacks so many more pairs than the other by chance."""
+    """Two-sided p of the sign test that both arms lack pairs equally often."""
     return sign_test(compared.champion_missing, compared.challenger_missing)
 
 
 def gaps(compared: Pairs, rules: Rules) -> Iterator[str]:
-    """Every reason: too few instances, too many pairs missing, or missing pairs that differ between the arms."""
+    """Reasons for a void verdict: too few instances, too many missing pairs, or unequally missing pairs."""
     instances = len(compared.instances)
     if instances < rules.min_pairs or not instances:
         yield f"{count_noun(instances, 'sealed instance')} to compare, fewer than {max(1, rules.min_pairs)}"

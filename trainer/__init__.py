@@ -1,1 +1,1 @@
-"""What learns weights: frozen dataset in, checkpoint out. docs/training.md says what it does and what it refuses."""
+"""Training of weights: frozen dataset in, checkpoint out. docs/training.md describes the stages and their checks."""

@@ -1,12 +1,12 @@
 """One training run as a process: `python -m trainer REQUEST.json`.
 
-Standard output carries one JSON object a line and nothing else; what libraries print goes to standard error. The last
-line is `saved` or `failed`. Exit 0: saved; 1: failed, nothing was written; 64: usage; 75: left alone.
+Standard output carries one JSON object per line and nothing else; output of libraries goes to standard error. The last
+line is `saved` or `failed`. Exit codes: 0 saved; 1 failed, nothing was written; 64 usage; 75 parent process ended.
 
-With `--attended` whoever started it holds its standard input, and owns the folder of the request. It ends as soon as
-that input does, in whatever it is doing, and what libraries lay down on the way lies in that folder.
+With `--attended` the process exits as soon as its standard input closes, which happens when its parent process ends.
+Temporary files of libraries then go into the folder of the request, which the parent owns.
 
-Where the configuration asks for several processes, this one starts them, attends them, and passes on what they say.
+If the configuration sets several processes, this process starts and supervises them, and forwards their output lines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_request(file: Path, emit: Emit, lines: TextIO) -> Line | None:
-    """Train what a request asks for: its last line, `saved`. Several processes share `lines` with this one."""
+    """Run a training request and return its last line, `saved`. Worker processes share `lines` with this one."""
     request = read_request(file)
     if isinstance(request, WarmupRequest):
         base = warm_up(request, emit)

@@ -1,4 +1,4 @@
-"""Adapters on a base model: a fresh one, or one that goes on from its parent."""
+"""LoRA adapters on a base model: a fresh adapter, or one that continues from its parent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADAPTER = "default"
 
 
 def shape(asked: Lora | None, parent: Lora | None) -> Lora:
-    """The adapter's shape: what was asked for, else the parent's, else the default. Raises LoraDiffers."""
+    """The adapter's shape: the requested one, else the parent's, else the default. Raises LoraDiffers."""
     if parent is not None and asked not in {None, parent}:
         raise LoraDiffers(actual=asked, expected=parent)
     return parent or asked or Lora()
@@ -39,7 +39,7 @@ def lora_config(lora: Lora) -> LoraConfig:
 
 
 def fresh(model: PreTrainedModel, lora: Lora) -> PeftModel:
-    """A new adapter that changes nothing yet. Draws from torch's global random numbers. Raises AdapterMismatch."""
+    """A new adapter with zero effect, initialised from torch's global random state. Raises AdapterMismatch."""
     from peft import get_peft_model
 
     try:
@@ -50,7 +50,7 @@ def fresh(model: PreTrainedModel, lora: Lora) -> PeftModel:
 
 
 def restore_adapter(model: PreTrainedModel, lora: Lora, tensors: dict[str, Tensor], path: Path) -> PeftModel:
-    """The model with a saved adapter, ready to be trained. Raises AdapterMismatch."""
+    """The model with a saved adapter, ready for training. Raises AdapterMismatch."""
     from peft import set_peft_model_state_dict
 
     wrapped = fresh(model, lora)
@@ -68,7 +68,7 @@ def restore_adapter(model: PreTrainedModel, lora: Lora, tensors: dict[str, Tenso
 
 
 def adapter_tensors(model: Any) -> dict[str, Tensor]:
-    """The adapter's tensors in float32 on the CPU, by PEFT's names, in order of these."""
+    """The adapter's tensors in float32 on the CPU, keyed by PEFT's names, in sorted order."""
     import torch
     from peft import get_peft_model_state_dict
 
@@ -77,13 +77,13 @@ def adapter_tensors(model: Any) -> dict[str, Tensor]:
 
 
 def targets(model: Any) -> tuple[str, ...]:
-    """The layers, by their full names, and the fused parameters that the adapter is on, in order."""
+    """Full names of the layers and fused parameters that carry the adapter, in order."""
     config = model.peft_config[ADAPTER]
     return tuple(sorted({*config.target_modules, *(config.target_parameters or ())}))
 
 
 def description_bytes(model: Any, base: str) -> bytes:
-    """PEFT's adapter_config.json, always the same: PEFT's own differs from process to process and holds a path."""
+    """Deterministic adapter_config.json for PEFT: the one PEFT writes differs between processes and contains a path."""
     config = model.peft_config[ADAPTER]
     return canonical(
         {

@@ -1,4 +1,4 @@
-"""The base model in training: rows that fit it, its tokenizer and its weights. Nothing is ever downloaded."""
+"""The base model for training: its tokenizer, its weights, and checks of rows against it. Never downloads anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_rows(rows: TrainingRows, base: Base) -> None:
-    """The rows are of this base. Raises OtherTokenizer, OtherTemplate, IdOutsideVocabulary, RowTooLong."""
+    """Check that rows fit this base. Raises OtherTokenizer, OtherTemplate, IdOutsideVocabulary, RowTooLong."""
     for column, own, refusal in (
         ("tokenizer", base.tokenizer, OtherTokenizer),
         ("chat_template", base.chat_template, OtherTemplate),
@@ -45,14 +45,14 @@ def _check_ids(rows: TrainingRows, column: str, vocabulary: int) -> None:
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerFast:
-    """The tokenizer of a base model."""
+    """Load the tokenizer of a base model."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(base.path, local_files_only=True)
 
 
 def load_model(base: Base, dtype: Any) -> PreTrainedModel:
-    """The weights of a base model in a torch dtype, without dropout, on the CPU. Raises BaseMissing."""
+    """Load the weights of a base model in a torch dtype, without dropout, on the CPU. Raises BaseMissing."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 

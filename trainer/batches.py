@@ -1,6 +1,6 @@
 """Rows as padded tensors, and the log-probability of each of their tokens.
 
-Prompts are padded on the left and completions on the right, so that completions stand in one block of columns and only
+Prompts are padded on the left and completions on the right, so that completions share one block of columns and only
 their logits are computed.
 """
 
@@ -33,7 +33,7 @@ class Batch:
 
     @property
     def width(self) -> int:
-        """The number of columns of the completions."""
+        """Number of completion columns."""
         return int(self.mask.shape[1])
 
 
@@ -69,7 +69,7 @@ def collate_rows(frame: pl.DataFrame, pad: int, device: str) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A model that rows are scored with, at the temperature that they were sampled at."""
+    """A model that scores rows at the temperature at which they were sampled."""
 
     model: Any
     pad: int
@@ -77,7 +77,7 @@ class Policy:
     temperature: float
 
     def logprobs(self, batch: Batch) -> Tensor:
-        """The log-probability of each completion token, (rows, completion). Padding gives any number."""
+        """The log-probability of each completion token, (rows, completion). Values at padding are undefined."""
         import torch
 
         logits = self.model(
@@ -106,7 +106,7 @@ class Policy:
 
 
 def pieces(frame: pl.DataFrame, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """The rows in pieces of at most `size`, those of like length together: less is padded, and the sum is the same."""
+    """Split rows into pieces of at most `size`, grouped by similar length to reduce padding; the total is unchanged."""
     lengths = frame["prompt_ids"].list.len() + frame["completion_ids"].list.len()
     ordered = sorted(rows, key=lambda row: (lengths[row], row))
     for first in range(0, len(ordered), size):

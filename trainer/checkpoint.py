@@ -1,7 +1,7 @@
-"""A checkpoint: a folder with an adapter, and a manifest that says what it came from.
+"""A checkpoint: a folder with an adapter and a manifest of its inputs.
 
-The digest of a checkpoint is the SHA-256 over its canonical manifest, which holds the digest of every file that counts:
-the tensors, and PEFT's own description of them. So the digest is over the weights and everything that made them.
+The digest of a checkpoint is the SHA-256 of its canonical manifest, which contains the digests of the tensors and of
+PEFT's adapter configuration. So the digest covers the weights and all inputs of the training.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class CheckpointManifest(FrozenModel):
-    """What a checkpoint is and what it came from. Nothing in it depends on where files lie or when it was made.
+    """Identity and inputs of a checkpoint, independent of file locations and time.
 
-    `upto` is the log position of the dataset, `rows` the digest of the content that was trained on. `targets` are the
-    layers that the adapter is on. `runtime` is what its bytes depend on beside all this.
+    `upto` is the log position of the dataset, `rows` the digest of the training rows, `targets` the layers that carry
+    the adapter. `runtime` lists everything else that the bytes depend on, such as device and library versions.
     """
 
     format: Literal[1] = 1
@@ -49,7 +49,7 @@ class CheckpointManifest(FrozenModel):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint on disk whose bytes are what its manifest says."""
+    """A checkpoint on disk, verified against its manifest."""
 
     path: Path
     digest: str
@@ -57,12 +57,12 @@ class Checkpoint:
 
 
 def manifest_bytes(manifest: CheckpointManifest) -> bytes:
-    """The one byte string of a manifest."""
+    """Canonical bytes of a manifest."""
     return canonical(manifest.model_dump(mode="json"))
 
 
 def write_adapter(folder: Path, tensors: Mapping[str, Tensor], description: bytes) -> dict[str, str]:
-    """Write tensors and description into a folder: file to digest."""
+    """Write tensors and description into a folder; return the digest of each file."""
     from safetensors.torch import save
 
     (folder / TENSORS).write_bytes(save(dict(tensors), metadata={"format": "pt"}))
@@ -71,14 +71,14 @@ def write_adapter(folder: Path, tensors: Mapping[str, Tensor], description: byte
 
 
 def write_manifest(folder: Path, manifest: CheckpointManifest) -> str:
-    """Write the manifest, which makes the folder a checkpoint: its digest."""
+    """Write the manifest, which makes the folder a checkpoint, and return the checkpoint's digest."""
     content = manifest_bytes(manifest)
     (folder / MANIFEST).write_bytes(content)
     return hashlib.sha256(content).hexdigest()
 
 
 def load_checkpoint(path: Path, expected: str | None = None) -> Checkpoint:
-    """Look at a checkpoint and hash its files. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
+    """Read a checkpoint and hash its files. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered."""
     folder = read_checkpoint(path, expected)
     try:
         manifest = CheckpointManifest.model_validate_json(folder.manifest)
@@ -89,7 +89,7 @@ def load_checkpoint(path: Path, expected: str | None = None) -> Checkpoint:
 
 
 def load_tensors(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """The adapter's tensors, by PEFT's names."""
+    """Load the adapter's tensors, keyed by PEFT's names."""
     from safetensors.torch import load_file
 
     return dict(load_file(checkpoint.path / TENSORS))

@@ -1,4 +1,4 @@
-"""The curves of a training as one PNG: loss, KL, clip fraction and reward over steps, as far as it has them."""
+"""Plots the training curves as one PNG: those of loss, KL, clip fraction and reward that the training reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = {"loss": "loss", "kl": "KL to the reference", "clip_fraction": "share o
 
 
 def draw_curves(lines: Sequence[Line], file: Path, title: str) -> None:
-    """Draw the measures that the steps have, one below the other."""
+    """Draw one plot per measure that the steps report, stacked vertically."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

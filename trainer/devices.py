@@ -1,4 +1,4 @@
-"""Where training runs: one CPU thread count and float32, or a CUDA device and bfloat16; in one process or several."""
+"""Training devices: the CPU in float32 with a fixed thread count, or CUDA in bfloat16; in one process or several."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIBRARIES = ("torch", "transformers", "peft", "trl", "accelerate", "safetensors
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Which of several processes this is, `number` from 0 on. They find each other through the file `meeting`."""
+    """Rank of one of `of` processes, `number` from 0. They rendezvous through the file `meeting`."""
 
     number: int
     of: int
@@ -24,9 +24,9 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the tensors live on, and in which torch dtype the base model is held. Adapters are always float32.
+    """Device of the tensors and torch dtype of the base model. Adapters are always float32.
 
-    Of several processes that train together only the main one, whose rank is 0, says lines and saves.
+    Of several processes that train together only the main one, rank 0, emits lines and saves the checkpoint.
     """
 
     name: str
@@ -36,19 +36,19 @@ class Device:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is a CUDA device."""
+        """True if this is a CUDA device."""
         return self.name.startswith("cuda")
 
     @property
     def is_main(self) -> bool:
-        """Whether this process is the one that says lines and saves."""
+        """True if this process emits lines and saves the checkpoint."""
         return self.rank == 0
 
 
 def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: int, rank: Rank | None = None) -> Device:
-    """Make this process repeatable: threads, kernels, seed; and let it meet the others, if there are any.
+    """Make this process deterministic (threads, kernels, seed), and join the process group of `rank` if given.
 
-    Raises NotSupported where there is no CUDA to be had, or not as many devices as processes.
+    Raises NotSupported if CUDA is unavailable, or has fewer devices than processes.
     """
     import torch
 
@@ -59,7 +59,7 @@ def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: i
     is_cuda = has_cuda and wanted != "cpu"
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(mode=True, warn_only=is_cuda)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # it fills every tensor first: a quarter of all time
+    torch.utils.deterministic.fill_uninitialized_memory = False  # filling every new tensor costs a quarter of the time
     torch.manual_seed(seed)
     dtype = torch.bfloat16 if is_cuda else torch.float32
     name = "cuda" if is_cuda else "cpu"
@@ -67,13 +67,13 @@ def prepare_device(wanted: Literal["auto", "cpu", "cuda"], threads: int, seed: i
 
 
 def _join_processes(rank: Rank, name: str, dtype: Any) -> Device:
-    """The device of one of several processes, once it has met the others. Each takes a CUDA device of its own."""
+    """Join the process group and return this process's device. With CUDA each process uses a separate device."""
     import torch
 
     if name == "cuda":
         count = torch.cuda.device_count()
         if count < rank.of:
-            actual = f"{rank.of} processes want a CUDA device each, and there are {count}"
+            actual = f"{rank.of} processes need a CUDA device each, but {count} are available"
             raise NotSupported(backend="cuda", actual=actual, expected=f"at most {count} processes, or the device cpu")
         torch.cuda.set_device(rank.number)
         name = f"cuda:{rank.number}"
@@ -87,7 +87,7 @@ def _join_processes(rank: Rank, name: str, dtype: Any) -> Device:
 
 
 def part() -> None:
-    """Let this process part from the others that it trained with, if there are any."""
+    """Leave the process group, if this process is in one."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -95,18 +95,18 @@ def part() -> None:
 
 
 def _refuse_launched() -> None:
-    """Raise NotSupported where something else started this process as one of several, each of which would train."""
+    """Raise NotSupported if a launcher such as torchrun started several copies of this process."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
-        actual = "a launcher started it as one of several processes"
+        actual = "a launcher started this process as one of several"
         raise NotSupported(
             backend="trainer", actual=actual, expected="`processes` in the configuration, and no launcher"
         )
 
 
 def runtime(device: Device) -> dict[str, str]:
-    """What a checkpoint's bytes depend on beside data and configuration: device, instruction set, threads, versions."""
+    """Runtime facts that affect a checkpoint's bytes: device, instruction set, threads, library versions."""
     import torch
 
     return {

@@ -1,7 +1,7 @@
-"""DPO: what was chosen over what was rejected, on TRL's trainer. Token ids go in; no text is tokenised again.
+"""DPO on pairs of chosen and rejected completions, with TRL's trainer. It takes token ids; no text is retokenised.
 
-TRL's own way from text adds an end token to what has one already, and counts the environment's tokens as the model's.
-Both are left out here: the rows go in as they are, with the masks of the log.
+TRL's text pipeline would add a second end token and would train on the environment's tokens. This module bypasses it:
+rows go in unchanged, with the masks from the log.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _COLUMNS = ("prompt_ids", "chosen_ids", "chosen_mask", "rejected_ids", "rejected
 
 
 def train_dpo(start: StageStart, rows: TrainingRows, config: DpoConfig, emit: Emit) -> PeftModel:
-    """Train on pairs; the reference is the weights at the start."""
+    """Train on pairs; the reference policy is the initial weights."""
     with tempfile.TemporaryDirectory() as folder:
         return run_trainer(make_dpo_trainer(start, rows, config, folder), emit, _measures)
 
 
 def make_dpo_trainer(start: StageStart, rows: TrainingRows, config: DpoConfig, folder: str) -> DPOTrainer:
-    """TRL's trainer over the rows as they are."""
+    """TRL's trainer over the unchanged rows."""
     import datasets
     from trl import DPOConfig as Arguments
 
@@ -75,7 +75,7 @@ def _trainer_class() -> type[DPOTrainer]:
     from trl import DPOTrainer
 
     class TokenDPOTrainer(DPOTrainer):  # type: ignore[misc]
-        """DPO over rows that are token ids already."""
+        """DPO over rows of token ids."""
 
         def _prepare_dataset(self, dataset: Any, *_rest: Any, **_more: Any) -> Any:
             return dataset

@@ -1,4 +1,4 @@
-"""What training refuses: the docstring is the message. All but what diverged or died is said before the first step."""
+"""Errors of training; a docstring is the message. All but TrainingDiverged and ProcessEnded precede the first step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class RequestUnreadable(FlywheelError):
 
 
 class RowsUnreadable(FlywheelError):
-    """The dataset {path} cannot be read: {actual}. Expected a Parquet file as `flywheel dataset export` writes it."""
+    """The dataset {path} cannot be read: {actual}. Expected a Parquet file written by `flywheel dataset export`."""
 
 
 class DatasetEmpty(FlywheelError):
@@ -18,7 +18,7 @@ class DatasetEmpty(FlywheelError):
 
 
 class WrongColumn(FlywheelError):
-    """The dataset {path} is no {kind} dataset: its column {column!r} is {actual}, expected {expected}. Build it with a {kind} query."""
+    """The dataset {path} is not a {kind} dataset: its column {column!r} is {actual}, expected {expected}. Build it with a {kind} query."""
 
 
 class BadRow(FlywheelError):
@@ -26,29 +26,29 @@ class BadRow(FlywheelError):
 
 
 class TemperaturesMixed(FlywheelError):
-    """The dataset {path} was sampled at {actual} temperatures: expected one, because the ratio is taken at the temperature of the log."""
+    """The dataset {path} was sampled at {actual} temperatures: expected one, because the ratio is computed at the logged temperature."""
 
 
 class SamplingCut(FlywheelError):
-    """The dataset {path} was sampled at top_p {actual}: expected 1, because the ratio is taken over the whole vocabulary. Sample again
-    at 1; sft and dpo take such runs."""
+    """The dataset {path} was sampled at top_p {actual}: expected 1, because the ratio is computed over the whole vocabulary. Sample again
+    at 1, or train with sft or dpo, which accept such runs."""
 
 
 class NoSignal(FlywheelError):
-    """All {actual} groups of the dataset {path} are flat: expected one in which an advantage is not 0. Sample the instances again, or harder ones."""
+    """All {actual} groups of the dataset {path} have zero advantages: expected a group with an advantage other than 0. Sample these instances again, or harder ones."""
 
 
 class OtherTokenizer(FlywheelError):
-    """The dataset {path} was made with the tokenizer {actual}, the base model has {expected}. Build it from runs of this base."""
+    """The dataset {path} was built with the tokenizer {actual}, but the base model has {expected}. Build it from runs of this base."""
 
 
 class OtherTemplate(FlywheelError):
-    """The dataset {path} was made with the chat template {actual}, the base model has {expected}. Build it from runs of this base."""
+    """The dataset {path} was built with the chat template {actual}, but the base model has {expected}. Build it from runs of this base."""
 
 
 class TemplateUnfit(FlywheelError):
-    """No demonstration can be tokenised with the chat template: {actual}. Expected one that follows from tokenizer.json and the messages
-    alone, and ends each answer with a special token."""
+    """Demonstrations cannot be tokenised with the chat template: {actual}. Expected a template that depends only on tokenizer.json and the
+    messages, and ends each answer with a special token."""
 
 
 class IdOutsideVocabulary(FlywheelError):
@@ -56,33 +56,33 @@ class IdOutsideVocabulary(FlywheelError):
 
 
 class RowTooLong(FlywheelError):
-    """Row {row} of the dataset {path} has {actual} tokens: the base model takes {expected}. Leave such runs out of the query."""
+    """Row {row} of the dataset {path} has {actual} tokens: the base model accepts at most {expected}. Exclude such runs from the query."""
 
 
 class StalePolicy(FlywheelError):
-    """The log and the weights that training starts from differ by {actual} in log-probability, on average over {tokens} tokens: the
-    bound is {expected}. Train from the policy that sampled these runs, or sample again with this one."""
+    """The logged log-probabilities differ from those of the initial weights by {actual} on average over {tokens} tokens: expected
+    at most {expected}. Train from the policy that sampled these runs, or sample again with the initial weights."""
 
 
 class GroupsUneven(FlywheelError):
-    """The backend trl needs groups of one size: these have {actual} rows. Use the backend own, which takes any."""
+    """The backend trl needs groups of equal size: these have {actual} rows. Use the backend own, which accepts any sizes."""
 
 
 class NotSupported(FlywheelError):
-    """The backend {backend} cannot do this: {actual}; expected {expected}. Change the configuration."""
+    """The backend {backend} does not support this configuration: {actual}; expected {expected}. Change the configuration."""
 
 
 class StepUneven(FlywheelError):
-    """A step cannot be shared out: there are {actual}, expected a multiple of the {expected} processes. Change `{field}` or `processes`;
-    of what a round leaves over, leave rows out of the dataset, or take fewer steps."""
+    """A step cannot be divided among processes: there are {actual}, expected a multiple of the {expected} processes. Change `{field}` or
+    `processes`; for the last step of an epoch, remove rows from the dataset or train fewer steps."""
 
 
 class ProcessEnded(FlywheelError):
-    """Process {rank} of the {processes} that train together ended with {actual}: expected its last word. It said: {said}"""
+    """Process {rank} of {processes} training processes exited with code {actual}: expected a last line `saved` or `failed`. Its output: {said}"""
 
 
 class LoraDiffers(FlywheelError):
-    """The request asks for the adapter {actual}, its parent is {expected}: an adapter keeps its shape. Leave `lora` out to go on with it."""
+    """The request sets the adapter shape {actual}, but its parent has {expected}: expected the parent's shape. Omit `lora` to use it."""
 
 
 class AdapterMismatch(FlywheelError):
@@ -98,8 +98,8 @@ class NotConvertible(FlywheelError):
 
 
 class OutTaken(FlywheelError):
-    """There is something at {path} already: expected a name that is free, because an export overwrites nothing."""
+    """The path {path} exists already: expected an unused path, because an export overwrites nothing."""
 
 
 class ExportMismatch(FlywheelError):
-    """The file {path} does not hold what was written: the tensor {tensor} {actual}. Expected {expected}; write it again on a sound disk."""
+    """The file {path} does not contain what was written: the tensor {tensor} {actual}. Expected {expected}; check the disk and export again."""

@@ -1,7 +1,7 @@
-"""A checkpoint in the forms that servers take: a PEFT folder, a GGUF adapter, or a merged GGUF in F16 or Q8_0.
+"""Exports a checkpoint for model servers: a PEFT folder, a GGUF adapter, or a merged GGUF in F16 or Q8_0.
 
-An architecture whose adapter cannot be written by itself is served merged: the adapter is added into the base, the
-whole is converted, and quantised where asked.
+If GGUF cannot hold an architecture's adapter separately, export a merged model: the adapter is added into the base,
+then converted, and quantised for Q8_0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .gguf_names import architecture_of, gguf_adapter_tensors, model_tensors, re
 
 
 def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:
-    """Write a checkpoint to `out`: a folder for peft, else a file.
+    """Export a checkpoint to `out`: a folder for peft, else a file.
 
     Raises OutTaken, BaseDiffers, NotConvertible, ExportMismatch.
     """
@@ -75,7 +75,7 @@ def _export_merged(checkpoint: Checkpoint, base: Base, precision: Precision, out
 
 
 def merge_adapter(checkpoint: Checkpoint, base: Base) -> dict[str, Any]:
-    """The weights of the base with the adapter added into them, in float32, by Transformers' names."""
+    """Weights of the base with the adapter merged in, in float32, keyed by Transformers' names."""
     import torch
 
     tensors = load_tensors(checkpoint)

@@ -1,4 +1,4 @@
-"""Writing a GGUF file, and reading it back: nothing is delivered that does not hold what was meant."""
+"""Writes GGUF files and verifies them by reading them back before they are moved into place."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ROUTER = "ffn_gate_inp"
 
 @dataclass(frozen=True, slots=True)
 class EncodedTensor:
-    """A tensor as it goes into the file: bytes in GGUF's type of that name."""
+    """A tensor as stored in the file: bytes in the named GGUF type."""
 
     type: str
     data: Any
 
 
 def encode_tensor(name: str, tensor: Any, precision: Precision) -> EncodedTensor:
-    """A tensor at a precision. Vectors and routers stay whole, and rows that fill no blocks of 32 are not quantised."""
+    """Encode a tensor. Vectors and routers stay float32; rows whose length is no multiple of 32 are not quantised."""
     import gguf
     import numpy as np
 
@@ -51,7 +51,7 @@ def write_model(
     tensors: Mapping[str, EncodedTensor],
     precision: Precision,
 ) -> None:
-    """A whole model. Raises ExportMismatch."""
+    """Write a whole model. Raises ExportMismatch."""
     import gguf
 
     file_type = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "q8_0": "MOSTLY_Q8_0"}[precision]
@@ -70,7 +70,7 @@ def write_model(
 
 
 def write_gguf_adapter(path: Path, architecture: str, alpha: int, tensors: Mapping[str, EncodedTensor]) -> None:
-    """An adapter by itself; it counts as alpha over its rank. Raises ExportMismatch."""
+    """Write an adapter alone; servers scale it by alpha / rank. Raises ExportMismatch."""
 
     def describe(writer: GGUFWriter) -> None:
         writer.add_type("adapter")
@@ -107,7 +107,7 @@ def _number(writer: GGUFWriter, key: str, value: float) -> None:
 
 
 def _write(path: Path, architecture: str, describe: Any, tensors: Mapping[str, EncodedTensor]) -> None:
-    """Write beside the place, read back, then move there whole."""
+    """Write to a temporary file, verify it, then move it into place atomically."""
     import gguf
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,18 +128,20 @@ def _write(path: Path, architecture: str, describe: Any, tensors: Mapping[str, E
 
 
 def check_file(path: Path, tensors: Mapping[str, EncodedTensor]) -> None:
-    """The file holds exactly these tensors, to the byte. Raises ExportMismatch."""
+    """Check that the file holds exactly these tensors, byte for byte. Raises ExportMismatch."""
     import gguf
     import numpy as np
 
     held = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
     for name in sorted(held.keys() | tensors.keys()):
         if name not in held or name not in tensors:
-            actual, expected = ("is missing", "it") if name in tensors else ("was never written", "no such tensor")
+            actual, expected = (
+                ("is missing", "it in the file") if name in tensors else ("was never written", "no such tensor")
+            )
             raise ExportMismatch(path=path, tensor=name, actual=actual, expected=expected)
         wanted, found = tensors[name], held[name]
         if found.tensor_type.name != wanted.type:
             raise ExportMismatch(path=path, tensor=name, actual=f"is {found.tensor_type.name}", expected=wanted.type)
         same = np.asarray(found.data).tobytes() == np.ascontiguousarray(wanted.data).tobytes()
         if not same:
-            raise ExportMismatch(path=path, tensor=name, actual="has other bytes", expected="those that were written")
+            raise ExportMismatch(path=path, tensor=name, actual="has different bytes", expected="the written bytes")

@@ -1,4 +1,4 @@
-"""A model's tensors and settings as GGUF names them, for the architectures that are known here. Pure."""
+"""Maps a model's tensors and settings to GGUF's names, for the supported architectures. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 ARCHITECTURES: Mapping[str, str] = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe"}
-"""A model type of Transformers to the architecture of GGUF: those whose whole weights can be written."""
+"""Transformers model type to GGUF architecture, for the architectures whose whole weights can be written."""
 
 ADAPTERS = frozenset({"llama", "qwen2", "qwen3"})
-"""Model types whose adapters can be written by themselves. A mixture's experts are one tensor: theirs cannot."""
+"""Model types whose adapters can be written alone. Mixtures of experts are excluded: their experts are one tensor."""
 
 _FIRST = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
 _LAST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -31,12 +31,12 @@ CUTS: Mapping[str, str] = {
     "qwen2": rf"{_FIRST}|\p{{N}}|{_LAST}",
     "llama-bpe": rf"{_FIRST}|\p{{N}}{{1,3}}|{_LAST}",
 }
-"""The expressions that a tokenizer may cut text by, under the names that GGUF has for them."""
+"""Supported pre-tokenizer regular expressions, keyed by GGUF's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """A byte-level BPE tokenizer as GGUF wants it. `special` are the ids of control tokens."""
+    """A byte-level BPE tokenizer in the form GGUF needs. `special` are the ids of control tokens."""
 
     cut: str
     tokens: tuple[str, ...]
@@ -49,15 +49,20 @@ class Vocabulary:
 
 
 def architecture_of(config: Mapping[str, Any], what: str) -> str:
-    """GGUF's name of the architecture. Raises NotConvertible."""
+    """GGUF's name of the model's architecture. Raises NotConvertible."""
     known = ADAPTERS if what == "adapter" else ARCHITECTURES.keys()
     if config["model_type"] not in known:
         expected = f"one of {', '.join(sorted(known))}"
-        raise NotConvertible(what=what, architecture=config["model_type"], actual="it is not known", expected=expected)
+        raise NotConvertible(
+            what=what, architecture=config["model_type"], actual="the architecture is not supported", expected=expected
+        )
     rope = (config.get("rope_parameters") or {}).get("rope_type", "default")
     if rope != "default":
         raise NotConvertible(
-            what=what, architecture=config["model_type"], actual=f"its positions are {rope}", expected="default ones"
+            what=what,
+            architecture=config["model_type"],
+            actual=f"its rotary positions are {rope}",
+            expected="default ones",
         )
     if config.get("num_experts_per_tok") and not config.get("norm_topk_prob"):
         raise NotConvertible(
@@ -70,7 +75,7 @@ def architecture_of(config: Mapping[str, Any], what: str) -> str:
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, int | float]:
-    """The numbers of a model under GGUF's keys, without the architecture in front."""
+    """Model hyperparameters under GGUF's keys, without the architecture prefix."""
     heads = config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // heads
     rope = config.get("rope_parameters") or config
@@ -102,7 +107,7 @@ def _experts(config: Mapping[str, Any]) -> int:
 
 
 def model_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dict[str, Floats]:
-    """All weights of a model under GGUF's names. Raises NotConvertible."""
+    """All weights of a model, keyed by GGUF's names. Raises NotConvertible."""
     names = _Names(config, "model")
     found: dict[str, Floats] = {}
     for name, tensor in state.items():
@@ -122,7 +127,7 @@ def model_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dic
 
 
 def gguf_adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The tensors of an adapter under GGUF's names. Raises NotConvertible."""
+    """The tensors of an adapter, keyed by GGUF's names. Raises NotConvertible."""
     names = _Names(config, "adapter")
     found: dict[str, Floats] = {}
     for name, tensor in state.items():
@@ -133,7 +138,7 @@ def gguf_adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats])
 
 
 class _Names:
-    """GGUF's names of the modules of one architecture."""
+    """GGUF's module names for one architecture."""
 
     def __init__(self, config: Mapping[str, Any], what: str) -> None:
         import gguf
@@ -144,20 +149,20 @@ class _Names:
         self._map = gguf.get_tensor_name_map(kind, config["num_hidden_layers"])
 
     def of(self, module: str) -> str:
-        """The name of a module. Raises NotConvertible."""
+        """GGUF's name of a module. Raises NotConvertible."""
         found = self._map.get_name(module)
         if found is None:
             raise NotConvertible(
                 what=self._what,
                 architecture=self._config["model_type"],
                 actual=f"GGUF has no name for {module}",
-                expected="the layers of that architecture alone",
+                expected="only layers of that architecture",
             )
         return str(found)
 
 
 def _permute_rotary(config: Mapping[str, Any], module: str, rows: Floats) -> Floats:
-    """Output rows in the order that the architecture's graph rotates: for llama neighbours, not halves."""
+    """Reorder output rows for the rotary embedding of GGUF's graph: llama rotates neighbouring rows, not halves."""
     if config["model_type"] != "llama":
         return rows
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
@@ -169,7 +174,7 @@ def _permute_rotary(config: Mapping[str, Any], module: str, rows: Floats) -> Flo
 
 
 def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
-    """The tokenizer of a base model. Raises NotConvertible."""
+    """Read the tokenizer of a base model. Raises NotConvertible."""
     told = json.loads((folder / TOKENIZER).read_bytes())
     names = json.loads((folder / "tokenizer_config.json").read_bytes())
     ids = dict(told["model"]["vocab"]) | {one["content"]: one["id"] for one in told["added_tokens"]}
@@ -185,7 +190,7 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
         merges=tuple(merge if isinstance(merge, str) else " ".join(merge) for merge in told["model"]["merges"]),
         end=ids[names["eos_token"]],
         pad=ids.get(names.get("pad_token") or ""),
-        # Only Transformers knows these marks.
+        # Only Transformers supports these tags.
         template=template.replace("{% generation %}", "").replace("{% endgeneration %}", ""),
     )
 
@@ -199,7 +204,7 @@ def _cut(told: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         raise NotConvertible(
             what="tokenizer",
             architecture=config["model_type"],
-            actual=f"it cuts text by {found}",
-            expected="byte-level BPE that cuts as Qwen2's or Llama 3's",
+            actual=f"its pre-tokenizer is {found}",
+            expected="byte-level BPE with the pre-tokenizer of Qwen2 or Llama 3",
         )
     return known[0]

@@ -1,7 +1,7 @@
-"""GRPO from the log: the ratio is taken against the log-probabilities that were logged when the runs were sampled.
+"""GRPO from the log: the importance ratio uses the log-probabilities that were logged when the runs were sampled.
 
-One stage, two backends. Our own loop (`grpo_loop.py`) takes groups of any and uneven size. TRL's (`grpo_trl.py`) takes
-equal groups and runs in several processes. Both train on the same batches in the same order.
+There are two backends. Our loop (`grpo_loop.py`) accepts groups of any sizes. TRL's (`grpo_trl.py`) needs groups of
+equal size and can run in several processes. Both train on the same batches in the same order.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Siblings of one instance: the numbers of their rows."""
+    """Row numbers of the siblings of one instance."""
 
     name: str
     rows: tuple[int, ...]
 
 
 def train_grpo(start: StageStart, rows: TrainingRows, config: GrpoConfig, emit: Emit) -> PeftModel:
-    """Train on the groups that carry a signal. Raises NoSignal, StepUneven, StalePolicy, GroupsUneven."""
+    """Train on the groups with a nonzero advantage. Raises NoSignal, StepUneven, StalePolicy, GroupsUneven."""
     groups, flat = signal_of(rows)
     emit({"kind": "groups", "groups": len(groups), "flat_groups_dropped": flat})
     refuse_uneven(
@@ -59,14 +59,14 @@ def train_grpo(start: StageStart, rows: TrainingRows, config: GrpoConfig, emit: 
 
 
 def start_policy(start: StageStart, rows: TrainingRows) -> Policy:
-    """The policy at the start, on its device."""
+    """The initial policy, on its device."""
     model = policy_model(start)
     pad = load_tokenizer(start.base).pad_token_id
     return Policy(model.to(start.device.name), int(pad or 0), start.device.name, float(rows.frame["temperature"][0]))
 
 
 def signal_of(rows: TrainingRows) -> tuple[tuple[Group, ...], int]:
-    """The groups in which an advantage is not 0, in order of their names, and how many were flat. Raises NoSignal."""
+    """Groups with a nonzero advantage, ordered by name, and the number of other groups. Raises NoSignal."""
     numbered = rows.frame.with_row_index("row").group_by("group").agg("row", (pl.col("advantage") != 0).any())
     found = [Group(name, tuple(taken)) for name, taken, has_signal in numbered.sort("group").rows() if has_signal]
     if not found:
@@ -75,7 +75,7 @@ def signal_of(rows: TrainingRows) -> tuple[tuple[Group, ...], int]:
 
 
 def schedule(groups: Sequence[Group], config: GrpoConfig) -> tuple[tuple[Group, ...], ...]:
-    """The batches of the whole training. Each round takes every group at most once, in an order that the seed gives."""
+    """The batches of the whole training. Each epoch uses every group at most once, in an order drawn from the seed."""
     size = min(config.groups_per_step, len(groups))
     batches = -(-config.steps // config.passes)
     return tuple(islice(_rounds(groups, size, config.seed), batches))
@@ -89,7 +89,7 @@ def _rounds(groups: Sequence[Group], size: int, seed: int) -> Iterator[tuple[Gro
 
 
 def check_staleness(frame: pl.DataFrame, scored: Mapping[int, Tensor], config: GrpoConfig) -> dict[str, float | int]:
-    """The mean and the largest distance in log-probability between the log and the start. Raises StalePolicy."""
+    """Mean and maximum difference between logged and initial log-probabilities. Raises StalePolicy."""
     import torch
 
     apart = []

@@ -1,4 +1,4 @@
-"""Our own loop for GRPO: one update a step, over as many forward passes as memory asks for."""
+"""Our GRPO loop: one optimizer update per step, with gradients accumulated over several forward passes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train_own(
     config: GrpoConfig,
     emit: Emit,
 ) -> PeftModel:
-    """Train on batches of groups of rows. `reference` has the reference's log-probabilities of each of these rows."""
+    """Train on batches of groups of rows. `reference` holds the reference log-probabilities of each row."""
     import torch
 
     weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
@@ -47,7 +47,7 @@ def train_own(
 def add_gradient(
     policy: Policy, frame: pl.DataFrame, rows: Sequence[int], reference: Mapping[int, Tensor], config: GrpoConfig
 ) -> dict[str, float]:
-    """Add the gradient of one step's loss to the weights: the loss, and the means over the step's tokens and rows."""
+    """Accumulate the gradient of one step's loss; return the loss and the means over the step's tokens and rows."""
     taken = frame[list(rows)]
     whole = StepTotals(rows=len(rows), tokens=int(taken["mask"].list.sum().sum()))
     objective = Objective(float(config.epsilon), float(config.beta), config.aggregation, config.max_tokens)

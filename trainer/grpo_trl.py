@@ -1,7 +1,7 @@
-"""TRL's GRPOTrainer on a log: a thin subclass that puts the logged log-probabilities and advantages in place.
+"""TRL's GRPOTrainer on a log: a thin subclass that uses the logged log-probabilities and advantages.
 
-Left alone, TRL takes the ratio against what it recomputes with the current weights, and ignores what was logged. It
-would also score the reference again, which the stage has done already.
+By default TRL computes the ratio against log-probabilities recomputed with the current weights and ignores the logged
+ones. It would also score the reference again, which the stage has already done.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Batches = Sequence[Sequence[Sequence[int]]]
 
 _FAR = -1e4
-"""The reference's log-probability of padding: what the KL makes of it is finite, whatever the policy thinks of it."""
+"""Reference log-probability at padding: it keeps the KL finite for any log-probability of the policy."""
 
 
 def train_trl(
@@ -40,9 +40,9 @@ def train_trl(
     config: GrpoConfig,
     emit: Emit,
 ) -> PeftModel:
-    """Train on batches of groups of rows, all of one size. Raises GroupsUneven.
+    """Train on batches of groups of rows, all of equal size. Raises GroupsUneven.
 
-    `reference` has the reference's log-probabilities of each of these rows.
+    `reference` holds the reference log-probabilities of each row.
     """
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_grpo_trainer(policy.model, start, rows, batches, reference, config, folder)
@@ -72,7 +72,7 @@ def make_grpo_trainer(
 
 
 def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOConfig:
-    """What TRL is told: batches of whole groups, in their order. Raises GroupsUneven."""
+    """TRL's training arguments: batches of whole groups, in their order. Raises GroupsUneven."""
     from trl import GRPOConfig
 
     sizes = sorted({len(group) for batch in batches for group in batch})
@@ -98,24 +98,24 @@ def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: G
 
 
 def _loss_type(config: GrpoConfig) -> str:
-    """TRL's bnpo is over the tokens of one process alone; over those of all of them it is called dapo."""
+    """TRL's loss type: its bnpo normalises by the tokens of one process, dapo by those of all processes."""
     return "dapo" if config.aggregation == "bnpo" and config.processes > 1 else config.aggregation
 
 
 def prompts(batches: Batches) -> dict[str, list[str]]:
-    """The dataset that TRL walks through: a prompt is the place of its group in the training."""
+    """The dataset that TRL iterates over: each prompt is the index of a group in the training."""
     return {"prompt": [str(place) for place in range(sum(map(len, batches)))]}
 
 
 class Replay:
-    """Answers TRL's wish for rollouts from the log."""
+    """Serves TRL's rollout requests from the log."""
 
     def __init__(self, frame: pl.DataFrame, batches: Batches) -> None:
         self._frame = frame
         self._groups = [group for batch in batches for group in batch]
 
     def __call__(self, prompts: Sequence[str], _trainer: object) -> dict[str, Any]:
-        """The rows of each prompt's group, one for each time that the prompt was repeated."""
+        """Return the rows of each prompt's group, one for each repetition of the prompt."""
         rows = list(self._rows(prompts))
         taken = self._frame[rows].to_dict(as_series=False)
         return {
@@ -145,7 +145,7 @@ def _trainer_class(reference: Mapping[int, Tensor]) -> type[GRPOTrainer]:
     from trl import GRPOTrainer
 
     class LoggedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-        """GRPO whose ratio and advantages are those of the log, and whose reference was scored before."""
+        """GRPO with the ratio and advantages of the log, and a precomputed reference."""
 
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
             out: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -160,7 +160,7 @@ def _trainer_class(reference: Mapping[int, Tensor]) -> type[GRPOTrainer]:
         def _get_per_token_logps_and_entropies(
             self, model: Any, ids: Tensor, attention: Tensor, width: int, **rest: Any
         ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-            """Without a gradient TRL wants the old and the reference's log-probabilities, which are both known."""
+            """Without gradients TRL requests old and reference log-probabilities; both are known already."""
             if not torch.is_grad_enabled():
                 return torch.zeros(len(ids), width, device=ids.device), None, None
             found: tuple[Tensor, Tensor | None, Tensor | None] = super()._get_per_token_logps_and_entropies(

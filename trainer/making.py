@@ -1,4 +1,4 @@
-"""Folders that are made beside their place, by one process at a time."""
+"""Temporary folders for work that only one process may do at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 @contextmanager
 def making_in(folder: Path, doing: str) -> Iterator[Path]:
-    """An empty folder in another one, which is made if need be, for who waits until nobody else does the same there.
+    """Yield an empty temporary folder inside `folder`, holding a lock on `doing` there; `folder` is created if missing.
 
-    What one that was killed left there goes first: nobody is at it.
+    Leftovers of killed processes are removed first, which is safe under the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / f".{doing}.lock"):
         for left in folder.glob(f".{doing}-*"):
-            shutil.rmtree(left, ignore_errors=True)  # another user's stays
+            shutil.rmtree(left, ignore_errors=True)  # another user's folder stays
         making = Path(tempfile.mkdtemp(prefix=f".{doing}-", dir=folder))
         try:
             yield making
@@ -30,7 +30,7 @@ def making_in(folder: Path, doing: str) -> Iterator[Path]:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process holds a file; it is let go with the process, `kill -9` included."""
+    """Hold an exclusive file lock, waiting for it. It is released when the process ends, even by `kill -9`."""
     held = _open_lock(lock)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -40,7 +40,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 def _open_lock(lock: Path) -> int:
-    """The file, for writing where it may be written, because NFS locks no other. It is not for all to open and hold."""
+    """Open the lock file, for writing if permitted, because NFS needs that for a lock. Other users have no access."""
     try:
         return os.open(lock, os.O_RDWR | os.O_CREAT, 0o660)
     except PermissionError:

@@ -1,4 +1,4 @@
-"""A folder that is moved to its place whole, whoever else makes the same."""
+"""Atomic move of a finished folder into place, safe against concurrent producers of the same folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def move_in(making: Path, place: Path) -> None:
-    """Move a folder to its place whole. Where another process was first, what it made stays: look at it then."""
+    """Move a folder into place atomically. If another process was first, its folder stays: the caller must check it."""
     try:
         os.replace(making, place)  # noqa: PTH105 atomic
     except OSError as error:

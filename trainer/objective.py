@@ -1,13 +1,13 @@
-"""The objective of GRPO, stated once in plain torch.
+"""The GRPO objective in plain torch.
 
-For each token that the model said, with theta the policy in training, old the policy that sampled (its logged
-log-probabilities) and ref the reference:
+For each token that the model generated, where theta is the trained policy, old the sampling policy (with its logged
+log-probabilities) and ref the reference policy:
 
     rho = exp(log pi_theta - log pi_old)
     kl  = exp(log pi_ref - log pi_theta) - (log pi_ref - log pi_theta) - 1
     J   = min(rho * A, clip(rho, 1 - epsilon, 1 + epsilon) * A) - beta * kl
 
-The loss is -J, aggregated over tokens and rows. Tokens of the environment are masked out.
+The loss is -J, aggregated over tokens and rows. Environment tokens are masked out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The numbers of the objective: half the width of the clip, the weight of the KL, and the aggregation.
+    """Parameters of the objective: the clip range epsilon, the KL weight beta, and the aggregation.
 
     `max_tokens` is the length that dr_grpo divides by.
     """
@@ -36,9 +36,9 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Tokens of some rows with what the objective needs. All tensors are (rows, tokens), the advantage is (rows,).
+    """Inputs of the objective for some rows. All tensors are (rows, tokens), the advantage is (rows,).
 
-    `theta` carries the gradient. `mask` is 1 for a token that the model said and 0 for all else, padding included.
+    `theta` carries the gradient. `mask` is 1 for a token that the model generated, else 0, including padding.
     """
 
     theta: Tensor
@@ -50,7 +50,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class StepTotals:
-    """The size of the whole step, of which the scored rows may be a part: its rows, and its tokens of the model."""
+    """Rows and model tokens of the whole step; the scored rows may be only a part of it."""
 
     rows: int
     tokens: int
@@ -58,7 +58,7 @@ class StepTotals:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The share of the step's loss, and sums over the tokens scored, to be divided by the step's tokens."""
+    """Part of the step's loss, and sums over the scored tokens, to be divided by the step's tokens."""
 
     value: Tensor
     kl: float
@@ -67,9 +67,9 @@ class Loss:
 
 
 def grpo_loss(scored: Scored, objective: Objective, whole: StepTotals) -> Loss:
-    """The share of these rows in the loss of the step; the shares of all its rows add up to the loss.
+    """Contribution of these rows to the step's loss; the contributions of all rows add up to the loss.
 
-    A token counts as clipped where the clip decides, which is where it takes the gradient away.
+    A token counts as clipped if the clipped term is the minimum, so that its gradient is zero.
     """
     mask = scored.mask
     rho = ((scored.theta - scored.old) * mask).exp()

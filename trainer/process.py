@@ -1,4 +1,4 @@
-"""What every training process does alike: its lines and its last word, and its end when nobody attends it any more."""
+"""Common parts of training processes: JSON output lines, the last line, and exit when the parent process ends."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ LEFT_ALONE: Final = 75
 
 
 def own_output() -> TextIO:
-    """Standard output for our lines alone: whatever else writes to it, here or in C, reaches standard error."""
+    """Reserve standard output for JSON lines: any other output to it, from Python or C, goes to standard error."""
     kept = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return kept
 
 
 def end_with_input() -> None:
-    """From now on this process ends as soon as its standard input does, in whatever it is doing."""
+    """Make this process exit as soon as its standard input closes."""
     Thread(target=_end_with_input, daemon=True).start()
 
 
 def _end_with_input() -> None:
-    """Standard input says nothing; it ends with the process that holds it, however that was killed."""
+    """Exit at the end of standard input, which the parent holds open and which closes when the parent ends."""
     while os.read(0, 1):
         pass
-    os._exit(LEFT_ALONE)  # at once: nobody reads what it would come to
+    os._exit(LEFT_ALONE)  # at once: nobody would read the result
 
 
 def saved_line(saved: Checkpoint | None) -> Line | None:
-    """The last word of a training that gave a checkpoint."""
+    """The last line of a training that produced a checkpoint."""
     return None if saved is None else {"kind": "saved", "checkpoint": saved.digest, "path": str(saved.path)}
 
 
 def run_and_report(work: Callable[[Emit], Line | None], lines: TextIO) -> int:
-    """Do work that says lines and gives its last word, `saved` or `failed`, if it has one: the exit code.
+    """Run work that emits lines and returns its last line, if any; return the exit code.
 
-    What it is refused with is its last word, too.
+    A FlywheelError becomes the last line `failed`.
     """
 
     def emit(line: Line) -> None:

@@ -1,4 +1,4 @@
-"""One of several processes that train together, as `together.py` starts it: its request, its rank, where they meet."""
+"""Entry point of the training processes that `together.py` starts, with request, rank and rendezvous folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stage import run_stage
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Take part in the training that a request asks for."""
+    """Take part in a distributed training."""
     file, number, folder = arguments
     tempfile.tempdir = folder
     end_with_input()
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _tell_accelerate(rank: Rank, threads: int) -> None:
-    """Accelerate asks the environment who this is, and OpenMP how many threads it may take."""
+    """Set the environment variables that Accelerate reads for the rank and OpenMP for its threads."""
     number, of = str(rank.number), str(rank.of)
     os.environ.update(RANK=number, LOCAL_RANK=number, WORLD_SIZE=of, LOCAL_WORLD_SIZE=of, OMP_NUM_THREADS=str(threads))
 

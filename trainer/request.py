@@ -1,4 +1,4 @@
-"""What a training run is asked for. Pure values; how a stage is configured is part of the log's vocabulary."""
+"""Training requests as pure values. The stage configurations are defined with the log's events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Config = Annotated[SftConfig | DpoConfig | GrpoConfig, Field(discriminator="algo
 
 
 class DatasetRef(FrozenModel):
-    """A frozen dataset: its rows in a Parquet file, and what the log calls it."""
+    """A frozen dataset: its rows in a Parquet file, and its identity in the log."""
 
     path: Folder
     digest: Digest
@@ -41,16 +41,16 @@ class DatasetRef(FrozenModel):
 
 
 class ParentRef(FrozenModel):
-    """The checkpoint to go on from: its folder, and the digest that the folder must have."""
+    """The checkpoint to continue from: its folder, and its expected digest."""
 
     path: Folder
     digest: Digest
 
 
 class TrainingRequest(FrozenModel):
-    """One training run. `out` is a folder of checkpoints; the new one becomes `out/<digest>`.
+    """One training run. `out` is a folder of checkpoints; the new checkpoint becomes `out/<digest>`.
 
-    `base` is the folder of the base model, `base_digest` what it must be (None: whatever it is).
+    `base` is the folder of the base model, `base_digest` its expected digest (None: any).
     """
 
     dataset: DatasetRef
@@ -62,7 +62,7 @@ class TrainingRequest(FrozenModel):
 
 
 class WarmupRequest(FrozenModel):
-    """One warm-up. `out` is a folder of base models; the new one becomes `out/<digest>`."""
+    """One warm-up. `out` is a folder of base models; the new base model becomes `out/<digest>`."""
 
     dataset: DatasetRef
     base: Folder
@@ -76,7 +76,7 @@ class _Algorithm(BaseModel):
 
 
 class _Asked(BaseModel):
-    """The one thing that says which request it is."""
+    """The field that tells the kinds of requests apart."""
 
     config: _Algorithm = _Algorithm()
 

@@ -1,8 +1,8 @@
-"""The rows that training consumes: token ids in, never text.
+"""Training rows: token ids, never text.
 
-Three kinds of dataset, each a Parquet file, with the columns of `projections.row_columns`. Others (TRL's `prompt`,
-`completion`, ...) may be there too and are not read, but for `top_p` of GRPO rows: where it is told it has to be 1.
-Every list of one row has one entry for each token of the part that it belongs to.
+There are three kinds of dataset, each a Parquet file with the columns of `projections.row_columns`. Other columns
+(TRL's `prompt`, `completion`, ...) are ignored, except `top_p` of GRPO rows, which must be 1 if present. Each list in
+a row has one entry per token of its part.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PARTS: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "dpo": {"chosen_ids": ("chosen_mask",), "rejected_ids": ("rejected_mask",)},
     "grpo": {"completion_ids": ("logprobs", "mask")},
 }
-"""What is trained on: the column of ids, and the columns that must have its length. The last one is the mask."""
+"""Trained parts of a row: the column of ids, and the columns that must have its length. The last one is the mask."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """A dataset that can be trained on: `frame` holds exactly the columns of its kind, in the order of the file.
+    """A checked dataset: `frame` holds exactly the columns of its kind, in the order of the file.
 
     `digest` is over the content of these columns, not over the bytes of the file.
     """
@@ -82,7 +82,7 @@ def _words(values: pl.Series) -> bytes:
 
 
 def _column(path: Path, kind: Kind, frame: pl.DataFrame, name: str, expected: pl.DataType) -> pl.Series:
-    """A column in the type that is expected: narrower numbers are widened, nothing else is converted."""
+    """A column in its expected type: narrower numbers are widened, nothing else is converted."""
     if name not in frame.columns:
         raise WrongColumn(path=path, kind=kind, column=name, actual="missing", expected=expected)
     column = frame[name]
@@ -98,18 +98,18 @@ def _column(path: Path, kind: Kind, frame: pl.DataFrame, name: str, expected: pl
     missing = column.is_null()
     if isinstance(expected, pl.List):
         missing = missing | column.list.eval(pl.element().is_null()).list.any().fill_null(value=False)
-    _refuse(path, missing, f"{name} is not known", "a value: None is never 0")
+    _refuse(path, missing, f"{name} is not known", "a value; None is not taken as 0")
     return column
 
 
 def _check_part(path: Path, frame: pl.DataFrame, part: str, beside: tuple[str, ...]) -> None:
-    """A part is as long as what stands beside it, and the model said at least one of its tokens."""
+    """Check that the columns of a part have equal length, and that the model generated at least one of its tokens."""
     length = frame[part].list.len()
     for name in beside:
-        _refuse(path, frame[name].list.len() != length, f"{name} and {part} differ in length", "one entry a token")
+        _refuse(path, frame[name].list.len() != length, f"{name} and {part} differ in length", "one entry per token")
     mask = frame[beside[-1]]
     outside = mask.list.eval(~pl.element().is_in([0, 1])).list.any().fill_null(value=False)
-    _refuse(path, outside, f"{beside[-1]} holds another number than 0 and 1", "1 for a token of the model")
+    _refuse(path, outside, f"{beside[-1]} holds a number other than 0 and 1", "1 for a token of the model")
     _refuse(path, mask.list.sum() < 1, f"{beside[-1]} marks no token", "at least one token of the model")
     _refuse(path, frame["prompt_ids"].list.len() < 1, "its prompt is empty", "at least one token before the completion")
 
@@ -118,14 +118,14 @@ def _check_grpo(path: Path, frame: pl.DataFrame) -> None:
     infinite = ~frame["logprobs"].list.eval(pl.element().is_finite()).list.all()
     _refuse(path, infinite, "a log-probability is not finite", "those of the policy that sampled")
     _refuse(path, ~frame["advantage"].is_finite(), "its advantage is not finite", "a number")
-    _refuse(path, ~(frame["temperature"] > 0), "its temperature is not above 0", "the one it was sampled at")
+    _refuse(path, ~(frame["temperature"] > 0), "its temperature is not above 0", "the sampling temperature")
     temperatures = frame["temperature"].unique().sort().to_list()
     if len(temperatures) > 1:
         raise TemperaturesMixed(path=path, actual=len(temperatures))
 
 
 def _refuse_cut(path: Path, frame: pl.DataFrame) -> None:
-    """Training divides by what the model gives all tokens: logprobs of some of them would shift every ratio."""
+    """Refuse rows with top_p below 1: training normalises over all tokens, so such logprobs would shift every ratio."""
     if "top_p" not in frame.columns:
         return
     top_p = _column(path, "grpo", frame, "top_p", pl.Float64())
@@ -135,6 +135,6 @@ def _refuse_cut(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _refuse(path: Path, broken: pl.Series, actual: str, expected: str) -> None:
-    """Raise BadRow for the first row that is broken."""
+    """Raise BadRow for the first row marked as broken."""
     if broken.any():
         raise BadRow(path=path, row=broken.arg_true()[0], actual=actual, expected=expected)

@@ -1,4 +1,4 @@
-"""SFT: the next token of what the selected runs said, on TRL's trainer. Token ids go in; no text is tokenised again."""
+"""SFT on the tokens of selected runs, with TRL's trainer. It takes token ids; no text is retokenised."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from trl import SFTTrainer
 
 _IGNORED = -100
-"""The label of a token that is not learned from."""
+"""Label of a token without loss."""
 
 
 def train_sft(start: StageStart, rows: TrainingRows, config: SftConfig, emit: Emit) -> PeftModel:
-    """Train on the tokens that the model said; those of prompts and of the environment are only read."""
+    """Train on the tokens that the model generated; prompt and environment tokens are only context."""
     with tempfile.TemporaryDirectory() as folder:
         return run_trainer(make_sft_trainer(start, rows, config, folder), emit, _measures)
 
 
 def make_sft_trainer(start: StageStart, rows: TrainingRows, config: SftConfig, folder: str) -> SFTTrainer:
-    """TRL's trainer over the rows as they are."""
+    """TRL's trainer over the unchanged rows."""
     import datasets
     from trl import SFTConfig as Arguments
     from trl import SFTTrainer

@@ -1,6 +1,6 @@
-"""How several processes share a step out: each takes an equal part of the rows that one process would take.
+"""Divides each training step equally among several processes.
 
-So a step is the same rows whatever the number of processes, and its loss the same but for rounding.
+A step uses the same rows for any number of processes, and its loss differs only by rounding.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def refuse_unshared(config: Config, rows: int, processes: int) -> None:
-    """Look whether so many processes can train on so many rows as is asked for. Raises NotSupported, StepUneven.
+    """Check that the configured steps can be divided among the processes. Raises NotSupported, StepUneven.
 
-    Which groups of GRPO carry a signal is not known yet: `refuse_uneven` looks at them.
+    GRPO groups are checked later by `refuse_uneven`, because the groups with a signal are not known yet.
     """
     if config.processes != processes:
-        actual = f"{config.processes} processes were asked for, and here is {processes}"
-        raise NotSupported(backend="trainer", actual=actual, expected="to be started by `python -m trainer`")
+        actual = f"the configuration sets {config.processes} processes, but {processes} is running"
+        raise NotSupported(backend="trainer", actual=actual, expected="a start by `python -m trainer`")
     if isinstance(config, GrpoConfig):
         if config.backend == "own" and processes > 1:
-            actual = f"{processes} processes were asked for"
+            actual = f"the configuration sets {processes} processes"
             raise NotSupported(backend="own", actual=actual, expected="one process, or the backend trl")
         return
     if isinstance(config, SftConfig):
@@ -36,17 +36,17 @@ def refuse_unshared(config: Config, rows: int, processes: int) -> None:
         field, step = "pairs_per_step", min(config.pairs_per_step, rows)
     refuse_uneven(step, "rows in a step", field, processes)
     if config.steps > rows // step:
-        refuse_uneven(rows % step, "rows in the last step of a round through the dataset", field, processes)
+        refuse_uneven(rows % step, "rows in the last step of an epoch", field, processes)
 
 
 def refuse_uneven(size: int, what: str, field: str, processes: int) -> None:
-    """Raise StepUneven where so many rows, pairs or groups do not divide by the number of processes."""
+    """Raise StepUneven if `size` rows, pairs or groups are not divisible by the number of processes."""
     if size % processes:
         raise StepUneven(actual=f"{size} {what}", expected=processes, field=field)
 
 
 class Shares:
-    """The batches of one process: of each `size` rows, in the order of a sampler, the part that belongs to its rank."""
+    """Batches of one process: its rank's part of each `size` rows, in the order of a sampler."""
 
     def __init__(self, sampler: Sampler[int], size: int, device: Device) -> None:
         self.sampler = sampler
@@ -54,11 +54,11 @@ class Shares:
         self._device = device
 
     def __len__(self) -> int:
-        """How many steps a round through the dataset has; the last one is smaller where rows are left over."""
+        """Number of steps per epoch; the last step may be smaller."""
         return math.ceil(len(self.sampler) / self._size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """One round through the dataset."""
+        """Iterate over one epoch."""
         from torch.utils.data import BatchSampler
 
         for step in BatchSampler(self.sampler, self._size, drop_last=False):
@@ -67,9 +67,9 @@ class Shares:
 
 
 def share_out(loader: DataLoader[Any], size: int, device: Device) -> DataLoader[Any]:
-    """The loader of TRL's trainer with the shares of this process.
+    """Give the loader of TRL's trainer the shares of this process.
 
-    Accelerate would deal whole batches out in turn, and fill the last ones up with rows of the beginning.
+    Accelerate would instead assign whole batches in turn, and pad the last ones with rows from the beginning.
     """
     if device.processes > 1:
         dealing: Any = loader.batch_sampler

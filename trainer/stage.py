@@ -1,7 +1,7 @@
-"""One training run: a request in, lines on the way, a checkpoint at the end. No database, no clock.
+"""One training run: takes a request, emits progress lines, writes a checkpoint. Uses no database and no clock.
 
-Everything that can be wrong with the request is looked for before the first step. Nothing appears under its final name
-before it is whole: a run that was killed is begun again from its beginning, and gives the same checkpoint.
+The request is fully checked before the first step. Files get their final name only when complete: a killed run starts
+over from the beginning and gives the same checkpoint.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ CURVES = "curves.png"
 
 
 def run_stage(request: TrainingRequest, emit: Emit, rank: Rank | None = None) -> Checkpoint | None:
-    """Run the stage that a request asks for, as one of several processes where it has a rank; None in all but one.
+    """Run the requested stage; with a `rank`, as one of several processes. Only the main process returns a checkpoint.
 
-    Raises any error of trainer/errors.py: all but TrainingDiverged before the first step.
+    Raises any error of trainer/errors.py, all but TrainingDiverged before the first step.
     """
     config = request.config
     rows = read_rows(Path(request.dataset.path), config.algorithm)
@@ -69,7 +69,7 @@ def run_stage(request: TrainingRequest, emit: Emit, rank: Rank | None = None) ->
 
 
 def _parent(request: TrainingRequest, base: Base) -> Checkpoint | None:
-    """The checkpoint to go on from, of the same base. Raises CheckpointMissing and its like, BaseDiffers."""
+    """Load the parent checkpoint. Raises CheckpointMissing, CheckpointUnreadable, CheckpointAltered, BaseDiffers."""
     if request.parent is None:
         return None
     parent = load_checkpoint(Path(request.parent.path), request.parent.digest)
@@ -79,7 +79,7 @@ def _parent(request: TrainingRequest, base: Base) -> Checkpoint | None:
 
 
 def _save(request: TrainingRequest, start: StageStart, rows: TrainingRows, model: Any, lines: list[Line]) -> Checkpoint:
-    """Write the checkpoint beside its place and move it there whole. One that is there already stays as it is."""
+    """Write the checkpoint to a temporary folder and move it into place atomically. An existing checkpoint is kept."""
     out = Path(request.out)
     making = out / f".making-{hashlib.sha256(request.model_dump_json().encode()).hexdigest()[:16]}"
     shutil.rmtree(making, ignore_errors=True)

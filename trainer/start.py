@@ -1,4 +1,4 @@
-"""What every stage starts from, and the lines that it writes on the way. It gives back the model, trained."""
+"""Start of every stage: base model, adapter and parent; and the progress lines that a stage emits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 Line = Mapping[str, object]
-"""One fact about the training, ready for JSON: its `kind`, and what belongs to it."""
+"""One JSON-ready progress line of the training: its `kind` and the fields of that kind."""
 
 Emit = Callable[[Line], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StageStart:
-    """A base model, the shape of the adapter, and the checkpoint to go on from, if any."""
+    """A base model, the adapter's shape, and the checkpoint to continue from, if any."""
 
     base: Base
     device: Device
@@ -37,9 +37,9 @@ class StageStart:
 
 
 def policy_model(start: StageStart) -> PeftModel:
-    """The model in training: the base with a fresh adapter, or with that of the parent.
+    """The model to train: the base with a fresh adapter, or with the parent's adapter.
 
-    TRL takes a copy of the adapter that it is given as the reference, so there too it is the weights at the start.
+    TRL copies this adapter as the reference, so its reference is the initial weights, too.
     """
     import torch
 
@@ -51,7 +51,7 @@ def policy_model(start: StageStart) -> PeftModel:
 
 
 def step_line(step: int, loss: float, **measures: float | None) -> Line:
-    """The line of one step. A measure that the algorithm does not have is None. Raises TrainingDiverged."""
+    """Progress line of one step. A measure that the algorithm does not have is None. Raises TrainingDiverged."""
     if not math.isfinite(loss):
         raise TrainingDiverged(step=step, actual=loss)
     known: dict[str, float | None] = {"kl": None, "clip_fraction": None, "ratio": None, "reward": None}

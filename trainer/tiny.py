@@ -1,6 +1,6 @@
-"""A small base model made from configuration: weights from a seed, a byte-level BPE tokenizer from given texts.
+"""Creates a small base model: random weights from a seed, and a byte-level BPE tokenizer trained on given texts.
 
-The same texts, shape and seed give the same folder, to the byte, on one CPU type and one set of versions.
+The same texts, shape and seed give a byte-identical folder on the same CPU type and library versions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a small model; the defaults have about 3 million parameters. `experts` above 0: a mixture of them."""
+    """Size of a small model; the defaults give about 3 million parameters. `experts` above 0: a mixture of experts."""
 
     architecture: Architecture = "qwen2"
     vocabulary: int = 512
@@ -55,15 +55,15 @@ _SIZES: Final[Mapping[str, str]] = {
     "inner": "intermediate_size",
     "longest": "max_position_embeddings",
 }
-"""What a config.json calls the sizes of a shape."""
+"""Fields of a shape and their names in config.json."""
 
 _EXPERTS: Final = ("num_experts", "num_local_experts")
 
 
 def shape_of(configuration: Mapping[str, Any]) -> Shape | None:
-    """The shape that gives a model with this config.json; None where it is of no model that is made here.
+    """Infer the shape of a small model from its config.json; None if the model was not created by this module.
 
-    Its vocabulary is what the tokenizer came to: less than was asked for where the texts had no more pieces.
+    The vocabulary is the tokenizer's actual size, which is below the requested size if the texts had too few pieces.
     """
     architecture: Any = configuration.get("model_type")
     names = {"vocabulary": "vocab_size", **_SIZES}
@@ -75,10 +75,10 @@ def shape_of(configuration: Mapping[str, Any]) -> Shape | None:
 
 
 def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected: str | None = None) -> Base:
-    """Make the model and put it into `out/<digest>`. A folder that is there already is left as it is.
+    """Create the model in `out/<digest>`. An existing folder is kept.
 
-    What one that was killed left there goes first. Raises BaseDiffers where another digest is expected; then nothing is
-    put there.
+    Leftovers of killed processes are removed first. Raises BaseDiffers if the digest is not `expected`; then no folder
+    is created.
     """
     with making_in(out, "making-base") as making:
         tokenizer = _tokenizer(texts, shape.vocabulary)
@@ -94,7 +94,7 @@ def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected
 
 
 def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Byte-level BPE over the texts: any text can be written, the frequent pieces of these in one token each."""
+    """Train byte-level BPE on the texts: it encodes any text, and frequent pieces of the texts as one token each."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

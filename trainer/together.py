@@ -1,4 +1,4 @@
-"""Several processes that train together, on one machine: starting them, hearing them, ending them."""
+"""Starts, supervises and stops several training processes on one machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAIL: Final = 1200
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """Processes in order of their ranks, what each wrote to standard error, and the lines that all of them say."""
+    """Processes ordered by rank, the standard error of each, and the output lines of all."""
 
     processes: Sequence[subprocess.Popen[bytes]]
     complaints: Sequence[BinaryIO]
@@ -30,10 +30,10 @@ class _Started:
 
 
 def train_together(file: Path, processes: int, emit: Emit, held: TextIO) -> Line:
-    """Train what a request asks for in several processes. The first last word of any of them, once all have ended.
+    """Run a training request in several processes; return the first last line of any of them, once all have exited.
 
-    They keep `held` open as long as they are there. Raises ProcessEnded where one of them ended without a last word;
-    the others are ended then.
+    The processes keep `held` open while they run. Raises ProcessEnded if one of them exits without a last line; the
+    others are then stopped.
     """
     with ThreadPoolExecutor(processes) as watching, _start_processes(file, processes, held) as started:
         failing: list[int] = []
@@ -57,7 +57,7 @@ def train_together(file: Path, processes: int, emit: Emit, held: TextIO) -> Line
 
 @contextmanager
 def _start_processes(file: Path, processes: int, held: TextIO) -> Iterator[_Started]:
-    """Start the processes. They meet in a folder of their own, and end with their standard input, and so with us."""
+    """Start the processes with a new rendezvous folder. They exit when this process, and so their input, ends."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as kept:
         complaints = [kept.enter_context(tempfile.TemporaryFile()) for _ in range(processes)]
         reading, writing = os.pipe()
@@ -79,7 +79,7 @@ def _start_processes(file: Path, processes: int, held: TextIO) -> Iterator[_Star
 
 
 def _watch(processes: Sequence[subprocess.Popen[bytes]], rank: int, failing: list[int]) -> None:
-    """Wait for a process. Where it ended badly the others are ended: they would wait for it."""
+    """Wait for a process. If it fails, stop the others, which would otherwise wait for it."""
     if processes[rank].wait():
         failing.append(rank)
         for each in processes:

@@ -1,4 +1,4 @@
-"""What all trainers of TRL are told here, and how their measures become our lines."""
+"""Common settings of all TRL trainers, and conversion of their metrics to our progress lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from transformers import Trainer
 
 Measures = Callable[[Mapping[str, float]], Mapping[str, float | None]]
-"""What of TRL's log of a step is ours, by our names."""
+"""Selects our metrics from TRL's log of a step, under our names."""
 
 
 def settings(start: StageStart, config: Config, folder: str, size: int) -> dict[str, Any]:
-    """Arguments for every trainer. Several of TRL's defaults are others than what is wanted, so all are said.
+    """Arguments for every trainer. All are explicit, because several of TRL's defaults are unsuitable.
 
-    A step is of `size` rows, of which each process takes its part. Nothing is saved by TRL: the folder is only where it
-    would.
+    A step has `size` rows, divided among the processes. TRL requires `folder` as an output folder but saves nothing.
     """
     return {
         "output_dir": folder,
@@ -49,10 +48,10 @@ def settings(start: StageStart, config: Config, folder: str, size: int) -> dict[
 
 
 def sharing_trainer(kind: Any, size: int, device: Device) -> Any:
-    """One of TRL's trainers, whose steps of `size` rows are shared out among the processes."""
+    """Subclass a TRL trainer so that its steps of `size` rows are divided among the processes."""
 
     class Sharing(kind):  # type: ignore[misc]
-        """Takes the part of each step that is its own."""
+        """Trains on this process's part of each step."""
 
         def get_train_dataloader(self) -> Any:
             return share_out(super().get_train_dataloader(), size, device)
@@ -61,17 +60,17 @@ def sharing_trainer(kind: Any, size: int, device: Device) -> Any:
 
 
 def on_one_device(arguments: Any) -> Any:
-    """The arguments, for one device a process: left alone, one process would spread over all, with a step on each."""
+    """Restrict the arguments to one device per process; by default one process would use them all."""
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments
 
 
 def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> PeftModel:
-    """Train, a line for each step. Raises TrainingDiverged."""
+    """Train, emitting a line for each step. Raises TrainingDiverged."""
     from transformers import PrinterCallback, TrainerCallback
 
     class Lines(TrainerCallback):  # type: ignore[misc]
-        """Says what TRL logs for a step."""
+        """Emits the metrics that TRL logs for a step."""
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_rest: Any) -> None:
             if logs and "loss" in logs:

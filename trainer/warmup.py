@@ -1,7 +1,7 @@
-"""The warm-up: a base model made from nothing learns all its weights from demonstrations, and is a base model again.
+"""The warm-up: full-parameter training of a randomly initialised base model on demonstrations.
 
-An adapter cannot teach a random model to speak, because it leaves the embeddings as they are. So this stage alone
-trains every weight, and gives a folder like the one that `tiny.py` makes, with what it came from in `warmup.json`.
+An adapter cannot train a random model, because it leaves the embeddings unchanged. So only this stage trains every
+weight. It writes a base model folder like `tiny.py`, with a description of its inputs in `warmup.json`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _IGNORED = -100
 
 
 def warm_up(request: WarmupRequest, emit: Emit) -> Base:
-    """Train all weights of a base model on supervised rows: the new base model, in `out/<digest>`.
+    """Train all weights of a base model on supervised rows; return the new base model, in `out/<digest>`.
 
-    Raises any error of trainer/errors.py: all but TrainingDiverged before the first step.
+    Raises any error of trainer/errors.py, all but TrainingDiverged before the first step.
     """
     config = request.config
     rows = read_rows(Path(request.dataset.path), "sft")
@@ -75,7 +75,7 @@ def _train(base: Base, rows: TrainingRows, config: WarmupConfig, device: str, em
 
 
 def _batches(rows: int, config: WarmupConfig) -> Iterator[Sequence[int]]:
-    """Each round takes every row at most once, in an order that the seed gives."""
+    """Batches of row numbers. Each epoch uses every row at most once, in an order drawn from the seed."""
     size = min(config.rows_per_step, rows)
     for turn in count():
         mixed = sorted(range(rows), key=lambda row: sha256(f"{config.seed}:{turn}:{row}".encode()).digest())
@@ -84,7 +84,7 @@ def _batches(rows: int, config: WarmupConfig) -> Iterator[Sequence[int]]:
 
 
 def collate_supervised(frame: pl.DataFrame, pad: int, device: str) -> dict[str, Tensor]:
-    """Supervised rows as tensors, padded on the right; only the tokens that the model said are labels."""
+    """Supervised rows as tensors, padded on the right; only tokens that the model generated are labels."""
     import torch
 
     rows = frame.select("prompt_ids", "completion_ids", "mask").rows()
@@ -103,7 +103,7 @@ def collate_supervised(frame: pl.DataFrame, pad: int, device: str) -> dict[str, 
 
 
 def _save(out: Path, base: Base, model: Any, source: bytes) -> Base:
-    """Write the base model beside its place and move it there whole. All but the weights is the old one's."""
+    """Write the new base model and move it into place atomically. All files but the weights are copied from `base`."""
     making = out / f".making-{sha256(source).hexdigest()[:16]}"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)

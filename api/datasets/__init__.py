@@ -1,1 +1,1 @@
-"""Datasets: frozen from the log, made again in batches, described."""
+"""Datasets: freezing them from the log, rebuilding their rows in batches, and dataset cards."""

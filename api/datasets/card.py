@@ -1,4 +1,4 @@
-"""A dataset's card in Markdown: what a reader has to know before using the rows."""
+"""Dataset cards in Markdown: origin, columns, refusals and policies of a dataset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRUNCATED = ("truncated", "chosen_truncated", "rejected_truncated")
 
 @dataclass
 class _Seen:
-    """What the rows come from."""
+    """Statistics of the rows seen so far."""
 
     first: int | None = None
     last: int = 0
@@ -37,7 +37,7 @@ class _Seen:
     policies: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def take(self, frame: pl.DataFrame) -> None:
-        """Count a batch. The rows of a run lie side by side, and a run of pairs counts once a group."""
+        """Count a batch. Rows of a run are adjacent; a run in pairs counts once per group."""
         positions = frame["position"].to_list()
         self.first = min(positions) if self.first is None else min(self.first, *positions)
         self.last = max(self.last, *positions)
@@ -53,7 +53,7 @@ class _Seen:
 
 
 def card_of(store: EventStore, blobs: Inventory, views_at: ViewsAt, frozen: Frozen) -> str:
-    """The card. The rows are made again for it. Raises DatasetDiffers, DatasetErased and what `make` does."""
+    """Write the card of a dataset, rebuilding its rows. Raises DatasetDiffers, DatasetErased, and as `make_rows`."""
     seen, views = _Seen(), views_at(Position(frozen.upto))
     made = again(frozen, lambda: make_rows(store, blobs, views, frozen.parse_query(), seen.take))
     return "\n".join(_lines(frozen, made, seen)) + "\n"
@@ -70,7 +70,7 @@ def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen) -> Iterator[str]:
     yield f"| finished at positions | {'none' if seen.first is None else f'{seen.first} to {seen.last}'} |"
     yield from (f"| tokens in `{name}` | {amount} |" for name, amount in seen.tokens.items())
     if not is_of_plans(made.query):
-        yield f"| rows with an answer that was cut at its length | {seen.truncated} |"
+        yield f"| rows with an answer truncated at its maximum length | {seen.truncated} |"
     yield from _table("## Refused", ("reason", "runs", "means"), _refusal_rows(made))
     yield from _table("## Columns", ("column", "type"), _columns(made))
     if not is_of_plans(made.query):
@@ -79,7 +79,7 @@ def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen) -> Iterator[str]:
     yield from ("", "## Where it comes from", "")
     yield "Every row names its run and group. The events of a run are its stream: `flywheel runs show RUN`."
     name = frozen.group if isinstance(frozen, SliceState) else made.digest
-    yield f"The rows are made again from the log, and compared, by `flywheel dataset verify {name}`."
+    yield f"`flywheel dataset verify {name}` rebuilds the rows from the log and compares their digest."
 
 
 def _refusal_rows(made: DatasetSummary) -> Iterable[tuple[str, ...]]:
@@ -92,7 +92,7 @@ def _columns(made: DatasetSummary) -> Iterable[tuple[str, ...]]:
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """A section with a table, or nothing where there is no row."""
+    """A section with a table, or nothing if there are no rows."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     if lines:
         yield from ("", title, "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *lines)

@@ -1,4 +1,4 @@
-"""Demonstrations as rows of tokens, the shell: a base model's tokenizer and chat template, kept in the log's blobs."""
+"""Tokenisers of demonstrations: a base model's tokenizer and chat template, stored in the log's blobs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trainer.tokenising import tokeniser_of
 
 
 def tokens_of(base: Path) -> Tokens:
-    """What a base model's text is tokenised with, by name; nothing is kept yet. Raises BaseMissing."""
+    """Digests of a base model's tokenizer and chat template; stores nothing. Raises BaseMissing."""
     found = read_base(base)
     return Tokens(tokenizer=found.tokenizer, chat_template=found.chat_template)
 
 
 def keep_tokens(blobs: BlobStore, base: Path) -> Tokens:
-    """Keep it, so that the rows can be made again without the base. Raises OSError where the folder is none."""
+    """Store tokenizer and chat template, to rebuild rows without the base. Raises OSError if the files are missing."""
     tokenizer, template = blobs.put(
         [
             Blob("application/json", (base / TOKENIZER).read_bytes()),
@@ -31,7 +31,7 @@ def keep_tokens(blobs: BlobStore, base: Path) -> Tokens:
 
 
 def tokenise_with(blobs: BlobStore, tokens: Tokens) -> Tokenise:
-    """How these tokens are made. Raises BlobMissing, TemplateUnfit."""
+    """Load the tokenising function of a stored tokenizer and chat template. Raises BlobMissing, TemplateUnfit."""
     tokeniser = tokeniser_of(blobs.get(tokens.tokenizer).body, blobs.get(tokens.chat_template).body.decode())
 
     def tokenise(asked: Sequence[ConversationMessage], answer: str) -> tuple[list[int], list[int]]:

@@ -33,7 +33,7 @@ from ..queries.datasets import Frozen, find_dataset
 from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
-"""Rows to a row group of a Parquet file."""
+"""Rows per row group of a Parquet file."""
 
 _MOST_SINGLE = 500
 
@@ -41,19 +41,19 @@ S = TypeVar("S", bound=msgspec.Struct)
 M = TypeVar("M", "DatasetSummary", "BuiltDataset")
 
 ViewsAt = Callable[[Position | None], Views]
-"""Views at a position, None: the head; `House.views` is one."""
+"""Opens views at a position (None: the head), like `House.views`."""
 
 
 class DatasetDiffers(FlywheelError):
-    """The dataset {expected} gives other rows now: their digest is {actual} at position {upto}, expected its own.
+    """The rebuilt rows of the dataset {expected} differ: their digest is {actual} at position {upto}, not as frozen.
 
-    Other code makes rows than it was frozen with, or the log is damaged: run `flywheel log verify`.
+    Either the code that builds rows has changed since the freeze, or the log is damaged: run `flywheel log verify`.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """What a query made: the digest of its rows, how many, of how many groups, and what gives them again."""
+    """Result of a query: digest and number of its rows, number of groups, and what is needed to rebuild them."""
 
     digest: str
     height: int
@@ -65,7 +65,7 @@ class DatasetSummary:
 
 @dataclass(frozen=True, slots=True)
 class BuiltDataset(DatasetSummary):
-    """The same with all rows at hand."""
+    """A DatasetSummary with all rows in memory."""
 
     rows: pl.DataFrame
 
@@ -80,7 +80,7 @@ class _Tally:
     refused: Counter[str] = field(default_factory=Counter)
 
     def frames(self, found: Iterable[RowBatch]) -> Iterator[pl.DataFrame]:
-        """The frames of batches that hold rows; all of them are counted as they go by."""
+        """Yield the nonempty frames of batches, counting every batch."""
         for batch in found:
             self.content.update(b"".join(batch.digests))
             self.height += batch.frame.height
@@ -90,7 +90,7 @@ class _Tally:
                 yield batch.frame
 
     def summary(self, views: Views, query: Query) -> DatasetSummary:
-        """The sum of them."""
+        """Summary of the counted batches."""
         refused = tuple(Refused(reason=reason, runs=amount) for reason, amount in sorted(self.refused.items()))
         return DatasetSummary(self.content.hexdigest(), self.height, self.groups, refused, views.upto, query)
 
@@ -104,7 +104,7 @@ def make_rows(
     *,
     groups_at_once: int = GROUPS_AT_ONCE,
 ) -> DatasetSummary:
-    """Make the rows that the query selects at the views' position, a batch at a time, and hand each on.
+    """Build the rows that the query selects at the views' position in batches, and pass each batch to `each`.
 
     Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased.
     """
@@ -115,7 +115,7 @@ def make_rows(
 
 
 def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query) -> BuiltDataset:
-    """The same, all rows at once as a frame."""
+    """Build all rows of a query as one frame. Raises as `make_rows`."""
     frames = [pl.DataFrame(schema=dict(row_schema(query)))]
     made = make_rows(store, blobs, views, query, frames.append)
     return BuiltDataset(
@@ -124,7 +124,7 @@ def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
 
 
 def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> DatasetSummary:
-    """Make the rows into a file, Parquet or lines of JSON by its ending, as they come: a batch is held at once.
+    """Build the rows into a file, Parquet or JSON lines by its suffix, holding one batch in memory at a time.
 
     Raises what `make_rows` raises, and OSError.
     """
@@ -149,14 +149,14 @@ def refuse_empty(made: DatasetSummary) -> DatasetSummary:
     if made.height:
         return made
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused)
-    raise EmptyDataset(kind=made.query.kind, upto=made.upto, actual=refused or "there was no run to look at")
+    raise EmptyDataset(kind=made.query.kind, upto=made.upto, actual=refused or "no run matched")
 
 
 def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
-    """A Holding over the log. It selects among the runs of the groups concerned alone, and reads no blob.
+    """A Holding over the log. It selects only among runs of the affected groups, and reads no blobs.
 
-    A query judges each group by itself, so that the others need not be looked at. Of a policy's runs it says those too
-    that are refused for their tokens only: what they drew is not read.
+    A query selects in each group independently of the others. Runs of a policy that are refused only because of their
+    tokens are included, because completions are not read.
     """
     siblings: dict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
@@ -174,7 +174,7 @@ def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
 def _select_runs(
     store: EventStore, views: Views, query: Query, named: Set[str], siblings: dict[str, set[str]]
 ) -> Set[str]:
-    """The runs of some groups that a query takes, by what the log says."""
+    """Runs of some groups that a query selects, by their events alone."""
     if not (isinstance(query, SftQuery) and query.runs == "plan"):
         return select_runs(store, views, query, named)
     known, groups = knowledge(store, views), _states_of(views, GROUPS, named)
@@ -184,7 +184,7 @@ def _select_runs(
 
 
 def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
-    """The runs of some groups that a query takes of those that were called, by what the log says; no blob is read."""
+    """Runs among `named` that a query selects, by their events alone; reads no blobs."""
     known = knowledge(store, views)
     asked = [group for group in _states_of(views, GROUPS, named).values() if looked_at(query, group)]
     facts = read_group_facts(store, views, asked)
@@ -200,7 +200,7 @@ def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, 
 
 
 def freeze_dataset(store: EventStore, made: DatasetSummary, actor: str) -> str:
-    """Append DatasetFrozen and return the digest; rows that were frozen at this position before stay as they were."""
+    """Append DatasetFrozen and return the digest. Idempotent for the same rows and position."""
     event = DatasetFrozen(
         dataset=made.digest,
         query=made.query,
@@ -215,10 +215,10 @@ def freeze_dataset(store: EventStore, made: DatasetSummary, actor: str) -> str:
 
 
 def register(store: EventStore, made: DatasetSummary, actor: str) -> str:
-    """Append SliceRegistered for the group that the query names; that group. Raises ValueError without one."""
+    """Append SliceRegistered for the query's group and return the group. Raises ValueError if the query has none."""
     group = made.query.group
     if group is None:
-        raise ValueError("the query of a slice names no group; expected the one that is registered")
+        raise ValueError("the query of a slice names no group; expected the group to register")
     event = SliceRegistered(
         group=group, dataset=made.digest, query=made.query, upto=made.upto, rows=made.height, refused=made.refused
     )
@@ -234,14 +234,14 @@ def _digest_of(query: Query) -> str:
 def refuse_unknown_group(views: Views, group: str) -> None:
     """Raise Unknown if no run that counts belongs to the group."""
     if views.get(GROUPS, group) is None:
-        way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` name some."
+        way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` show groups."
         raise Unknown(what="group", actual=group, way_out=way_out)
 
 
 def load(
     store: EventStore, blobs: Inventory, views_at: ViewsAt, digest: str, *, as_of: Position | None = None
 ) -> BuiltDataset:
-    """The rows of a frozen dataset, made again from the log.
+    """Rebuild the rows of a frozen dataset from the log.
 
     Raises Unknown, DatasetDiffers, DatasetErased if it needs bytes that were erased, and what `make_rows` raises.
     """

@@ -1,4 +1,4 @@
-"""The rows of a dataset in batches of groups: what is read at once, and held, hangs on no length of the log."""
+"""Builds the rows of a dataset in batches of groups, so memory use does not grow with the log."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ from projections.taint import left_out
 from .demonstrations import tokenise_with
 
 GROUPS_AT_ONCE = 64
-"""How many groups are read, judged and made rows of together."""
+"""Number of groups per batch."""
 
 _RUNS_AT_ONCE = 256
 _TEXTS_KEPT = 1024
 
 Place = tuple[tuple[str, ...], int]
-"""Which row it is: the run or the runs it is made of, and which of their rows."""
+"""Identity of a row: the run or runs it is built from, and its index among their rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Rows as a frame, each with its place and its digest; how many groups gave them; runs refused, by reason."""
+    """Rows as a frame, the place and digest of each, the number of groups, and refused runs by reason."""
 
     frame: pl.DataFrame
     places: tuple[Place, ...]
@@ -72,19 +72,19 @@ class RowBatch:
 
 
 def row_schema(query: Query) -> Mapping[str, pl.DataType]:
-    """The columns of a query's rows."""
+    """Columns of a query's rows."""
     return SCHEMA if is_of_plans(query) else SCHEMAS[query.kind]
 
 
 def is_of_plans(query: Query) -> bool:
-    """Whether rows are made of plan steps, not of what a policy drew."""
+    """True if rows are built from plan steps instead of a policy's tokens."""
     return isinstance(query, SftQuery) and query.runs == "plan"
 
 
 def batches(
     store: EventStore, blobs: Inventory, views: Views, query: Query, groups_at_once: int = GROUPS_AT_ONCE
 ) -> Iterator[RowBatch]:
-    """The rows that a query selects at the views' position; the same rows in the same order for any size of batch.
+    """Yield the rows that a query selects at the views' position; rows and order do not depend on the batch size.
 
     Raises BrokenRun, BlobMissing, BlobDamaged, BlobErased, NotAConversation.
     """
@@ -95,14 +95,14 @@ def batches(
 
 
 def knowledge(store: EventStore, views: Views) -> Knowledge:
-    """What rows are refused for beside what their groups say."""
+    """Facts from outside a group that can refuse its runs."""
     instances = benchmark_instances(views.find(BENCHMARKS).values())
     planned = store.read(upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen")) if instances else ()
     return Knowledge(instances, oracle_tasks(planned), left_out(views))
 
 
 def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery) -> Iterator[RowBatch]:
-    """Selected all at once, in order of run; only the rows come in batches."""
+    """Rows of plan steps. All runs are selected at once, ordered by run; only rows are built in batches."""
 
     @lru_cache(maxsize=_TEXTS_KEPT)
     def text_of(digest: str) -> str:
@@ -143,7 +143,7 @@ def _pages(views: Views, query: Query, size: int) -> Iterator[Iterable[GroupStat
 
 
 def _count_withdrawn(query: Query, views: Views, known: Knowledge) -> Counter[str]:
-    """Withdrawn runs are in no group any more; they are counted here."""
+    """Count withdrawn runs, which are no longer in any group."""
     found: Counter[str] = Counter()
     for run, reason in known.left_out.items():
         state = views.get(RUNS, run) if reason == "withdrawn" else None
@@ -161,7 +161,7 @@ def _batch(
     known: Knowledge,
     readings: Callable[[Iterable[CallFact]], Reading],
 ) -> RowBatch:
-    """The rows of some groups: one read of their runs' streams, one of completions, and one a level of messages."""
+    """Rows of some groups: one read for the runs' streams, one for completions, and one per level of messages."""
     refused: Counter[str] = Counter()
     facts = read_group_facts(store, views, groups)
     fit = []
@@ -192,7 +192,7 @@ def _batch(
 
 
 def read_group_facts(store: EventStore, views: Views, groups: Iterable[GroupState]) -> dict[str, RunFacts]:
-    """The facts of all runs of some groups, read at once."""
+    """Facts of all runs of some groups, read at once."""
     streams = [f"run/{sibling.run}" for group in groups for sibling in group.siblings]
     return run_facts(_rows(store, streams, views.upto))
 
@@ -206,7 +206,7 @@ def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[Eve
 
 
 def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], Reading]:
-    """How calls are read: of a demonstration their words are tokenised, of all others the tokens stand in the log."""
+    """Function that reads calls: text of demonstrations is tokenised, tokens of all other runs come from the log."""
     tokens = query.tokens if isinstance(query, SftQuery) else None
     if tokens is None:
         return lambda _calls: read_sampled
@@ -224,7 +224,7 @@ def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], 
 
 
 def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
-    """Every message of every call, a level of parents at a time."""
+    """All messages of all calls, read one level of parents at a time."""
     found: dict[str, tuple[ConversationMessage, str | None]] = {}
     wanted = {call.messages for call in calls}
     while wanted:

@@ -1,1 +1,1 @@
-"""Evaluations: benchmarks, both arms, the verdict, and its verification."""
+"""Evaluations: benchmarks, champion and challenger arms, verdicts, and their verification."""

@@ -1,4 +1,4 @@
-"""The two arms of an evaluation: what is left to play of them, and what they came to."""
+"""The two arms of an evaluation: their pending runs and their results."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..queries.runs import ended_runs
 from ..sweeps.jobs import pieces_of
 
 Sides = tuple[Arm, Arm, BenchmarkFrozen, Rules, Alpha]
-"""What is judged: champion, challenger, benchmark, rules, alpha."""
+"""Inputs of a verdict: champion, challenger, benchmark, rules, alpha."""
 
 
 def sides(views: Views, state: VerdictState, benchmark: BenchmarkFrozen) -> Sides:
-    """Both arms as far as they were played. Raises ForeignRun, TwoResults, ScoreOutOfRange."""
+    """Build both arms from the runs played so far. Raises ForeignRun, TwoResults, ScoreOutOfRange."""
     evaluation, rules = state.evaluation, state.opening_rules()
     runs, rewards = views.find(RUNS, f"{evaluation}__"), views.find(REWARDS, f"{evaluation}__")
     present, challenger = state.artifacts()
@@ -43,9 +43,9 @@ def sides(views: Views, state: VerdictState, benchmark: BenchmarkFrozen) -> Side
 def jobs_of_arms(
     house: House, benchmark: BenchmarkFrozen, state: VerdictState, places: Sequence[PlannedArmRun]
 ) -> list[Job]:
-    """Those of the planned runs that have not ended, each with what its arm remembers and the plan of its template.
+    """Jobs of the planned runs that have not ended, with the memory of the arm and the plan of the template.
 
-    A run whose template has no plan in the log is left out, and so it is missing. Raises BlobMissing.
+    A run whose template has no plan in the log is skipped, and so counts as missing. Raises BlobMissing.
     """
     present, challenger = state.artifacts()
     artifacts = {"champion": present, "challenger": challenger}
@@ -69,7 +69,7 @@ def jobs_of_arms(
 
 
 def arm_templates(house: House, benchmark: BenchmarkFrozen, state: VerdictState) -> Mapping[str, Template]:
-    """The templates of an evaluation with the plans that were recorded when it was opened, by id."""
+    """Templates of an evaluation with the plans recorded at its opening, keyed by id."""
     if state.executor in PLANLESS:
         return {template.template_id: without_plan(template) for template in benchmark.templates}
     opened = Position(state.opened_since)

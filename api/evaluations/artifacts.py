@@ -1,4 +1,4 @@
-"""Artifacts by the name a person writes: weights, `base` or a checkpoint's, with the memory at a position."""
+"""Resolves artifact names such as `base@12`: weights (`base` or a checkpoint) with the memory at a position."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
 
 def resolve_artifact(house: House, name: str) -> tuple[Artifact, Blob]:
-    """The artifact of a name and the blob of its memory, matched as is set now.
+    """Resolve a name to an artifact and its memory blob, with the embeddings of the current settings.
 
-    Raises BadArtifactName, Unknown, NotThereYet, and what House.embeddings does.
+    Raises BadArtifactName, Unknown, NotThereYet, and as House.embeddings.
     """
     found = _NAME.fullmatch(name)
     if found is None:
@@ -40,21 +40,19 @@ def resolve_artifact(house: House, name: str) -> tuple[Artifact, Blob]:
 
 
 def _weights(house: House, name: str) -> str:
-    """`base`, or the whole digest of the one checkpoint that begins so. Raises Unknown."""
+    """`base`, or the full digest of the only checkpoint with this prefix. Raises Unknown."""
     if name == BASE:
         return name
     known = _known_weights(house.views())
     found = [digest for digest in known if digest.startswith(name.removeprefix("ck-"))]
     if len(found) == 1:
         return found[0]
-    way_out = (
-        "Give more of its digest." if found else f"Known are {', '.join(known) or 'none'}; `base` is always there."
-    )
+    way_out = "Give more of its digest." if found else f"Known are {', '.join(known) or 'none'}, and always `base`."
     raise Unknown(what="checkpoint", actual=name, way_out=way_out)
 
 
 def _known_weights(views: Views) -> list[str]:
-    """The digests of all weights that were saved, were champion or were judged, in order."""
+    """Digests of all weights that were saved, champion or judged, sorted."""
     pointed = (
         change.state.pointed_artifact() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None
     )
@@ -63,7 +61,7 @@ def _known_weights(views: Views) -> list[str]:
 
 
 def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
-    """The same, less what is quarantined now: a piece that a rollback took out does not come back by an older name."""
+    """Resolve a challenger without quarantined pieces, so an old name cannot restore a piece removed by a rollback."""
     artifact, _blob = resolve_artifact(house, name)
     if artifact.memory.upto == 0:
         return forget_everything(artifact.weights)
@@ -73,9 +71,9 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
 
 
 def list_pieces(house: House, memory: Blob) -> list[dict[str, Any]]:
-    """The pieces in a memory, which need not be stored; `change` is null where the content was erased.
+    """Pieces in a memory, which need not be stored; `change` is null if the content was erased.
 
-    Raises BlobErased where the memory itself was erased.
+    Raises BlobErased if the memory itself was erased.
     """
     read = content_reader(house.blobs)
     with suppress(BlobMissing):

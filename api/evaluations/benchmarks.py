@@ -36,7 +36,7 @@ def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int)
     told = {task.task_id: task for task in client.health().tasks}
     for name in names or ():
         if name not in told:
-            raise Unknown(what="task of the site", actual=name, way_out=f"It grades {', '.join(sorted(told))}.")
+            raise Unknown(what="task of the site", actual=name, way_out=f"The site grades {', '.join(sorted(told))}.")
     return tuple(
         BenchmarkTemplate(
             template_id=name,
@@ -67,7 +67,7 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
 
 
 def instances_seen(house: House, views: Views) -> frozenset[Instance]:
-    """Every instance that something may have been learned from."""
+    """Instances of runs that may have been learned from."""
     events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
     sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
     return seen_instances(sweeps, views.find(RUNS).values(), oracle_tasks(events))
@@ -99,9 +99,9 @@ def renew(
     amounts: Amounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
 ) -> BenchmarkFrozen:
-    """A benchmark's successor from fresh seeds, frozen, of the same templates or of others.
+    """Freeze a benchmark's successor with fresh seeds, for the same templates or for others.
 
-    Raises AlreadySucceeded, NoFreshSeeds, `freeze_on`'s.
+    Raises AlreadySucceeded, NoFreshSeeds, and as `freeze_on`.
     """
     views = house.views()
     found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
@@ -110,6 +110,6 @@ def renew(
 
 
 def size_in_words(benchmark: BenchmarkFrozen) -> str:
-    """How many instances are sealed, how many visible, and how often each is played."""
+    """Describe the numbers of sealed and visible instances and of repeats."""
     sealed = sealed_instances(benchmark)
     return f"{sealed} sealed instances, {len(benchmark.tasks) - sealed} visible ones, {benchmark.repeats} repeats"

@@ -1,4 +1,4 @@
-"""An evaluation from opening to verdict: who plays what, then judgement, then the champion's stream."""
+"""Runs an evaluation: opens it, plays both arms, judges them, and records the verdict."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ..sweeps.models import agent_model
 from .arms import Sides, jobs_of_arms, sides
 
 BLOCK = 10
-"""Sealed instances that are played between two looks of a test that may stop early."""
+"""Sealed instances played between two checks of a test with early stopping."""
 
 
 def challenge(
@@ -52,10 +52,10 @@ def challenge(
     executor: Executor = PLAN,
     actor: str = CONTROLLER,
 ) -> str:
-    """Open an evaluation of a challenger against the present champion; its name.
+    """Open an evaluation of a challenger against the current champion and return its name.
 
-    One that was opened alike and has no verdict is gone on with: its alpha is spent. Raises BenchmarkExhausted,
-    UnknownTemplate, NotServed; nothing is opened then.
+    An open evaluation with the same arguments is resumed, because its alpha is spent. Raises BenchmarkExhausted,
+    UnknownTemplate, NotServed, without opening an evaluation.
     """
     name, _ = recorded_as(executor)
     present = present_champion(house.views()).pointed_artifact()
@@ -63,7 +63,7 @@ def challenge(
     under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
     if under_way is not None:
         return under_way
-    next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # before a model is asked for plans
+    next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
     suite = () if executor.name in PLANLESS else _suite(house, benchmark)
     while True:
         evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
@@ -72,14 +72,14 @@ def challenge(
                 house.store, evaluation, benchmark, present, challenger, rules, actor, executor=name, suite=suite
             )
         except AlreadyOpened:
-            continue  # by somebody else, on another benchmark, since the views were read
+            continue  # the name was taken concurrently, on another benchmark
         return evaluation
 
 
 def _under_way(
     views: Views, benchmark: BenchmarkFrozen, artifacts: tuple[Artifact, Artifact], rules: Rules, executor: str | None
 ) -> str | None:
-    """The same evaluation, where it was opened and has no verdict: its alpha is spent."""
+    """Name of an open evaluation with the same arguments and no verdict, if any."""
     wanted = (benchmark.digest, artifacts, rules, executor)
     for key, state in views.find(VERDICTS).items():
         found = (state.benchmark_digest, state.artifacts(), state.opening_rules(), state.executor)
@@ -95,7 +95,7 @@ def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
 
 
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
-    """What memory holds now of these kinds, with the champion's weights."""
+    """The champion's weights with the current memory of these kinds."""
     weights = present_champion(views).pointed_artifact().weights
     return build_memory_artifact(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
 
@@ -103,9 +103,9 @@ def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> 
 def concerns(
     house: House, views: Views, kinds: Collection[PieceKind], site: str, templates: Iterable[Template]
 ) -> bool:
-    """Whether a run of these tasks of a site would be another one with today's memory than with the champion's.
+    """True if the current memory would change any plan or prompt of these tasks, compared to the champion's memory.
 
-    Raises BlobMissing, and what House.embeddings_of does.
+    Raises BlobMissing, and as House.embeddings_of.
     """
     _, content = challenger_now(house, views, kinds)
     today = pieces_from(content.body, content_reader(house.blobs), house.embeddings)
@@ -120,10 +120,10 @@ def play_and_settle(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> str:
-    """Play what is left of both arms, judge, and append the verdict; says how it ended.
+    """Play the pending runs of both arms, judge them, append the verdict, and return a message with the decision.
 
-    Where the champion was moved meanwhile the verdict is void: what was judged is no longer the champion. Raises
-    OtherExecutor where it was opened for another executor.
+    The verdict is void if the judged champion is no longer champion. Raises OtherExecutor if the evaluation was opened
+    for another executor.
     """
     _refuse_other(house, evaluation, executor)
     _play(house, client, evaluation, course, reporter, executor)
@@ -131,7 +131,7 @@ def play_and_settle(
 
 
 def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
-    """Both arms are played by one executor, whoever goes on with them."""
+    """Raise OtherExecutor if the evaluation was opened for another executor: one executor must play both arms."""
     opened, (name, _) = find_opening(house.store, evaluation), recorded_as(executor)
     if opened.executor != name:
         options = "--loop slow" if opened.executor in PLANLESS else options_of(opened)
@@ -139,14 +139,14 @@ def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
             what=f"The evaluation {evaluation}",
             expected=describe_executor(opened.executor),
             actual=describe_executor(name),
-            way_out=f"Say `flywheel run {options}`.",
+            way_out=f"Run `flywheel run {options}`.",
         )
 
 
 def _play(
     house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter, executor: Executor
 ) -> None:
-    """Both arms, in blocks where the test may stop early; then the fresh repeats of what looked worse."""
+    """Play both arms, in blocks if the test may stop early; then play extra repeats of instances that looked worse."""
     state = require(house.views().get(VERDICTS, evaluation))
     benchmark, rules = _benchmark(house.views(), state), state.opening_rules()
 
@@ -169,14 +169,14 @@ def _play(
 
 
 def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedArmRun]) -> bool:
-    """Whether an early stop was reached before a block. Where the block was begun it was not, whatever shows since."""
+    """True if the test stopped before the following block; a started block is always finished."""
     views = house.views()
     is_begun = not ended_runs(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
     return not is_begun and stopped_at(*_compare(views, state)) is not None
 
 
 def _settle(house: House, evaluation: str) -> Decision:
-    """Judge and append; again where the champion's stream grew in between, for that may have moved the champion."""
+    """Judge and append the verdict; retry if the champion's stream grew concurrently."""
     while True:
         version = sum(1 for _ in house.store.read(stream=STREAM))
         try:
@@ -188,9 +188,9 @@ def _settle(house: House, evaluation: str) -> Decision:
 
 
 def judge_again(house: House, evaluation: str) -> Verdict:
-    """The verdict as the log carried it just before it was reached (now, if it was not): the same bytes whenever asked.
+    """Compute the verdict at the position just before it was recorded (else at the head). Deterministic to the byte.
 
-    It is void where the one who was judged is not the champion.
+    The verdict is void if the judged champion is not the champion at that position.
     """
     reached = [
         c.since
@@ -208,7 +208,7 @@ def judge_again(house: House, evaluation: str) -> Verdict:
 
 
 def of_the_arms(views: Views, state: VerdictState) -> Verdict:
-    """What the arms of an evaluation come to, as of the views' position, whoever is champion."""
+    """Judge the arms of an evaluation at the views' position, without a check of the current champion."""
     return judge(*_compare(views, state))
 
 

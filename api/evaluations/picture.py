@@ -1,4 +1,4 @@
-"""A verdict drawn from the log: its arms as they stood when it was reached."""
+"""Draws a verdict from the log, with its arms as of the verdict's position."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS: dict[str, Kind] = {".svg": "svg", ".png": "png"}
 
 
 def picture(house: House, state: VerdictState, file: Path) -> None:
-    """Draw a verdict into a file, as its name says. Raises BadPicture, PlotsMissing, Unknown, NothingToDraw."""
+    """Draw a verdict into a file, in the format of its suffix. Raises BadPicture, PlotsMissing, and as `drawing_of`."""
     kind = KINDS.get(file.suffix.lower())
     if kind is None or not file.parent.is_dir() or file.is_dir():
         raise BadPicture(actual=str(file), expected=" or ".join(KINDS))
@@ -27,11 +27,11 @@ def picture(house: House, state: VerdictState, file: Path) -> None:
 
 
 def drawing_of(house: House, state: VerdictState) -> Drawing:
-    """What the picture of a verdict shows. Raises Unknown where it was not reached, NothingToDraw."""
+    """Compute the drawing of a verdict. Raises Unknown if there is no verdict yet, NothingToDraw."""
     evaluation, verdict = state.evaluation, state.verdict_reached()
     if verdict is None:
         raise Unknown(
-            what="verdict", actual=evaluation, way_out="It has not been reached; `flywheel run` goes on with it."
+            what="verdict", actual=evaluation, way_out="The evaluation has no verdict yet; `flywheel run` continues it."
         )
     reached = [c.since for c in house.views().history(VERDICTS, evaluation) if c.state and c.state.decision]
     views = house.views(Position(reached[0] - 1))

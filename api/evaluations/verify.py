@@ -1,6 +1,6 @@
-"""Verdicts judged again from the log, and compared byte for byte with what was recorded.
+"""Recomputes verdicts from the log and compares them byte for byte with the recorded ones.
 
-A verdict rests on events alone, never on blobs, so an erasure leaves it as it is and there is no third outcome.
+A verdict depends only on events, never on blobs, so it can be recomputed after any erasure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Outcome = Literal["equal", "different"]
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """One verdict: the decision that was recorded, and the whole verdict as it was and as it comes out now, as JSON."""
+    """One verdict: the recorded decision, and the recorded and the recomputed verdict as JSON."""
 
     evaluation: str
     decision: str
@@ -28,11 +28,11 @@ class Recomputed:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether they are the same bytes."""
+        """Outcome of the byte-for-byte comparison."""
         return "equal" if self.again == self.recorded else "different"
 
     def summary(self) -> dict[str, Any]:
-        """The outcome without the bytes."""
+        """The outcome without the verdicts."""
         return {
             "evaluation": self.evaluation,
             "equal": self.outcome == "equal",
@@ -42,16 +42,16 @@ class Recomputed:
 
 
 def recompute(house: House, state: VerdictState) -> Recomputed:
-    """Judge one evaluation again. Raises Unknown where it has no verdict."""
+    """Recompute the verdict of one evaluation. Raises Unknown if it has no verdict."""
     verdict = state.verdict_reached()
     if verdict is None:
-        way_out = "It has not been reached; `flywheel run` goes on with it."
+        way_out = "The evaluation has no verdict yet; `flywheel run` continues it."
         raise Unknown(what="verdict", actual=state.evaluation, way_out=way_out)
     again = judge_again(house, state.evaluation)
     return Recomputed(state.evaluation, verdict.decision, verdict.model_dump_json(), again.model_dump_json())
 
 
 def recompute_all(house: House) -> tuple[Recomputed, ...]:
-    """Every verdict in the log, in order of evaluation; evaluations without one are left out."""
+    """Recompute every verdict in the log, ordered by evaluation; evaluations without a verdict are skipped."""
     states = house.views().find(VERDICTS).values()
     return tuple(recompute(house, state) for state in states if state.verdict is not None)

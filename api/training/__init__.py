@@ -1,1 +1,1 @@
-"""Training stages: started as processes, recorded, published, verified, and the weights they leave."""
+"""Training stages: their processes, events, publication, verification and weights."""

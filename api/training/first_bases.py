@@ -1,4 +1,4 @@
-"""The small model that a first warm-up starts from: made of what the log says, and again where its folder is gone."""
+"""The small base model of a first warm-up, created reproducibly from the log."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _CONFIGURATION: Final = "config.json"
 
 
 def first_base(house: House, shown: SweepPlanned, shape: Shape) -> Base:
-    """The small model that the first turn goes on from, by its digest among the unpacked weights.
+    """Create the small base model that the first warm-up starts from, in the folder of unpacked weights.
 
-    Its tokenizer is of the words of the demonstrations that are imitated, its weights are drawn by the sweep's seed.
-    Both are in the log, so it is made again where it is missing.
+    Its tokenizer is trained on the text of the imitated demonstrations, its weights are drawn from the sweep's seed.
+    Both come from the log, so a missing model can be recreated.
     """
     return _make(house, house.views(), shown, shape)
 
 
 def made_again(house: House, digest: str) -> Base | None:
-    """The small model of this digest in its place, made as it was before a first warm-up went on from it.
+    """Recreate the small base model with this digest, from which a first warm-up started.
 
-    None where no warm-up did that the controller made: the log does not say how it came about. Raises StartDiffers,
-    LibrariesMissing, BlobErased.
+    None if no warm-up by the controller started from it, because then the log does not record how to recreate it.
+    Raises StartDiffers, LibrariesMissing, BlobErased.
     """
     views = house.views()
     warmed = (state for state in views.find(WEIGHTS).values() if state.is_base and state.base == digest)
@@ -59,7 +59,7 @@ def made_again(house: House, digest: str) -> Base | None:
 
 
 def words_of(house: House, runs: Collection[str], upto: Position | None = None) -> Iterator[str]:
-    """What was said in these runs, out of their last calls: what a tokenizer is made of."""
+    """Text of these runs, from their last calls, to train a tokenizer on."""
     ended: dict[str, str] = {}
     for recorded in house.store.read(upto=upto, types=["ModelCalled"]):
         event = recorded.event
@@ -70,22 +70,22 @@ def words_of(house: House, runs: Collection[str], upto: Position | None = None) 
 
 
 def _make(house: House, views: Views, shown: SweepPlanned, shape: Shape, expected: str | None = None) -> Base:
-    """The model of the demonstrations that count at the views' position. Raises BaseDiffers."""
+    """Create the model from the demonstrations that count at the views' position. Raises BaseDiffers."""
     words = words_of(house, _runs_imitated(house, views, shown), views.upto)
     return make_tiny(house.settings.model_folder, words, shape, shown.rng_seed, expected)
 
 
 def _runs_imitated(house: House, views: Views, shown: SweepPlanned) -> Set[str]:
-    """The runs that are imitated: a tokenizer of others' words would be learned from runs that no lineage names.
+    """Imitated runs. The tokenizer is trained on these alone, because the lineage lists no others.
 
-    Asked as of a policy's runs, because the tokens of a query for demonstrations are those of the model that is made.
+    The query is one for policy runs, because a query for demonstrations needs the tokenizer that is created here.
     """
     query = SftQuery(runs="policy", environment=shown.environment, sweep=shown.sweep)
     return freeze.select_runs(house.store, views, query, {spec.group_id for spec in shown.specs})
 
 
 def _demonstrations_of(store: EventStore, query: Query) -> SweepPlanned | None:
-    """The demonstrations that a query selects from, where a warm-up of the controller planned them."""
+    """Sweep of the demonstrations that a query selects from, if a warm-up of the controller planned it."""
     if not isinstance(query, SftQuery) or query.tokens is None or query.sweep is None:
         return None
     for recorded in store.read(stream=f"sweep/{query.sweep}"):
@@ -95,7 +95,7 @@ def _demonstrations_of(store: EventStore, query: Query) -> SweepPlanned | None:
 
 
 def _shape(blobs: BlobStore, warmed: WeightsState) -> Shape | None:
-    """The shape of a base model that was warmed up, which is that of what it started from; None where it has none."""
+    """Shape of a warmed-up base model, which is also the shape of its initial model; None if it has none."""
     found = (file.blob for file in warmed.files if file.name == _CONFIGURATION)
     address = next(found, None)
     return None if address is None else shape_of(json.loads(blobs.get(address).body))

@@ -1,6 +1,6 @@
-"""A checkpoint in the hands of those who serve it: exported to a file, or published into a model store.
+"""Exports a checkpoint to a file, or publishes it into a model store for serving.
 
-A model store is a folder that executors mount read-only, or an object store. What lies there is never written again.
+A model store is a folder that executors mount read-only, or an object store. Published files are never overwritten.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _READ_ONLY: Final = 0o555
 
 
 def export_to(house: House, state: WeightsState, base: Base, form: Form, out: Path) -> Path:
-    """Write an adapter in a form: a folder for peft, else a file.
+    """Export an adapter: a folder for peft, else a file.
 
-    Raises NotAnAdapter, OutTaken, BaseDiffers, NotConvertible, ExportMismatch, and what `folder_of` does.
+    Raises NotAnAdapter, OutTaken, BaseDiffers, NotConvertible, ExportMismatch, and as `folder_of`.
     """
-    from trainer.export import export  # noqa: PLC0415 what it needs takes seconds
+    from trainer.export import export  # noqa: PLC0415 its imports take seconds
 
     if state.is_base:
         raise NotAnAdapter(actual=state.checkpoint)
@@ -45,9 +45,9 @@ def export_to(house: House, state: WeightsState, base: Base, form: Form, out: Pa
 def publish(
     house: House, state: WeightsState, base: Base | None, form: Form, place: str, actor: str
 ) -> CheckpointPublished:
-    """Put a checkpoint into a model store, under its digest and form, and record it; a base goes there as it is.
+    """Publish a checkpoint into a model store, under its digest and form, and record it; a base is copied unchanged.
 
-    Doing it again changes nothing. Raises NoBase, NotPublished, ObjectStoreUnusable, and what `export_to` does.
+    Idempotent. Raises NoBase, NotPublished, ObjectStoreUnusable, and as `export_to`.
     """
     with _write_form(house, state, base, form) as folder:
         words = "base" if state.is_base else form
@@ -69,13 +69,13 @@ def publish(
 
 @contextmanager
 def _write_form(house: House, state: WeightsState, base: Base | None, form: Form) -> Iterator[Path]:
-    """A folder with what is published, nothing else."""
+    """Yield a folder with exactly the files to publish."""
     with making_in(house.settings.model_folder, "exporting") as folder:
         whole = folder / "whole"
         if state.is_base:
             shutil.copytree(folder_of(house, state.checkpoint), whole)
         elif base is None:
-            raise NoBase(actual=f"none was named, and {state.checkpoint} is an adapter")
+            raise NoBase(actual=f"no base was given, and {state.checkpoint} is an adapter")
         elif form == "peft":
             export_to(house, state, base, form, whole)
         else:
@@ -85,9 +85,9 @@ def _write_form(house: House, state: WeightsState, base: Base | None, form: Form
 
 
 def _place(folder: Path, store: Path, lies: Path) -> None:
-    """Move a folder to its place in a model store, whole, and take the right to write from it. Raises NotPublished."""
+    """Move a folder into a model store atomically and make it read-only. Raises NotPublished."""
     if not store.is_dir():
-        raise NotPublished(place=store, actual="there is no such folder", expected="a model store that is mounted")
+        raise NotPublished(place=store, actual="the folder does not exist", expected="a mounted model store")
     if not lies.exists():
         lies.parent.mkdir(exist_ok=True)
         with making_in(store, "publishing") as making:
@@ -97,14 +97,14 @@ def _place(folder: Path, store: Path, lies: Path) -> None:
             move_in(making, lies)
     actual, expected = folder_digest(lies), folder_digest(folder)
     if actual != expected:
-        wanted = f"nothing there, or what has the digest {expected}"
-        raise NotPublished(place=lies, actual=f"what lies there is {actual}", expected=wanted)
-    if S_IMODE(lies.stat().st_mode) != _READ_ONLY:  # one that was killed before this left it so
+        wanted = f"an unused path, or a checkpoint with the digest {expected}"
+        raise NotPublished(place=lies, actual=f"the path holds {actual}", expected=wanted)
+    if S_IMODE(lies.stat().st_mode) != _READ_ONLY:  # a publish that was killed left it writable
         lies.chmod(_READ_ONLY)
 
 
 def _put(folder: Path, url: str, prefix: str) -> None:
-    """Put every file of a folder into an object store. Raises NotPublished where another object has its name."""
+    """Upload every file of a folder into an object store. Raises NotPublished if a name holds different bytes."""
     from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415 an extra, imported on use
 
     store = open_store(url)
@@ -114,5 +114,5 @@ def _put(folder: Path, url: str, prefix: str) -> None:
             store.put(path, body, mode="create")
         except AlreadyExistsError as error:
             if bytes(store.get(path).bytes()) != body:
-                place, expected = f"{url}/{path}", "nothing there, or the same bytes"
-                raise NotPublished(place=place, actual="there are other bytes", expected=expected) from error
+                place, expected = f"{url}/{path}", "no such object, or the same bytes"
+                raise NotPublished(place=place, actual="the object has different bytes", expected=expected) from error

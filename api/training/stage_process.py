@@ -1,4 +1,4 @@
-"""The process that trains: `python -m trainer`, read line by line. What it needs is imported there, never here."""
+"""Runs the training process `python -m trainer` and reads its lines. Training libraries are imported only there."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, Final
 from trainer.errors import ProcessEnded
 
 Line = Mapping[str, Any]
-"""One line of a training process, as docs/training.md lists them."""
+"""One output line of a training process; docs/training.md lists the kinds."""
 
 PROCESS_ENDED: Final = ProcessEnded.__name__
-"""The error of a stage whose process died, which says nothing against its rows or its configuration."""
+"""Error of a stage whose process died; it does not mean that its rows or its configuration are bad."""
 
 _TAIL: Final = 1500
 
 
 def trainer_lines(request: Path) -> Generator[Line]:
-    """Every line of the process that a request gets; it is killed where the reader stops reading.
+    """Start a training process and yield its output lines; the process is killed when the reader stops.
 
-    It ends with this process too, however that ends, and lays down beside the request what it needs on the way. Where
-    it ends without a last word, one is made of how it ended and of what it wrote to standard error. The processes that
-    it started are gone as well when this is over.
+    The process also exits when this process ends, and keeps temporary files in the folder of the request. If it exits
+    without a last line, a `failed` line is made from its exit code and standard error. When this generator ends, the
+    children of the process have ended, too.
     """
     with (
         tempfile.TemporaryFile() as complaints,
@@ -52,12 +52,12 @@ def trainer_lines(request: Path) -> Generator[Line]:
         if not is_last:
             complaints.seek(0)
             said = complaints.read().decode(errors="replace").strip()[-_TAIL:]
-            words = f"the process ended with {code}" + (f": {said}" if said else "")
+            words = f"the process exited with code {code}" + (f": {said}" if said else "")
             yield {"kind": "failed", "error": PROCESS_ENDED, "message": words}
 
 
 def _await_end(process: subprocess.Popen[str]) -> None:
-    """Nobody attends it any more. Its output ends with the last process that holds it."""
+    """Close the process's input, which makes it exit, and wait until it and its children have closed its output."""
     if process.stdin is not None:
         process.stdin.close()
     for _ in process.stdout or ():

@@ -1,7 +1,7 @@
-"""Training stages, the shell: rows out of the log, a process that trains, its checkpoint into the log.
+"""Training stages: build rows from the log, train in a process, record the checkpoint in the log.
 
-A stage is known by what it is made of. One that gave a checkpoint is found and never trained again; one that was killed
-is begun again from its beginning, and gives the same checkpoint.
+A stage is identified by its inputs. A stage that produced a checkpoint is never trained again. A stage that was killed
+starts over from the beginning and gives the same checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .stage_process import PROCESS_ENDED, Line, trainer_lines
 from .weights import folder_of
 
 MOST_RECORDED: Final = 50
-"""How many of a stage's steps are recorded at most, the last among them."""
+"""Maximum number of steps of a stage that are recorded, including the last one."""
 
 ACTOR: Final = "trainer"
 _SOURCE: Final = "warmup.json"
@@ -54,12 +54,12 @@ _PLACES: Final = 9
 _MEDIA: Final = {".json": "application/json", ".png": "image/png", ".jsonl": "application/x-ndjson"}
 
 Watch = Callable[[Line], object]
-"""Is shown every line of a stage, steps and all."""
+"""Callback for every output line of a stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One training stage: rows, the base model, the checkpoint to go on from (None: a fresh adapter), and how."""
+    """One training stage: dataset, base model, parent checkpoint (None: a fresh adapter), and configuration."""
 
     dataset: DatasetState
     base: Base
@@ -75,17 +75,17 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """What a training process left: the digest of its weights and their folder."""
+    """Output of a training process: the digest of its weights and their folder."""
 
     digest: str
     folder: Path
 
 
 def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) -> WeightsState:
-    """Train a stage, unless it gave a checkpoint before: that checkpoint.
+    """Train a stage and return its checkpoint; a stage that has a checkpoint is not trained again.
 
     Raises OtherKind, BaseDiffers, DatasetWithdrawn, DatasetErased, DatasetDiffers, TrainedTwice, and TrainingEnded for
-    what training itself refuses. Before the first step nothing is registered.
+    errors of the training process. Nothing is recorded before the first step.
     """
     refuse_unfit_stage(stage)
     with training_alone(house.engine, stage.name):
@@ -99,7 +99,7 @@ def train_stage(house: House, stage: Stage, watch: Watch, actor: str = ACTOR) ->
 
 
 def refuse_unfit_stage(stage: Stage) -> None:
-    """Raise OtherKind where the rows are for another algorithm, BaseDiffers where the parent is on another base."""
+    """Raise OtherKind if the dataset is for another algorithm, BaseDiffers if the parent is on another base."""
     algorithm, kind = stage.config.algorithm, stage.dataset.parse_query().kind
     expected = "sft" if algorithm == "warmup" else algorithm
     if kind != expected:
@@ -109,7 +109,7 @@ def refuse_unfit_stage(stage: Stage) -> None:
 
 
 def refuse_withdrawn(store: EventStore, views_at: freeze.ViewsAt, dataset: DatasetState) -> None:
-    """Raise DatasetWithdrawn where a dataset holds runs that were withdrawn since: nothing is learned from them."""
+    """Raise DatasetWithdrawn if a dataset holds runs that were withdrawn since it was frozen."""
     since = {run for run, state in withdrawals(views_at(None)).items() if state.since > dataset.upto}
     if since and freeze.holding_over(store, views_at)(dataset, since):
         raise DatasetWithdrawn(actual=dataset.dataset, upto=dataset.upto)
@@ -135,9 +135,9 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
 
 @contextmanager
 def working_folder(house: House, stage: Stage, doing: Literal["training", "verifying"]) -> Iterator[Path]:
-    """A folder of the stage's own, empty: what an attempt that was killed left there goes first.
+    """Yield an empty folder for this stage, without leftovers of killed attempts.
 
-    For who trains the stage alone.
+    The caller must hold the stage exclusively.
     """
     place = house.settings.model_folder.resolve() / f".{doing}-{house.settings.project}-{stage.name}"
     shutil.rmtree(place, ignore_errors=True)
@@ -149,9 +149,9 @@ def working_folder(house: House, stage: Stage, doing: Literal["training", "verif
 
 
 def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> StageOutput:
-    """Make the rows and train on them in a process of its own, everything inside a folder; nothing is recorded.
+    """Build the rows and train on them in a separate process, inside `folder`; records nothing.
 
-    Raises TrainingEnded, and what making the rows does.
+    Raises TrainingEnded, and as `make_rows`.
     """
     rows = folder / "rows.parquet"
     views, query = house.views(Position(stage.dataset.upto)), stage.dataset.parse_query()
@@ -165,7 +165,7 @@ def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) ->
                 raise TrainingEnded(training=stage.name, error=line["error"], actual=line["message"])
             if line["kind"] == "saved":
                 return StageOutput(str(line.get("checkpoint") or line["base"]), Path(str(line["path"])))
-    raise TrainingEnded(training=stage.name, error=PROCESS_ENDED, actual="it said nothing more; look at its memory")
+    raise TrainingEnded(training=stage.name, error=PROCESS_ENDED, actual="it wrote no last line; check its memory use")
 
 
 def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> TrainingRequest | WarmupRequest:
@@ -185,9 +185,9 @@ def _request(house: House, stage: Stage, upto: int, rows: Path, out: Path) -> Tr
 
 @dataclass
 class _Recorder:
-    """Appends what a stage says. A stage that is refused before it starts leaves nothing.
+    """Appends the events of a stage. A stage that fails before its first step records nothing.
 
-    Raises TrainedTwice where another attempt, begun when this one's lock was lost, has said something else.
+    Raises TrainedTwice if another attempt, started after this one lost its lock, has recorded something different.
     """
 
     house: House
@@ -198,7 +198,7 @@ class _Recorder:
     is_started: bool = False
 
     def see(self, line: Line) -> None:
-        """Record a line, if it is one that is kept."""
+        """Record a line if its kind is kept."""
         match line["kind"]:
             case "started":
                 self._start()
@@ -209,13 +209,13 @@ class _Recorder:
                     self._append(self._stream, event, f"progress:{self.stage.name}:{self.attempt}:{step}")
 
     def record_failure(self, error: str, message: str) -> None:
-        """Record that the stage ended without a checkpoint, if it was begun."""
+        """Record that the stage ended without a checkpoint, if it had started."""
         if self.is_started:
             event = TrainingFailed(training=self.stage.name, error=error, message=message[:_LONGEST])
             self._append(self._stream, event, f"failed:{self.stage.name}:{self.attempt}")
 
     def keep_files(self, trained: StageOutput) -> CheckpointSaved:
-        """Put the files of a checkpoint: what is recorded of it once its folder is gone."""
+        """Store the files of a checkpoint as blobs and return the event to record."""
         stage = self.stage
         files = tuple(
             self._keep_file(file) for file in sorted(trained.folder.iterdir()) if not file.name.startswith(".")
@@ -234,7 +234,7 @@ class _Recorder:
         )
 
     def record_checkpoint(self, event: CheckpointSaved) -> None:
-        """Record a checkpoint whose files were put."""
+        """Record a checkpoint whose files are stored."""
         self._append(f"checkpoint/{event.checkpoint}", event, f"checkpoint:{self.stage.name}")
 
     def _keep_file(self, file: Path) -> CheckpointFile:
@@ -267,7 +267,7 @@ class _Recorder:
 
 
 def watch_progress(advance: Advance, say: Callable[[str], None]) -> Watch:
-    """A watch that counts the steps of a stage, with what each measured, and says what is known of its rows."""
+    """A watch that advances a progress bar with the metrics of each step, and prints statistics of the rows."""
 
     def watch(line: Line) -> None:
         if line["kind"] == "step":
@@ -280,13 +280,13 @@ def watch_progress(advance: Advance, say: Callable[[str], None]) -> Watch:
 
 
 def metrics_of(line: Mapping[str, Any]) -> Metrics:
-    """What a step measured, as decimal strings of nine places."""
+    """Metrics of a step, as decimal strings of nine places."""
     names = ("loss", "kl", "clip_fraction", "ratio", "reward")
     return Metrics(**{name: _decimal(line.get(name)) for name in names})
 
 
 def describe_measures(views: Views, saved: WeightsState) -> str:
-    """What the last step of the stage that gave a checkpoint measured, in words."""
+    """Metrics of the last training step of a checkpoint, as text."""
     state = views.get(TRAININGS, saved.training)
     return "" if state is None else _in_words(state.metrics)
 

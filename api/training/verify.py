@@ -1,4 +1,4 @@
-"""A checkpoint made again: the same rows, base, parent and configuration, and the digests compared."""
+"""Verifies a checkpoint by retraining it from the same rows, base, parent and configuration, and comparing digests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WARMUP = "warmup.json"
 
 @dataclass(frozen=True, slots=True)
 class Retrained:
-    """What training again gave. `differing` are the fields of the manifest that are others now; none: it is equal."""
+    """Result of a retraining. `differing` are the manifest fields that differ, none if the checkpoints are equal."""
 
     checkpoint: str
     actual: str
@@ -35,7 +35,7 @@ class Retrained:
 
 
 def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
-    """The stage that gave a checkpoint."""
+    """The stage that produced a checkpoint."""
     views = house.views()
     parent = None if state.parent is None else find_weights(views, state.parent)
     config = require(views.get(TRAININGS, state.training)).stage_config()
@@ -43,7 +43,7 @@ def stage_of(house: House, state: WeightsState, base: Base) -> Stage:
 
 
 def retrain(house: House, state: WeightsState, base: Base, watch: Watch) -> Retrained:
-    """Train a checkpoint's stage again, beside the log, and compare. Of two who ask for the same, one waits.
+    """Retrain a checkpoint's stage without recording it, and compare. Concurrent callers for the same stage block.
 
     Raises DatasetErased, TrainingEnded.
     """

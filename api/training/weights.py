@@ -1,4 +1,4 @@
-"""Weights on disk: checkpoints unpacked out of the blobs, and base models. They are checked, and never loaded here."""
+"""Weights on disk: base models, and checkpoints unpacked from blobs. They are verified but not loaded here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .first_bases import made_again
 
 
 def folder_of(house: House, weights: str) -> Path:
-    """The folder of a checkpoint, unpacked if need be; it is checked each time, which hashes what changed.
+    """Folder of a checkpoint, unpacked if necessary and verified each time; only changed files are hashed again.
 
     Raises Unknown, CheckpointAltered, CheckpointMissing, BaseDiffers, BlobMissing, BlobDamaged.
     """
@@ -34,15 +34,15 @@ def folder_of(house: House, weights: str) -> Path:
 
 
 def folders_of(house: House) -> FolderOf:
-    """Where the folders of checkpoints are, for policies that load them on demand."""
+    """Function that returns the folder of a checkpoint, for policies that load checkpoints on demand."""
     return partial(folder_of, house)
 
 
 def base_of(house: House, named: str | None, wanted: str | None) -> Base:
-    """The base model that a folder or a digest names; with None the one `wanted`, a digest that it must have.
+    """The base model `named` by a folder or digest, else the one with the digest `wanted`, which it must match.
 
-    One that no warm-up made is looked for by its digest beside those unpacked. What a first warm-up started from is
-    made again where it is missing. Raises NoBase, NotABase, Unknown, BaseMissing, BaseDiffers, StartDiffers.
+    A base that no warm-up produced is looked up by digest in the folder of unpacked weights. The missing initial model
+    of a first warm-up is recreated. Raises NoBase, NotABase, Unknown, BaseMissing, BaseDiffers, StartDiffers.
     """
     if named is None:
         return _by_digest(house, wanted)
@@ -56,19 +56,19 @@ def base_of(house: House, named: str | None, wanted: str | None) -> Base:
 
 def _by_digest(house: House, digest: str | None) -> Base:
     if digest is None:
-        raise NoBase(actual="none was named")
+        raise NoBase(actual="no base was given")
     place = house.settings.model_folder / digest
     if (state := house.views().get(WEIGHTS, digest)) is not None:
         return base_of(house, state.checkpoint, digest)
     if place.is_dir():
         return read_base(place, digest)
     if (start := made_again(house, digest)) is None:
-        raise NoBase(actual=f"{digest} was made by no warm-up, and is not at {place}")
+        raise NoBase(actual=f"no warm-up produced {digest}, and it is not at {place}")
     return start
 
 
 def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
-    """Write its files beside their place and move them there whole, once they are what they should be."""
+    """Unpack the files into a temporary folder, verify them, and move them into place atomically."""
     with making_in(place.parent, "unpacking") as making:
         if place.exists():
             return

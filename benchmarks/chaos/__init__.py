@@ -1,1 +1,1 @@
-"""Processes killed, connections cut, disks filled, clocks turned back; then the log is held to its word."""
+"""Fault injection: kills processes, cuts connections, fills a disk, turns back a clock, then verifies the log."""

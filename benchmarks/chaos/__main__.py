@@ -1,6 +1,6 @@
-"""`make chaos`: kill -9 under load, connections cut, a full disk, a clock turned back; then each promise is counted.
+"""`make chaos`: kill -9 under load, cut connections, a full disk, a clock turned back; then counts broken guarantees.
 
-What runs is drawn from the seed; when it runs is the machine's, so a seed repeats the choices and not the moments.
+The seed determines the choices but not their timing, so a repeated seed does not repeat the exact moments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "chaos.md"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much of everything."""
+    """Size of the faults and of the load."""
 
     kills: int
     seconds: float
@@ -51,15 +51,15 @@ Fault = Callable[[], dict[str, float]]
 
 def main(
     kills: Annotated[int, typer.Option(min=1, help="How many processes to kill.")] = 200,
-    seconds: Annotated[float, typer.Option(min=1, help="In about how many seconds.")] = 300,
-    cut_seconds: Annotated[float, typer.Option(min=1, help="How long to cut connections.")] = 45,
-    pause: Annotated[float, typer.Option(min=0, help="How long one subscriber is stopped, in seconds.")] = 60,
-    rate: Annotated[float, typer.Option(min=1, help="Events a second that the writers aim at.")] = 500,
-    seed: Annotated[int | None, typer.Option(help="Of the choices. Default: a new one, printed.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="Keep journals, notes and databases in this new folder.")] = None,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,  # noqa: FBT002 Typer makes an option of it
+    seconds: Annotated[float, typer.Option(min=1, help="Approximate time for all kills, in seconds.")] = 300,
+    cut_seconds: Annotated[float, typer.Option(min=1, help="Time in which connections are cut, in seconds.")] = 45,
+    pause: Annotated[float, typer.Option(min=0, help="Time for which one subscriber is stopped, in seconds.")] = 60,
+    rate: Annotated[float, typer.Option(min=1, help="Target rate of all writers, in events per second.")] = 500,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random choices. Default: a random one.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="New folder to keep journals, notes and databases in.")] = None,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,  # noqa: FBT002 Typer makes an option of it
 ) -> None:
-    """Break things on purpose and hold the log to its word."""
+    """Inject faults and check the guarantees of the log."""
     chosen = secrets.randbelow(2**32) if seed is None else seed
     print(f"seed {chosen}", flush=True)
     load = Load(kills, seconds, cut_seconds, min(pause, seconds), rate, chosen)
@@ -73,7 +73,7 @@ def main(
 def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
         if keep.exists():
-            raise typer.BadParameter(f"{keep} is there already; name a folder that is not")
+            raise typer.BadParameter(f"{keep} exists already; expected a new folder")
         keep.mkdir(parents=True)
         yield keep
         return
@@ -82,7 +82,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
-    """Every fault in turn: figures, and what was left out and why."""
+    """Run every fault in turn; return the figures, and the skipped faults with their reasons."""
     figures: dict[str, float] = {"seed": load.seed, _BROKE_OFF: 0}
     left_out: dict[str, str] = {}
     cluster = Cluster(folder / "home")
@@ -99,7 +99,7 @@ def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
                 figures |= fault()
             except Skipped as reason:
                 left_out[name] = str(reason)
-            except Exception:  # noqa: BLE001 what was found before is told all the same
+            except Exception:  # noqa: BLE001 earlier figures are still reported
                 traceback.print_exc()
                 figures[_BROKE_OFF] += 1
     finally:
@@ -109,7 +109,7 @@ def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def storm(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
-    """Eight processes under load, killed at random points."""
+    """Kill eight processes under load at random points."""
     url = cluster.project("storm")
     with under_load(plan_for(url, "storm", folder, load.seed, load.rate)) as crew:
         figures = killing(cluster, crew, kills=load.kills, seconds=load.seconds, pause_s=load.pause_s, seed=load.seed)
@@ -117,7 +117,7 @@ def storm(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
 
 
 def dropped(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
-    """The same eight processes, their connections reset at random points."""
+    """Reset the connections of eight processes under load at random points."""
     url = cluster.project("dropped")
     with (
         proxied(url, mean_life_s=_MEAN_LIFE_S, seed=load.seed) as (through, count),
@@ -129,7 +129,7 @@ def dropped(cluster: Cluster, folder: Path, load: Load) -> dict[str, float]:
 
 
 def targets(kills: int) -> dict[str, float | Target]:
-    """Every promise, for each of the faults."""
+    """Targets of all guarantees, for each fault."""
     ends = {"processes stuck": at_most(0), "errors that are no database's": at_most(0)}
     return {
         _BROKE_OFF: at_most(0),

@@ -1,4 +1,4 @@
-"""The server's clock turned back and forth under it: `at` never goes backwards, and the chain verifies."""
+"""Turns the server's clock back and forth, and checks that `at` never decreases and that the chain verifies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFSETS = ("+0", "+1h", "-2h", "+0", "-1d", "+5s", "-5s", "+0")
 
 
 def clock_jumps(folder: Path) -> dict[str, float]:
-    """Append under each offset; how often the clock went back, and how often `at` did. Raises Skipped."""
+    """Append under each clock offset; count how often the clock went back, and how often `at` did. Raises Skipped."""
     offset = folder / "offset"
     offset.parent.mkdir()
     offset.write_text(OFFSETS[0], encoding="utf-8")
@@ -38,7 +38,7 @@ def clock_jumps(folder: Path) -> dict[str, float]:
 
 
 def faked(offset: Path) -> Mapping[str, str]:
-    """The environment of a server that adds to its clock what the file says. Raises Skipped where that is not here."""
+    """Environment of a server whose clock is shifted by the offset in a file. Raises Skipped without libfaketime."""
     found = importlib.util.find_spec("libfaketime")
     places = found.submodule_search_locations if found is not None else None
     libraries = sorted(Path(next(iter(places))).rglob("libfaketime.so*")) if places else []

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own that can be killed: its postmaster, one of its backends, or all of its processes at once."""
+"""An embedded PostgreSQL that can be killed: its postmaster, one of its backends, or all of its processes at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _RESTART_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The embedded server of a home."""
+    """The embedded server in a home folder."""
 
     home: Path
 
     def up(self) -> Endpoints:
-        """Start it, or see that it runs. A start that fails is tried again for two minutes, then it raises."""
+        """Start the server if it is not running. A failed start is retried for two minutes, then it raises."""
         deadline = time.monotonic() + _RESTART_S
         while True:
             try:
@@ -38,11 +38,11 @@ class Cluster:
                 time.sleep(0.2)
 
     def down(self) -> None:
-        """Stop it in good order."""
+        """Stop the server cleanly."""
         embedded.down(self.home)
 
     def project(self, name: str) -> str:
-        """A migrated, empty project on it; the application's URL."""
+        """Create a migrated, empty project and return the application's URL."""
         found = self.up()
         owner = open_engine(found.owner_url, name)
         migrate(owner, app_role="flywheel")
@@ -50,17 +50,17 @@ class Cluster:
         return found.app_url
 
     def kill_postmaster(self) -> bool:
-        """Kill the first process only; whether there was one."""
+        """Kill only the postmaster; True if it was running."""
         found = find_server(self._data)
         return found is not None and _killed(found.pid)
 
     def kill_all(self) -> bool:
-        """Kill every process of the server at once, as a power cut does."""
+        """Kill every process of the server at once, like a power cut."""
         killed = [_killed(pid) for pid in servers_in(self._data)]
         return any(killed)
 
     def kill_backend(self, pick: float) -> bool:
-        """Kill one process that serves a connection: the one at `pick` (0 to 1) of those there are."""
+        """Kill one process that serves a connection; `pick` (0 to 1) selects it."""
         pids = sorted(pid for pid in servers_in(self._data) if b"flywheel flywheel" in _command(pid))
         return bool(pids) and _killed(pids[int(pick * len(pids))])
 
@@ -68,7 +68,7 @@ class Cluster:
     def _data(self) -> Path:
         setup = read_setup(self.home)
         if setup is None:
-            raise FileNotFoundError(f"{self.home} was never set up")
+            raise FileNotFoundError(f"no embedded server was set up in {self.home}")
         return setup.layout(self.home.resolve()).data
 
 

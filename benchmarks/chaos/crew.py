@@ -1,6 +1,6 @@
-"""The processes under load: how they are started, killed, paused and told to end.
+"""Starts, kills, pauses and stops the processes under load.
 
-They are forked from a server process that has the libraries loaded, so that a restart costs milliseconds.
+They are forked from a server process with preloaded libraries, so that a restart takes milliseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONTEXT.set_forkserver_preload(["benchmarks.chaos.roles"])
 
 
 class Crew:
-    """Eight processes under one plan."""
+    """Eight processes that share one plan."""
 
     def __init__(self, plan: Plan, members: Mapping[str, Role] = CREW) -> None:
         self.plan = plan
@@ -42,43 +42,43 @@ class Crew:
         self._processes: dict[str, ForkServerProcess] = {}
 
     def start(self) -> None:
-        """Start everybody."""
+        """Start all members."""
         for name in self._members:
             self._start(name)
 
     def named(self, kind: str) -> list[str]:
-        """The members of a kind: writer, projector or subscriber."""
+        """Names of the members of a kind: writer, projector or subscriber."""
         return [name for name in self._members if name.startswith(kind)]
 
     def replace(self, name: str) -> None:
-        """Kill a member without warning and start another in its place."""
+        """Kill a member with SIGKILL and start a replacement."""
         process = self._processes[name]
         process.kill()
         process.join()
         self._start(name)
 
     def revive(self) -> list[str]:
-        """Start members again that ended by themselves, which none of them should; their names."""
+        """Restart members that ended by themselves, which is a defect, and return their names."""
         fallen = [name for name, process in self._processes.items() if process.exitcode is not None]
         for name in fallen:
             self._start(name)
         return fallen
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Pause a member or let it go on."""
+        """Pause or continue a member."""
         pid = self._processes[name].pid
         if pid is not None:
             os.kill(pid, number)
 
     def ended(self, kind: str, within_s: float) -> list[str]:
-        """Wait until the members of a kind have ended; the names of those that have not."""
+        """Wait until the members of a kind have ended; return the names of those that have not."""
         deadline = time.monotonic() + within_s
         for name in self.named(kind):
             self._processes[name].join(max(0.0, deadline - time.monotonic()))
         return [name for name in self.named(kind) if self._processes[name].exitcode is None]
 
     def end(self) -> None:
-        """Kill whoever is left."""
+        """Kill the remaining members."""
         for process in self._processes.values():
             with suppress(ValueError):
                 process.kill()
@@ -91,5 +91,5 @@ class Crew:
 
 
 def journals(folder: Path) -> list[Path]:
-    """The journals of all writers."""
+    """Journal files of all writers."""
     return sorted(folder.glob("*.journal"))

@@ -1,4 +1,4 @@
-"""Connections cut at random points, by a socket in between that forwards bytes until it does not."""
+"""A TCP proxy that cuts connections at random points."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from api.embedded.layout import PORT
 
 _CHUNK = 65_536
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER on and 0 seconds: closing sends a reset, as a network does that lost its mind."""
+"""SO_LINGER on with 0 seconds: closing the socket sends a reset."""
 
 
 @contextmanager
 def proxied(url: str, *, mean_life_s: float, seed: int) -> Iterator[tuple[str, Path]]:
-    """A TCP proxy before the server of a URL: the URL that goes through it, and the file that counts its cuts.
+    """Run a TCP proxy before the server of a URL; yield the proxied URL, and the file that counts its cuts.
 
-    A connection lives `mean_life_s` on the mean, then it is reset in the middle of whatever passes.
+    A connection lives `mean_life_s` on average, then it is reset in the middle of a transfer.
     """
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
@@ -48,7 +48,7 @@ def proxied(url: str, *, mean_life_s: float, seed: int) -> Iterator[tuple[str, P
 
 
 def cuts(count: Path) -> int:
-    """How many connections were cut so far."""
+    """Number of connections cut so far."""
     return count.stat().st_size if count.exists() else 0
 
 
@@ -77,7 +77,7 @@ def _serve(listener: socket.socket, target: str, mean_life_s: float, seed: int, 
 
 
 async def _flow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: float) -> bool:
-    """Forward until one side closes (False) or the connection's life is over, in the middle of a chunk (True)."""
+    """Forward bytes until one side closes (False), or until the connection's life ends inside a chunk (True)."""
     with suppress(ConnectionError):
         while True:
             try:

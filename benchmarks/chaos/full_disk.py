@@ -1,6 +1,6 @@
-"""A disk that fills up: the log refuses with an error, keeps what it acknowledged, goes on when there is space.
+"""Fills a disk and checks that the log refuses with an error, keeps acknowledged events, and recovers with free space.
 
-Run as a program inside a mount namespace of its own, on a small file system that ends with it.
+Runs as a separate program inside a new mount namespace, on a small temporary file system.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BALLAST_MB = 40
 _REFUSALS = 5
 _AFTER = 50
 _SPARES, _SPARE_MB = 6, 14
-"""Less than a segment of the write-ahead log has: without one the server stops."""
+"""Spare files, each smaller than a segment of the write-ahead log, without which the server stops."""
 _DETAIL_BYTES = 30_000
 _MOST_APPENDS = 20_000
 _LIMIT_S, _GO_ON_S, _PAUSE_S = 300, 60, 0.5
@@ -45,10 +45,10 @@ _MOUNT = 'mount -t tmpfs -o size="$1"m,mode=0755 flywheel-chaos "$0" && shift &&
 
 
 def full_disk(place: Path) -> dict[str, float]:
-    """Fill a small file system in a child process; figures. Raises Skipped where mounting is forbidden."""
+    """Fill a small file system in a child process and return its figures. Raises Skipped if mounting is forbidden."""
     place.mkdir()
     if shutil.which("unshare") is None:
-        raise Skipped("there is no unshare, so no file system of its own can be mounted")
+        raise Skipped("unshare is not installed, so no separate file system can be mounted")
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     trial = _run([*namespace, "--", "sh", "-c", _MOUNT, str(place), "1", "true"])
     if trial.returncode != 0:
@@ -56,7 +56,7 @@ def full_disk(place: Path) -> dict[str, float]:
     program = [sys.executable, "-m", "benchmarks.chaos.full_disk", str(place)]
     done = _run([*namespace, "--", "sh", "-c", _MOUNT, str(place), str(SIZE_MB), *program])
     if done.returncode != 0:
-        raise RuntimeError(f"the fault of a full disk broke off: {done.stderr.strip()[-2000:]}")
+        raise RuntimeError(f"the full-disk fault failed: {done.stderr.strip()[-2000:]}")
     return {str(key): float(value) for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
 
 
@@ -65,7 +65,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def main(place: Path) -> None:
-    """Inside: fill, be refused, make room, go on; print the figures as JSON."""
+    """In the child process: fill the disk until appends fail, free space, append again; print the figures as JSON."""
     cluster = Cluster(place / "home")
     try:
         engine = open_engine(cluster.project("disk"), "disk")
@@ -81,7 +81,7 @@ def main(place: Path) -> None:
 
 
 def _fill(engine: Engine, cluster: Cluster, ballast: Path) -> dict[str, float]:
-    """Refused for want of room; then again, a little room at a time, until the write-ahead log has none to go on in."""
+    """Append until refused for lack of space, then free a little at a time until the write-ahead log runs out too."""
     store, taken, met = PostgresStore(engine), dict[str, Outcome](), Counter[str]()
     last = _until_refused(store, taken, met, _large, range(_MOST_APPENDS))
     for piece in sorted(ballast.parent.glob("spare-*")):
@@ -107,7 +107,7 @@ def _fill(engine: Engine, cluster: Cluster, ballast: Path) -> dict[str, float]:
 def _until_refused(
     store: PostgresStore, taken: dict[str, Outcome], met: Counter[str], request: Request, numbers: range
 ) -> int:
-    """Append until it was refused several times; the number that was not taken."""
+    """Append until several appends were refused; return the number of the append to retry."""
     number, enough = numbers.start, met.total() + _REFUSALS
     while number < numbers.stop and met.total() < enough:
         if _tried(store, request(number), taken, met):
@@ -128,7 +128,7 @@ def _tried(store: PostgresStore, request: Append, taken: dict[str, Outcome], met
 
 
 def _large(number: int) -> Append:
-    noise = random.Random(number)  # noqa: S311 the same number must give the same request
+    noise = random.Random(number)  # noqa: S311 a number must always give the same request
     return _request(f"large-{number}", noise.randbytes(_DETAIL_BYTES // 2).hex())
 
 

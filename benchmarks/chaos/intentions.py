@@ -1,4 +1,4 @@
-"""What writers mean to append, made from a number, and the journals in which they say so before and after."""
+"""Requests of writers, generated from a number, and the journals that record intentions and acknowledgements."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from eventlog.store import Append, Committed, Outcome, Repeated
 _RUNS_OF_A_LARGE_CALL = 45
 SHARED = "shared"
 _TAIL_BYTES = 16_384
-"""More than the longest line of a journal."""
+"""An upper bound of the length of a journal line."""
 
 
 def call(seed: int, writer: str, number: int) -> tuple[Append, ...]:
-    """The appends of one call: a few runs, many runs, one stream that all writers share, or a key that comes twice."""
+    """Appends of one call: a few runs, many runs, one stream shared by all writers, or a repeated key."""
     draw = random.Random(f"{seed}/{writer}/{number}")  # noqa: S311 a seeded choice, not a secret
     kind = draw.choices(("runs", "large", "shared", "twice"), (80, 4, 8, 8))[0]
     prefix = f"{writer}-{number}"
@@ -51,7 +51,7 @@ def _shared(name: str) -> Append:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What the store said of one request: the positions it took, and whether it had been committed before."""
+    """The store's answer to one request: its positions, and whether it had been committed before."""
 
     first: int
     last: int
@@ -59,7 +59,7 @@ class Acknowledged:
 
 
 class Journal:
-    """One writer's file: an intention is on disk before the append, the acknowledgement is when the next one begins."""
+    """Journal file of one writer: an intention is synced before its append, an acknowledgement before the next one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,12 +72,12 @@ class Journal:
         os.ftruncate(self._file, whole)
 
     def intend(self, number: int) -> None:
-        """Say which call comes next."""
+        """Record the number of the next call."""
         self._put({"n": number})
         self.number, self.is_pending = number, True
 
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
-        """Say what became of it."""
+        """Record the outcomes of the call."""
         self._put({"n": self.number, "acks": [_plain(outcome) for outcome in outcomes]})
         self.is_pending = False
 
@@ -101,14 +101,14 @@ def _plain(outcome: Outcome) -> list[Any]:
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a journal; one that was torn by a kill was never acted on."""
+    """Complete lines of a journal; a line torn by a kill is ignored, because its call was never made."""
     if path.exists():
         for line in path.read_bytes().split(b"\n")[:-1]:
             yield json.loads(line)
 
 
 def is_pending(path: Path) -> bool:
-    """Whether the last whole line is an intention: its append is under way."""
+    """True if the last complete line is an intention, whose append is in progress."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         lines = file.read().split(b"\n")[:-1]
@@ -117,7 +117,7 @@ def is_pending(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """One request and every answer it got; `refusals` are outcomes that no request of ours may get."""
+    """One request and all its answers; `refusals` are outcomes that these requests must never get."""
 
     request: Append
     answers: tuple[Acknowledged, ...]
@@ -125,7 +125,7 @@ class Settled:
 
 
 def settled(seed: int, journals: Sequence[Path]) -> Iterator[Settled]:
-    """Every request that was acknowledged, once for each key."""
+    """All acknowledged requests, one for each key."""
     for path in journals:
         for entry in entries(path):
             if "acks" in entry:

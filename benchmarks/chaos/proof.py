@@ -1,4 +1,4 @@
-"""What is held against the log afterwards: every promise, counted."""
+"""Verifies the log after the faults, and counts how often each guarantee was broken."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ NONE_OF = (
     "gaps seen by subscribers",
     "subscribers that saw what is not there",
 )
-"""What there must be none of."""
+"""Figures that must be 0."""
 
 
 def targets(prefix: str = "") -> dict[str, float | Target]:
-    """At most 0 of each."""
+    """The target 0 for each of these figures."""
     return {prefix + name: at_most(0) for name in NONE_OF}
 
 
@@ -58,7 +58,7 @@ class _Place:
 
 
 def prove(engine: Engine, folder: Path, seed: int, journals: Sequence[Path]) -> dict[str, float]:
-    """Figures of a log that has come to rest: what was acknowledged, and how often each promise was broken."""
+    """Figures of an idle log: numbers of acknowledgements, and how often each guarantee was broken."""
     requests = list(settled(seed, journals))
     figures = {
         "requests acknowledged": float(len(requests)),

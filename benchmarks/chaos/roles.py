@@ -1,4 +1,4 @@
-"""What each process under load does: write, fold, subscribe. Each takes up where the one before it was killed."""
+"""Roles of the processes under load: writer, projector, subscriber. A restarted process continues the work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .intentions import Journal, call
 T = TypeVar("T")
 
 THREADS = {"writer-1": 4}
-"""Most writers append from one thread; this one from several, so that appends of one process meet."""
+"""Threads of writers with more than one, so that appends of one process are concurrent."""
 
 _PAUSE_S = 0.05
 _REBUILD_ODDS = 0.002
@@ -35,7 +35,7 @@ _REBUILD_ODDS = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every process knows: where the log is, where to keep notes, how many events a second a thread writes."""
+    """Parameters shared by all processes: URL of the log, folder of notes, and events per second of a writer thread."""
 
     url: str
     project: str
@@ -45,16 +45,16 @@ class Plan:
 
     @property
     def stop(self) -> Path:
-        """The file that tells them to end; it holds the head that subscribers shall reach, once that is known."""
+        """The stop file, which tells the processes to end; it later holds the head that subscribers must reach."""
         return self.folder / "stop"
 
     def is_stopped(self) -> bool:
-        """Whether they shall end."""
+        """True if the processes must end."""
         return self.stop.exists()
 
 
 def errors(folder: Path) -> Counter[str]:
-    """How often each kind of error was met, and what was said."""
+    """Number of errors of each kind and message."""
     lines = [line for path in folder.glob("*.errors") for line in path.read_text(encoding="utf-8").splitlines()]
     return Counter(str(json.loads(line)[0]) for line in lines)
 
@@ -63,7 +63,7 @@ def _patiently(plan: Plan, name: str, act: Callable[[], T]) -> T:
     while True:
         try:
             return act()
-        except Exception as error:  # noqa: BLE001 whatever it is, the promise is that trying again is right
+        except Exception as error:  # noqa: BLE001 a retry must be correct after any error
             line = json.dumps([type(error).__name__, str(error)[:400]])
             with (plan.folder / f"{name}.errors").open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
@@ -71,12 +71,12 @@ def _patiently(plan: Plan, name: str, act: Callable[[], T]) -> T:
 
 
 def _engine(plan: Plan, name: str) -> Engine:
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every connection that was cut
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it logs every cut connection
     return _patiently(plan, name, lambda: open_engine(plan.url, plan.project))
 
 
 def writer(plan: Plan, name: str) -> None:
-    """Append what the journal says is pending, then one call after another; each until it is acknowledged."""
+    """Append the pending call of the journal, then one call after another, retrying each until it is acknowledged."""
     store = PostgresStore(_engine(plan, name))
     lines = [f"{name}{letter}" for letter in "abcdefgh"[: THREADS.get(name, 1)]]
     threads = [threading.Thread(target=_write, args=(plan, line, store)) for line in lines]
@@ -99,9 +99,9 @@ def _write(plan: Plan, line: str, store: PostgresStore) -> None:
 
 
 def projector(plan: Plan, name: str) -> None:
-    """Fold whatever comes, and once in a while throw a projection away and fold it again."""
+    """Fold new events, and occasionally drop a projection and rebuild it."""
     folding = Projector(_engine(plan, name))
-    draw = random.Random(f"{plan.seed}/{name}/{time.time_ns()}")  # noqa: S311 when a rebuild comes is not replayed
+    draw = random.Random(f"{plan.seed}/{name}/{time.time_ns()}")  # noqa: S311 the time of a rebuild is not replayed
     while not plan.is_stopped():
         _patiently(plan, name, folding.catch_up)
         if draw.random() < _REBUILD_ODDS:
@@ -126,7 +126,7 @@ class _Seen:
 
 
 def subscriber(plan: Plan, name: str) -> None:
-    """Follow the log from its start to the head that the stop file names; note gaps, and a digest of all that came."""
+    """Follow the log from its start to the head in the stop file; record gaps, and a digest of all received events."""
     store = PostgresStore(_engine(plan, name))
     seen, total = _Seen(), hashlib.sha256()
 

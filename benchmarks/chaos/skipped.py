@@ -1,7 +1,7 @@
-"""What a machine forbids is left out by name."""
+"""Faults that the machine does not permit."""
 
 from __future__ import annotations
 
 
 class Skipped(Exception):
-    """A fault that cannot be made here; the message is the reason."""
+    """A fault that cannot be injected on this machine; the message is the reason."""

@@ -1,4 +1,4 @@
-"""A crew under load while something goes wrong again and again; then everybody comes to rest and the log is proved."""
+"""Repeated faults on a crew under load, then a proof of the log once all processes are idle."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .proof import prove
 from .roles import THREADS, Plan, errors
 
 KINDS = {"writer": 7, "projector": 5, "backend": 4, "postmaster": 2, "all of PostgreSQL": 2}
-"""What is killed, and how often in 20 kills."""
+"""Kinds of processes to kill, with their number in 20 kills."""
 
 PAUSED = "subscriber-2"
 _UNDER_WAY = 0.5
-"""The share of kills of a writer that wait until it is in the middle of an append; the others fall anywhere."""
+"""Share of writer kills that wait until an append is in progress; the others come at any time."""
 _PATIENCE_S, _LOOK_S = 0.2, 0.001
 _SETTLE_S = 180.0
 _OWN_FAULT = (
@@ -38,11 +38,11 @@ _OWN_FAULT = (
     "LogUnavailable",
     "RebuildLost",
 )
-"""How a database that went away shows itself, to a rebuild by its lost session; any other error is a defect of ours."""
+"""Errors that a lost database causes, including a rebuild's lost session; any other error is a defect."""
 
 
 def plan_for(url: str, project: str, folder: Path, seed: int, rate: float) -> Plan:
-    """The plan of a crew that writes `rate` events a second in all."""
+    """Plan of a crew that writes `rate` events per second in total."""
     folder.mkdir()
     threads = 3 + THREADS["writer-1"]
     return Plan(url, project, folder, seed, rate / threads)
@@ -50,7 +50,7 @@ def plan_for(url: str, project: str, folder: Path, seed: int, rate: float) -> Pl
 
 @contextmanager
 def under_load(plan: Plan) -> Iterator[Crew]:
-    """A crew at work; nobody outlives the block."""
+    """Run a crew; all its members are killed at the end of the block."""
     crew = Crew(plan)
     crew.start()
     try:
@@ -60,7 +60,7 @@ def under_load(plan: Plan) -> Iterator[Crew]:
 
 
 def killing(cluster: Cluster, crew: Crew, *, kills: int, seconds: float, pause_s: float, seed: int) -> dict[str, float]:
-    """Kill something at random points, `kills` times in about `seconds`; pause a subscriber meanwhile."""
+    """Kill processes at random points, `kills` times in about `seconds`, while pausing a subscriber."""
     draw = random.Random(seed)  # noqa: S311 a seeded choice, not a secret
     done, fallen, began = Counter[str](), 0, time.monotonic()
     pause = _Pause(crew, began + draw.uniform(0, max(0.0, seconds - pause_s)), pause_s)
@@ -101,14 +101,14 @@ def _kill(kind: str, cluster: Cluster, crew: Crew, draw: random.Random) -> bool:
 
 
 def _await_intention(folder: Path, writer: str) -> None:
-    """Wait a moment for the writer to have said what it will append, and not yet that it was acknowledged."""
+    """Wait briefly until a writer has recorded an intention that is not yet acknowledged."""
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline and not any(is_pending(path) for path in folder.glob(f"{writer}*.journal")):
         time.sleep(_LOOK_S)
 
 
 class _Pause:
-    """One subscriber stopped at a time and let go on after another."""
+    """Pauses one subscriber and continues it after a given time."""
 
     def __init__(self, crew: Crew, begins: float, lasts_s: float) -> None:
         self._crew, self._begins, self._lasts_s = crew, begins, lasts_s
@@ -116,7 +116,7 @@ class _Pause:
         self.lasted_s = 0.0
 
     def look(self) -> None:
-        """Stop or go on, where it is time."""
+        """Pause or continue the subscriber if it is time."""
         now = time.monotonic()
         if self._stopped is None and not self.lasted_s and now >= self._begins:
             self._crew.signal(PAUSED, signal.SIGSTOP)
@@ -125,7 +125,7 @@ class _Pause:
             self.finish()
 
     def finish(self) -> None:
-        """Wait for the rest of the pause, and let go on."""
+        """Wait for the rest of the pause, then continue the subscriber."""
         if self._stopped is None:
             return
         time.sleep(max(0.0, self._stopped + self._lasts_s - time.monotonic()))
@@ -134,7 +134,7 @@ class _Pause:
 
 
 def settle(crew: Crew, url: str) -> dict[str, float]:
-    """Let everybody come to rest, then prove the log; figures. `url` leads to the database itself."""
+    """Let all processes finish, then verify the log and return its figures. `url` must bypass the proxy."""
     plan = crew.plan
     plan.stop.touch()
     stuck = crew.ended("writer", _SETTLE_S) + crew.ended("projector", _SETTLE_S)

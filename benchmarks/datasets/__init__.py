@@ -1,1 +1,1 @@
-"""Making datasets of token rows out of a log: how fast, and in how much memory."""
+"""Speed and memory of building datasets of token rows from a log."""

@@ -1,4 +1,4 @@
-"""`make bench-data`: a GRPO dataset out of a log, against a plain loop, and its memory at two sizes."""
+"""`make bench-data`: builds a GRPO dataset from a log, against a plain loop, and measures memory at two log sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .workload import SIBLINGS, fill
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "datasets.md"
 PROJECT = "datasets"
 TIMES = 4
-"""How many times as long the longer log is."""
+"""Ratio of the lengths of the two logs."""
 
 CPU = "own CPU of a row, plain loop / ours"
 SPEED, MEMORY = "rows/s, ours / plain loop", "peak memory, longer log / shorter log"
@@ -33,13 +33,13 @@ def main(
     rows: Annotated[
         int, typer.Option(min=800, help="Rows of the shorter log; the longer one has four times as many.")
     ] = 100_000,
-    loop_rows: Annotated[int, typer.Option(min=80, help="Rows that the plain loop is timed over.")] = 2_000,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute, to try it out.")] = False,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
+    loop_rows: Annotated[int, typer.Option(min=80, help="Number of rows that the plain loop builds.")] = 2_000,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for about a minute, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
 ) -> None:
-    """Make rows out of a log on a PostgreSQL of its own, each arm in a process of its own."""
+    """Build rows from a log on a new embedded PostgreSQL, each arm in a separate process."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+        raise typer.BadParameter("--write needs a full run: omit --quick")
     size, timed_over = (4_000, 400) if quick else (rows, loop_rows)
     with own_server() as server, tempfile.TemporaryDirectory(prefix="flywheel-bench-") as folder:
         server.project(PROJECT)
@@ -52,7 +52,7 @@ def main(
         loop = _apart(plain_loop, url, PROJECT, short, max(1, timed_over // SIBLINGS), str(theirs))
         wrong = differ(mine, theirs)
         if wrong is not None:
-            raise SystemExit(f"the two arms disagree in the column {wrong}: no figure would mean anything")
+            raise SystemExit(f"the rows of the two arms differ in the column {wrong}, so no figure is valid")
         long = _filled(url, TIMES * size)
         second = _apart(ours, url, PROJECT, long, str(mine))
     figures = _figures(first, loop, second)
@@ -86,7 +86,7 @@ def _filled(url: str, rows: int) -> Position:
 
 
 def _apart(arm: Callable[..., Timed], *arguments: object) -> Timed:
-    """An arm in a fresh process, so that its peak memory is its own."""
+    """Run an arm in a new process, so that its peak memory is measured alone."""
     with (
         multiprocessing.get_context("spawn").Pool(1) as pool,
         Console(stderr=True).status("making rows"),

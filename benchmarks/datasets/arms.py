@@ -1,4 +1,4 @@
-"""The two ways of making the same rows: ours in batches, and the loop that anybody would write."""
+"""Two implementations that build the same rows: ours in batches, and a plain loop."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _FOLDS = (BENCHMARKS, GROUPS, TAINT)
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long a process took, by the clock and of its own CPU, and how many rows it made.
+    """Wall-clock seconds and CPU seconds of a process, and the number of its rows.
 
-    `peak_mib` is the most memory that it held.
+    `peak_mib` is its peak memory.
     """
 
     seconds: float
@@ -45,7 +45,7 @@ class Timed:
 
 
 def fold(url: str, project: str) -> Position:
-    """Fold what datasets read, so that no arm waits for it; the position reached."""
+    """Fold the projections that datasets read, so that no arm waits for it; return the position."""
     engine = open_engine(url, project)
     reached = Projector(engine, _FOLDS).catch_up()
     engine.dispose()
@@ -53,14 +53,14 @@ def fold(url: str, project: str) -> Position:
 
 
 def views_on(url: str, project: str, upto: Position | None) -> tuple[PostgresStore, PostgresBlobs, PostgresViews]:
-    """A log, its blobs and its views at a position."""
+    """Open a log, its blobs and its views at a position."""
     engine = open_engine(url, project)
     store = PostgresStore(engine)
     return store, PostgresBlobs(engine), catch_up_views(Projector(engine, _FOLDS), engine, store, as_of=upto)
 
 
 def ours(url: str, project: str, upto: Position, file: str) -> Timed:
-    """The rows at a position into a Parquet file, as `flywheel dataset build grpo --file` makes them."""
+    """Build the rows at a position into a Parquet file, like `flywheel dataset build grpo --file`."""
     store, blobs, views = views_on(url, project, upto)
     before = time.perf_counter(), time.process_time()
     made = freeze.write_dataset(store, blobs, views, QUERY, Path(file))
@@ -68,7 +68,7 @@ def ours(url: str, project: str, upto: Position, file: str) -> Timed:
 
 
 def plain_loop(url: str, project: str, upto: Position, groups: int, file: str) -> Timed:
-    """A loop over the first groups: each run's events, each blob by itself, lists in Python, one file at the end."""
+    """Loop over the first groups, reading runs and blobs one by one into Python lists, and write one file."""
     store, blobs, views = views_on(url, project, upto)
     names = next(views.pages(GROUPS, groups))
     before = time.perf_counter(), time.process_time()
@@ -102,7 +102,7 @@ def _rows_of(store: PostgresStore, blobs: PostgresBlobs, group: GroupState, upto
                 row["prompt_ids"], row["prompt"] = prompt, messages
             else:
                 if prompt[: len(whole)] != whole:
-                    raise ValueError(f"call {number} of {sibling.run} does not go on from the one before it")
+                    raise ValueError(f"call {number} of {sibling.run} does not extend the previous call")
                 for token in prompt[len(whole) :]:
                     row["completion_ids"].append(token)
                     row["logprobs"].append(0.0)
@@ -126,12 +126,12 @@ def _turn(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def differ(ours_file: Path, loop_file: Path) -> str | None:
-    """What the first rows of our file and the loop's rows disagree in; None where they are the same."""
+    """First column in which our first rows differ from the loop's rows; None if they are equal."""
     theirs = pl.read_parquet(loop_file)
     mine = pl.scan_parquet(ours_file).head(theirs.height).collect()
     for name in theirs.columns:
         if name == "advantage":
-            if ((mine[name] - theirs[name]).abs() > 1e-8).any():  # noqa: PLR2004 nine places are kept
+            if ((mine[name] - theirs[name]).abs() > 1e-8).any():  # noqa: PLR2004 nine places are stored
                 return name
         elif not mine[name].cast(theirs[name].dtype).equals(theirs[name]):
             return name

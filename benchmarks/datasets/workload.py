@@ -1,6 +1,6 @@
-"""A log of a policy's runs, made from a number: eight siblings to a group, two calls to a run, one row of tokens each.
+"""A generated log of policy runs: eight siblings per group, two calls per run, one row of tokens each.
 
-The prompt is the group's, what is drawn the run's own, and every other run passes. The same number gives the same run.
+Runs of a group share the prompt and have different completions; every other run passes. Generation is deterministic.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from eventlog.store import Committed
 SIBLINGS = 8
 VOCABULARY = 32_000
 PROMPT, DRAWN, SEEN = 160, 40, 60
-"""Tokens of the first prompt, of an answer, and of the page between."""
+"""Numbers of tokens of the first prompt, of an answer, and of the page between answers."""
 
 PROCESSES = 2
 _GROUPS = 40
-"""Groups to a commit."""
+"""Groups per commit."""
 
 Payload = dict[str, Any]
 
@@ -60,7 +60,7 @@ _SYSTEM = "You operate a web site one step at a time. Answer with one action as 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one call drew, with the logprobs it was drawn at, and the tokens of the page after it."""
+    """Tokens that one call sampled, their logprobs, and the tokens of the page after it."""
 
     ids: Sequence[int]
     logprobs: Sequence[float]
@@ -69,7 +69,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """All that a run's calls saw and drew, and the digests of what wrote them."""
+    """Prompt and sampled tokens of a run's calls, and the digests of tokenizer and template."""
 
     prompt: Sequence[int]
     turns: Sequence[Turn]
@@ -78,7 +78,7 @@ class Tokens:
 
 
 def fill(url: str, project: str, runs: int) -> None:
-    """Add runs until the project's log holds so many of them."""
+    """Add runs until the project's log holds `runs` runs."""
     engine = open_engine(url, project)
     with engine.connect() as connection:
         found = connection.exec_driver_sql("SELECT count(*) FROM stream_versions WHERE stream LIKE 'run/%%'").scalar()
@@ -107,7 +107,7 @@ def _append(job: tuple[str, str, int, int]) -> int:
 
 
 def run_of(group: int, index: int, tokens: Tokens, blobs: list[Blob]) -> EncodedAppend:
-    """The append of one run; its blobs are added to those given."""
+    """Encode the append of one run; add its blobs to `blobs`."""
     name = f"made__marketplace.task__seed{group}"
     run, own = f"{name}__s{index}", random.Random(f"{group}/{index}")  # noqa: S311 seeded
     events = [*_begun(run, name, group, index)]

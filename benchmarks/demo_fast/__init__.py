@@ -1,1 +1,1 @@
-"""What each way to learn brings, on both of our sites, on instances that nothing was learned from."""
+"""Effect of each kind of memory on both of our sites, on held-out instances."""

@@ -1,4 +1,4 @@
-"""`make demo-fast`: what each way to learn brings on both sites, as a table, a picture and one JSON line."""
+"""`make demo-fast`: effect of each kind of memory on both sites, as a table, a picture and a JSON line."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MOST_MINUTES = 10
 def main(
     *,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small one, to try it out; its figures mean little.")
+        bool, typer.Option("--quick", help="Run small, as a trial; its figures are not meaningful.")
     ] = False,
-    write: Annotated[bool, typer.Option("--write", help=f"Write {PAGE.name} and its picture too.")] = False,
-    processes: Annotated[int, typer.Option(min=1, help="Rows that learn side by side.")] = 2,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write {PAGE.name} and its picture.")] = False,
+    processes: Annotated[int, typer.Option(min=1, help="Number of rows that learn in parallel.")] = 2,
 ) -> None:
-    """Let every row learn on both sites, then play it on fresh instances, over a PostgreSQL of its own."""
+    """Let every row learn on both sites, then play it on new instances, on a new embedded PostgreSQL."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+        raise typer.BadParameter("--write needs a full run: omit --quick")
     sizes = QUICK if quick else Sizes()
     began = time.perf_counter()
     with own_server() as server:
@@ -55,7 +55,7 @@ def main(
 
 
 def _all(server: Server, sizes: Sizes, processes: int) -> list[Measured]:
-    """Every row on every site; the longest begin first."""
+    """Measure every row on every site, longest first."""
     works = [(server, site, row, sizes) for row in reversed(ROWS) for site in SITES]
     found: list[Measured] = []
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def _all(server: Server, sizes: Sizes, processes: int) -> list[Measured]:
         status = stack.enter_context(Console(stderr=True).status("learning and playing"))
         for number, each in enumerate(pool.imap_unordered(measured_alone, works), start=1):
             found.append(each)
-            status.update(f"{number} of {len(works)} rows on a site; last {each.row} on {each.site}")
+            status.update(f"{number} of {len(works)} measurements done; last {each.row} on {each.site}")
     order = [row.name for row in ROWS]
     return sorted(found, key=lambda each: (order.index(each.row), each.site))
 
@@ -82,7 +82,7 @@ def _print(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def page(found: Sequence[Measured], sizes: Sizes, held: str) -> str:
-    """The measured section of the page: the table, then the figures that were held against a target."""
+    """The measured section of the page: the table, then the figures with a target."""
     cells = cells_of(found)
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     lines += [f"| {' | '.join(cell.cells())} |" for cell in cells]

@@ -1,4 +1,4 @@
-"""How a row learns: a sweep over all tasks, then trials where runs failed, by the code that `flywheel run` uses."""
+"""Learning of a row: a sweep over all tasks, then trials for failed tasks, with the code of `flywheel run`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RNG_SEED = 11
 
 @dataclass(frozen=True)
 class Learner:
-    """A row on a site, in a project of its own."""
+    """Learning of one row on one site, in a separate project."""
 
     house: House
     client: EnvClient
@@ -37,11 +37,11 @@ class Learner:
 
     @property
     def course(self) -> Course:
-        """What its sweeps are played by."""
+        """Course of the sweeps."""
         return Course(kinds=self.row.kinds, max_parallel=4)
 
     def learn(self) -> None:
-        """Learn on training seeds alone; nothing is seeded by hand."""
+        """Learn on training seeds only, without manual memory."""
         found = site_templates(self.client)
         for number in range(1, self.sizes.rounds + 1):
             self._sweep(f"found{number}", found, self.sizes.found_seeds, 2, None)
@@ -51,7 +51,7 @@ class Learner:
                 self._sweep(name, (template,), groups, 1 + PairedRule().controls, _EVERY_GROUP)
 
     def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
-        """The tasks at which runs failed, each with how many candidates of the row's kinds fit its plan."""
+        """Failed tasks, each with the number of candidates of the row's kinds that fit its plan."""
         views, read, kinds = self.house.views(), content_reader(self.house.blobs), self.row.kinds
         states = [state for state in candidacies(views).values() if state.is_on_trial and piece_kind(state) in kinds]
         held = [piece for state in states if (piece := load_piece(state, read)) is not None]
@@ -64,7 +64,7 @@ class Learner:
         ]
 
     def _failing(self) -> set[str]:
-        """The tasks of which a plain run failed in the last sweep that played them."""
+        """Tasks with a failed control run in the last sweep that played them."""
         views, last = self.house.views(), dict[str, SweepPlanned]()
         for sweep in sweeps_of(self.house.store, self.site):
             last |= {template.template_id: sweep for template in sweep.templates}
@@ -77,7 +77,7 @@ class Learner:
         return failed
 
     def _sweep(self, name: str, found: tuple[Template, ...], seeds: int, siblings: int, trials: Trials | None) -> None:
-        """Play a sweep; recovery and capture look for candidates only where nothing is tried."""
+        """Play a sweep; recovery and capture propose candidates only in sweeps without trials."""
         views = self.house.views()
         held = benchmark_seeds(views, self.site)
         drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds, held)

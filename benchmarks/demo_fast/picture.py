@@ -1,4 +1,4 @@
-"""The picture: sealed success against what was spent, learning included."""
+"""Plots sealed success against the cost, including the cost of learning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MICRO = 1_000_000
 
 
 def draw(found: Sequence[Measured], file: Path) -> None:
-    """Write the picture as PNG: what learning cost lies before the first evaluated run of a row."""
+    """Write the picture as PNG; the curve of a row starts at its learning cost."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 heavy
     from matplotlib.figure import Figure  # noqa: PLC0415 heavy
 
@@ -31,7 +31,7 @@ def draw(found: Sequence[Measured], file: Path) -> None:
 
 
 def curve(found: Sequence[Measured], row: str) -> tuple[list[int], list[int]]:
-    """Micro-dollars spent and sealed runs passed, after learning and after each evaluated run."""
+    """Cumulative micro-dollars and passed sealed runs, after learning and after each evaluated run."""
     own = [each for each in found if each.row == row]
     spent, passed = [0, sum(each.learning_cost for each in own)], [0, 0]
     for outcome in sorted(

@@ -1,4 +1,4 @@
-"""How a row is measured: its memory on fresh instances, several times, recorded like every run."""
+"""Measures a row by playing its memory on new instances several times; runs are recorded as usual."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ACTOR = "demo"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One evaluated run. `score` and `cost` are in micro-units; a missing run has none."""
+    """One evaluated run. `score` and `cost` are in micro-units; both are None for a missing run."""
 
     row: str
     site: str
@@ -51,9 +51,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a row came to on a site: its evaluated runs in order, what learning cost, how many runs are missing.
+    """Result of a row on a site: its evaluated runs in order, its learning cost, and its number of missing runs.
 
-    `chosen` is the substrate that the allocator takes for each cluster.
+    `chosen` is the substrate that the allocator chooses for each cluster.
     """
 
     row: str
@@ -66,13 +66,13 @@ class Measured:
 
 
 def measured_alone(work: tuple[Server, str, RowPlan, Sizes]) -> Measured:
-    """`measured` in a process of its own, that nobody watches."""
+    """Call `measured` in a worker process, without progress output."""
     server, site, row, sizes = work
     return measured(server, site, row, sizes, Silent())
 
 
 def measured(server: Server, site: str, row: RowPlan, sizes: Sizes, reporter: Reporter) -> Measured:
-    """Let one row learn on a site, in a project of its own, and play it on instances that it has not seen."""
+    """Let one row learn on a site, in a separate project, and play it on held-out instances."""
     project = f"{site}_{row.project}"
     server.project(project)
     engine = server.engine(project)
@@ -94,7 +94,7 @@ def measured(server: Server, site: str, row: RowPlan, sizes: Sizes, reporter: Re
 
 
 def _chosen(house: House, site: str, row: RowPlan, found: tuple[Template, ...]) -> dict[str, Substrate | None]:
-    """What the allocator takes for each cluster: the substrate that is worth the most there, if any is."""
+    """Substrate that the allocator chooses for each cluster: the most valuable one, if any has value."""
     states = house.views().find(SUBSTRATES)
     clusters = sorted({template.cluster for template in found}) if row.is_allocated else []
     known = {cluster: standings(states, site, cluster) for cluster in clusters}
@@ -143,7 +143,7 @@ def _evaluated(
 def _played(
     house: House, client: EnvClient, site: str, generator: SeedSweep, memory: tuple[Artifact, Blob], reporter: Reporter
 ) -> list[Outcome]:
-    """The outcome of each run of a sweep from which nothing is learned."""
+    """Play a sweep without learning and return the outcome of each run."""
     artifact, blob = memory
     sweep = plan_sweep(generator, site, artifact, rng_seed=0, learns=False)
     house.blobs.put([blob])

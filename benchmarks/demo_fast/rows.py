@@ -1,4 +1,4 @@
-"""The rows of the table: which kinds of memory each of them learns, and what is played in the end."""
+"""Rows of the table: the kinds of memory each row learns, and the sizes of learning and evaluation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FROZEN: Final = "frozen"
 ALLOCATOR: Final = "allocator"
 ALL: Final = "all"
 FIRST_SEALED: Final = 10_000
-"""From this seed on a site draws its addresses from a pool that training seeds never see."""
+"""First seed at which a site draws its addresses from a pool that training seeds never use."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """One row: the kinds that it learns (none: it stays as it is), and whether the allocator chooses among them."""
+    """One row: the memory kinds it learns (none: it is frozen), and whether the allocator chooses among them."""
 
     name: str
     kinds: frozenset[PieceKind]
@@ -25,7 +25,7 @@ class RowPlan:
 
     @property
     def project(self) -> str:
-        """A project of its own: what one row learns no other row knows."""
+        """Project of this row; rows do not share memory."""
         return self.name.replace(" ", "_")
 
 
@@ -42,11 +42,11 @@ ROWS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is played. Seeds below 10,000 draw from the addresses that learning sees, the others from sealed ones.
+    """Numbers of runs. Seeds below 10,000 use the addresses of the training seeds, other seeds use sealed addresses.
 
-    Learning: `rounds` of one sweep over `found_seeds` of all tasks with two siblings, in which candidates are found,
-    and of trials, so many groups for each candidate of a task, `most_groups` at most. Evaluation: `repetitions` of
-    fresh seeds.
+    Learning has `rounds`. Each round plays one sweep over `found_seeds` of all tasks with two siblings, which proposes
+    candidates, then trials with a number of groups per candidate of a task, at most `most_groups`. Evaluation plays
+    `repetitions` of new seeds.
     """
 
     found_seeds: int = 6
@@ -58,12 +58,12 @@ class Sizes:
     sealed: int = 5
 
     def visible_seeds(self, repetition: int) -> range:
-        """Seeds of one repetition, that no learning sweep and no benchmark has."""
+        """Visible seeds of one repetition, which no learning sweep and no benchmark uses."""
         first = 9_100 + repetition * self.visible
         return range(first, first + self.visible)
 
     def sealed_seeds(self, repetition: int) -> range:
-        """The same for sealed addresses."""
+        """Seeds of one repetition with sealed addresses."""
         first = 10_100 + repetition * self.sealed
         return range(first, first + self.sealed)
 

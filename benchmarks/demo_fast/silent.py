@@ -1,4 +1,4 @@
-"""A reporter for processes that nobody watches."""
+"""A reporter without output, for worker processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from api.sweeps.jobs import Advance
 
 
 class Silent:
-    """Shows nothing."""
+    """A reporter that prints nothing."""
 
     @contextmanager
     def phase(self, title: str, total: int) -> Iterator[Advance]:  # noqa: ARG002 a Reporter's

@@ -1,4 +1,4 @@
-"""The table: success with its interval, cost and score per dollar of every row in every cell; and the targets."""
+"""The table of success with interval, cost and score per dollar, per row and group of tasks; and the targets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ERROR: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row in one group of tasks."""
+    """Totals of one row in one group of tasks."""
 
     row: str
     group: str
@@ -36,16 +36,16 @@ class Cell:
 
     @property
     def sealed_rate(self) -> float:
-        """Sealed success."""
+        """Success rate of the sealed runs."""
         return self.sealed[0] / self.sealed[1] if self.sealed[1] else 0.0
 
     @property
     def score_a_dollar(self) -> float:
-        """Scores added up, over what the runs cost."""
+        """Sum of scores divided by the cost of the runs."""
         return self.score / self.cost if self.cost else 0.0
 
     def cells(self) -> tuple[str, ...]:
-        """As the table shows it."""
+        """Cells of the table row."""
         runs = f"{self.visible[1]} + {self.sealed[1]}"
         dollars = f"${self.cost / MICRO:.4f}"
         return (
@@ -63,7 +63,7 @@ HEADINGS: Final = ("tasks", "row", "visible success", "sealed success", "runs", 
 
 
 def shown(counts: tuple[int, int]) -> str:
-    """A rate with its 95 % interval (Wilson)."""
+    """Format a rate with its 95 % Wilson interval."""
     passed, runs = counts
     interval = wilson(passed, runs)
     rate = passed / runs if runs else 0.0
@@ -71,18 +71,18 @@ def shown(counts: tuple[int, int]) -> str:
 
 
 def group_of(outcome: Outcome) -> str:
-    """A cluster of marketplace, a task of helpdesk."""
+    """Group of an outcome: its cluster on marketplace, its task on helpdesk."""
     return f"marketplace {outcome.cluster}" if outcome.site == "marketplace" else outcome.task.replace(".", " ")
 
 
 def is_drifted(outcome: Outcome) -> bool:
-    """Whether the site has its pages elsewhere than the instructions say, at this seed."""
+    """True if the site's page addresses at this seed differ from those in the instructions."""
     family_of = marketplace.drift_family if outcome.site == "marketplace" else helpdesk.drift_family
     return family_of(outcome.seed).name != "canonical"
 
 
 def cells_of(found: Iterable[Measured]) -> list[Cell]:
-    """Every cell, by group, then in the order of the rows; last all tasks together."""
+    """All cells, ordered by group and row, followed by the totals over all tasks."""
     outcomes = [outcome for each in found for outcome in each.outcomes]
     rows = list(dict.fromkeys(outcome.row for outcome in outcomes))
     groups = sorted({group_of(outcome) for outcome in outcomes})
@@ -91,7 +91,7 @@ def cells_of(found: Iterable[Measured]) -> list[Cell]:
 
 
 def idle_rows(cells: Sequence[Cell]) -> list[str]:
-    """The rows that passed as often as frozen did, in every cell."""
+    """Rows that passed as many runs as the frozen row, in every cell."""
     frozen = {cell.group: (cell.visible, cell.sealed) for cell in cells if cell.row == FROZEN}
     moved = {cell.row for cell in cells if (cell.visible, cell.sealed) != frozen[cell.group]}
     return [row for row in dict.fromkeys(cell.row for cell in cells) if row not in moved | {FROZEN}]
@@ -116,7 +116,7 @@ def _counted(outcomes: Sequence[Outcome]) -> tuple[int, int]:
 def figures_of(
     found: Sequence[Measured],
 ) -> tuple[dict[str, float], dict[str, Target], dict[str, tuple[float, float]]]:
-    """The figures, what they shall reach, and the intervals of those that have one."""
+    """The figures, their targets, and the intervals of some figures."""
     cells = {(cell.group, cell.row): cell for cell in cells_of(found)}
     curable = {group_of(o) for each in found for o in each.outcomes if o.cluster in CURABLE}
     null = {group_of(o) for each in found for o in each.outcomes if o.cluster == NULL}
@@ -161,7 +161,7 @@ def figures_of(
 
 
 def difference(one: tuple[int, int], other: tuple[int, int], error: float) -> tuple[float, float]:
-    """Newcombe's interval of the difference of two rates that errs with this probability at most, nearly."""
+    """Newcombe's interval of the difference of two rates, with approximate error probability `error`."""
     z = NormalDist().inv_cdf(1 - error / 2)
     (p, low, high), (q, its_low, its_high) = _score(*one, z), _score(*other, z)
     return (

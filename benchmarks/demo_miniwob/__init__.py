@@ -1,1 +1,1 @@
-"""The fast loop on pages that others made: MiniWoB++ tasks, learned on some seeds and measured on others."""
+"""The fast loop on third-party pages: MiniWoB++ tasks, learned on training seeds and measured on held-out seeds."""

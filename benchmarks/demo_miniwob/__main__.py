@@ -1,4 +1,4 @@
-"""`make demo-miniwob`: foreign pages, frozen against what the agent's own runs taught, on seeds not learned from."""
+"""`make demo-miniwob`: success on MiniWoB++ with empty memory and with learned memory, on held-out seeds."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ OVER_TASKS, OVER_INSTANCES = "mean gain, tasks resampled", "mean gain, instances
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Four tasks and few seeds, to try it out.")] = False,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
-    held_out: Annotated[int, typer.Option(min=2, help="Held-out seeds for each task.")] = 20,
-    seeds: Annotated[int, typer.Option(min=1, help="Training seeds that try proposals, for each task and round.")] = 5,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of learning for each task, at most.")] = 4,
-    every_task: Annotated[bool, typer.Option("--every-task", help="Also further tasks of the same families.")] = False,
-    side_by_side: Annotated[int, typer.Option(min=1, help="Tasks side by side, two pages each.")] = 4,
+    quick: Annotated[bool, typer.Option("--quick", help="Run four tasks and few seeds, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
+    held_out: Annotated[int, typer.Option(min=2, help="Held-out seeds per task.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, help="Training seeds for trials, per task and round.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Maximum rounds of learning per task.")] = 4,
+    every_task: Annotated[bool, typer.Option("--every-task", help="Include all tasks of the same families.")] = False,
+    side_by_side: Annotated[int, typer.Option(min=1, help="Tasks that run in parallel, with two pages each.")] = 4,
 ) -> None:
-    """Learn on training seeds, then play held-out ones twice: with empty memory, and with what was learned."""
+    """Learn on training seeds, then play held-out seeds twice: with empty memory and with the learned memory."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+        raise typer.BadParameter("--write needs a full run: omit --quick")
     tasks = QUICK if quick else tuple(PLANS) if every_task else families()
     amount = 4 if quick else held_out
     course = Course(rule=SeedsRule(), max_parallel=2)
@@ -70,7 +70,7 @@ def main(
         played = each.measured(range(FIRST_HELD_OUT, FIRST_HELD_OUT + amount))
     figures, intervals = figures_of(played)
     if not figures["pairs"]:
-        raise SystemExit("no instance was played in both arms: there is nothing to compare")
+        raise SystemExit("no instance was played in both arms, so nothing can be compared")
     figures |= {
         "learning, runs": runs,
         "learning, minutes": learning / 60,
@@ -85,7 +85,7 @@ def main(
 
 @contextmanager
 def house_of_its_own() -> Iterator[House]:
-    """A log of its own with the first facts in it."""
+    """Yield a new log with its initial events."""
     with own_server() as server:
         server.project(PROJECT)
         engine = server.engine(PROJECT, pool_size=16)
@@ -100,12 +100,12 @@ def house_of_its_own() -> Iterator[House]:
 
 
 def families() -> tuple[str, ...]:
-    """One task of each family: those whose name does not go on from another's, as `click-tab-2` does."""
+    """One task of each family: tasks whose name does not extend another task's name, as `click-tab-2` does."""
     return tuple(name for name in PLANS if not any(name.startswith(f"{other}-") for other in PLANS))
 
 
 class Quiet:
-    """A reporter that says nothing: several tasks are played side by side."""
+    """A reporter without output, because several tasks run in parallel."""
 
     @contextmanager
     def phase(self, title: str, total: int) -> Iterator[Advance]:  # noqa: ARG002 a Reporter's
@@ -118,7 +118,7 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Every task, some side by side, under one progress bar."""
+    """Runs all tasks, some in parallel, under one progress bar."""
 
     house: House
     tabs: Tabs
@@ -127,12 +127,12 @@ class Each:
     side_by_side: int
 
     def learned(self, seeds: int, rounds: int) -> int:
-        """Have every task learn; how many runs it took."""
+        """Let every task learn; return the number of runs."""
         learner = Learner(self.house, MiniWobPlan(self.tabs), self.course, Quiet(), seeds, rounds)
         return sum(self._done("learning", learner.learn))
 
     def measured(self, seeds: Sequence[int]) -> list[Played]:
-        """Every task's held-out seeds in both arms."""
+        """Play the held-out seeds of every task in both arms."""
         both, executor = arms(self.house), MiniWobPlan(self.tabs)
 
         def play(environment: MiniWob) -> list[Played]:
@@ -153,10 +153,10 @@ class Each:
 
 
 def figures_of(played: Sequence[Played]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Rates of every task in both arms, and the mean gain with intervals.
+    """Success rates of every task in both arms, and the mean gain with intervals.
 
-    A missing run makes no pair, and a task without any pair is in no mean. Where there is no pair at all there is no
-    gain to speak of.
+    A missing run removes its pair, and a task without pairs is excluded from every mean. Without any pairs no gain is
+    reported.
     """
     left_out = without_pairs(played)
     figures: dict[str, float] = {f"{each.task}, {each.arm}": each.rate for each in played}
@@ -179,7 +179,7 @@ def figures_of(played: Sequence[Played]) -> tuple[dict[str, float], dict[str, tu
 
 
 def without_pairs(played: Sequence[Played]) -> tuple[str, ...]:
-    """The tasks of which no instance was played in both arms: nothing can be said of what they gained."""
+    """Tasks without an instance played in both arms, so their gain is unknown."""
     return tuple(task for task, frozen, after in _pairs(played) if not _gains(frozen, after))
 
 
@@ -191,13 +191,13 @@ def _pairs(played: Sequence[Played]) -> Iterator[tuple[str, Played, Played]]:
 
 
 def _gains(frozen: Played, after: Played) -> list[int]:
-    """What each instance gained, in millionths."""
+    """Gain of each instance, in millionths."""
     pairs = zip(frozen.passed, after.passed, strict=True)
     return [MICRO * (late - early) for early, late in pairs if early is not None and late is not None]
 
 
 def targets_of(figures: dict[str, float]) -> dict[str, Target]:
-    """The interval of the mean gain lies above zero, even where the tasks themselves are drawn again."""
+    """Target that the interval of the mean gain lies above zero, also when tasks are resampled."""
     return {name: at_least(ABOVE_ZERO) for name in figures if name.endswith("interval from")}
 
 

@@ -1,4 +1,4 @@
-"""Held-out seeds: each instance played once with empty memory and once with all that was learned."""
+"""Plays each held-out instance once with empty memory and once with the learned memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FROZEN, LEARNED = "frozen", "learned"
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An artifact that plays held-out seeds, and what its sweeps are called after."""
+    """An artifact that plays held-out seeds, and the name prefix of its sweeps."""
 
     name: str
     artifact: Artifact
@@ -32,7 +32,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How a task's held-out instances went in an arm, by seed; None where a run is missing."""
+    """Outcomes of a task's held-out instances in one arm, keyed by seed; None for a missing run."""
 
     task: str
     arm: str
@@ -40,13 +40,13 @@ class Played:
 
     @property
     def rate(self) -> float:
-        """The share that passed, of those that were played."""
+        """Share of played instances that passed."""
         known = [each for each in self.passed if each is not None]
         return sum(known) / max(1, len(known))
 
 
 def arms(house: House) -> tuple[Arm, Arm]:
-    """Empty memory, and what memory holds now."""
+    """The arms: empty memory and current memory."""
     frozen, nothing = forget_everything(BASE)
     learned, content = build_memory_artifact(house.views(), BASE)
     _keep(house, nothing, content)
@@ -62,7 +62,7 @@ def play_held_out(
     course: Course,
     reporter: Reporter,
 ) -> Played:
-    """Play a task's held-out seeds in one arm, recorded as a sweep from which nothing is learned."""
+    """Play a task's held-out seeds in one arm, recorded as a sweep without learning."""
     sweep = f"{arm.name}-{environment.name}"
     generator = SeedSweep(sweep, [environment.task.template()], seeds)
     name, _ = recorded_as(executor)

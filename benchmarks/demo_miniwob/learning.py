@@ -1,4 +1,4 @@
-"""Learning on training seeds: sweep, fail, propose, try, promote; task by task, with what all have learned so far."""
+"""Learning on training seeds, task by task with shared memory: sweep, propose after failures, try, promote."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LOOKED_AT = 2
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What all tasks learn with. A round looks at runs that play memory as it is, then tries what they proposed.
+    """Learning of all tasks. A round plays the current memory, then runs trials of the proposals from its failures.
 
-    It takes two fresh seeds to look, and `seeds` to try, each with a plain and a treated sibling.
+    The first sweep of a round uses two new seeds. The trials use `seeds` new seeds, each with a control run and a run
+    with the candidate.
     """
 
     house: House
@@ -34,7 +35,7 @@ class Learner:
     rounds: int
 
     def learn(self, environment: MiniWob) -> int:
-        """Go on until no run fails, nothing is left to try, or the rounds are over; says how many runs it took."""
+        """Learn until no run fails, no candidate is left to try, or rounds are used up; return the number of runs."""
         template, runs, first = environment.task.template(), 0, 0
         for _ in range(self.rounds):
             look = self._swept(environment, SeedSweep("", [template], range(first, first + _LOOKED_AT)))
@@ -47,7 +48,7 @@ class Learner:
         return runs
 
     def _swept(self, environment: MiniWob, drawn: SeedSweep, trials: Trials | None = None) -> SweepPlanned:
-        """Play a sweep. Recovery proposes where nothing is tried: it need not look at the same failure twice."""
+        """Play a sweep. Recovery proposes only in sweeps without trials, to examine each failure once."""
         house, site = self.house, environment.name
         sweep = plan(
             house,
@@ -63,10 +64,10 @@ class Learner:
         return sweep
 
     def _has_failed(self, sweep: SweepPlanned) -> bool:
-        """Whether a run failed; one that is missing says nothing."""
+        """True if a run failed; missing runs are ignored."""
         return any(not reward.passed for reward in self.house.views().find(REWARDS, f"{sweep.sweep}__").values())
 
     def _is_open(self, template: Template) -> bool:
-        """Whether something that a run of this task proposed is on trial."""
+        """True if a proposal from a run of this task is on trial."""
         states = candidacies(self.house.views()).values()
         return any(f"__{template.template_id}__" in state.proposed_by for state in states if state.is_on_trial)

@@ -1,1 +1,1 @@
-"""What the fast loop lets into memory, measured: no outcome lost, nothing promoted that does nothing."""
+"""Measures the fast loop's promotions: lost outcomes, and promotion rates of useless and of useful candidates."""

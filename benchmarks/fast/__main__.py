@@ -1,4 +1,4 @@
-"""`make bench-fast`: no outcome lost, and how often the fast loop promotes what does nothing and what helps."""
+"""`make bench-fast`: counts lost outcomes, and promotion rates of planted candidates with and without an effect."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "fast.md"
 BASES = (100_000, 300_000, 500_000, 700_000)
 GAIN = 300_000
 HINT_BASE = 500_000
-"""Hints are planted at one base rate: they are decided as rewrites are, but come to their step in another way."""
+"""Base rate of planted hints; one suffices, because hints are decided like rewrites and only matched differently."""
 MOST_NULL, LEAST_TRUE, LEAST_TRUE_AT_LOW = 0.015, 0.9, 0.85
 MICRO = 1_000_000
 
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute, to try it out.")] = False,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
-    candidates: Annotated[int, typer.Option(min=1, help="Planted candidates for each base rate and kind.")] = 400,
-    processes: Annotated[int, typer.Option(min=1, help="Cells of candidates side by side.")] = 2,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for about a minute, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
+    candidates: Annotated[int, typer.Option(min=1, help="Planted candidates per base rate and kind.")] = 400,
+    processes: Annotated[int, typer.Option(min=1, help="Cells of candidates that run in parallel.")] = 2,
 ) -> None:
-    """Plant candidates in the real pipeline over a PostgreSQL of its own, and let many processes write outcomes."""
+    """Plant candidates in the real pipeline on a new embedded PostgreSQL, and append outcomes from many processes."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+        raise typer.BadParameter("--write needs a full run: omit --quick")
     amount, outcomes, repetitions = (10, 50, 2_000) if quick else (candidates, 500, 20_000)
     figures: dict[str, float] = {}
     with own_server() as server:
@@ -63,12 +63,12 @@ def main(
 
 
 def measuring(what: str) -> Status:
-    """A line that says what is going on."""
+    """A status line that names the current measurement."""
     return Console(stderr=True).status(f"measuring: {what}")
 
 
 def planted(server: Server, candidates: int, processes: int) -> dict[str, float]:
-    """Shares of planted candidates that were promoted, with 95 % intervals."""
+    """Share of planted candidates that were promoted, with 95 % intervals."""
     kinds: list[tuple[Kind, int]] = [*(("rewrite", base) for base in BASES), ("hint", HINT_BASE)]
     cells = [
         (server, Cell(base, base + gain, candidates, seed, kind))
@@ -99,7 +99,7 @@ def _name(base: int, cured: int, kind: Kind = "rewrite") -> str:
 
 
 def of_the_rule(repetitions: int) -> dict[str, float]:
-    """The rule alone, simulated."""
+    """Figures of the simulated rule without the pipeline."""
     figures: dict[str, float] = {}
     for base in (0, *BASES):
         for gain in (0, GAIN):
@@ -110,7 +110,7 @@ def of_the_rule(repetitions: int) -> dict[str, float]:
 
 
 def targets_of(figures: dict[str, float]) -> dict[str, Target]:
-    """A rate is a miss only where its whole interval lies beyond the bound, so the near end of it is what is held."""
+    """Targets. A rate misses its bound only if its whole interval does, so targets apply to the nearer end of it."""
     bounds: dict[str, Target] = {name: at_most(0) for name in figures if "outcomes lost" in name}
     for base in BASES:
         bounds[f"{_name(base, base)}, interval from"] = at_most(MOST_NULL)

@@ -1,4 +1,4 @@
-"""The one thing that is not real: a site where a run passes when a seeded coin falls well, and who tosses it."""
+"""A simulated site and executor: a run passes if a seeded coin toss succeeds. All other parts are real."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WHOLE = 1_000_000
 SITE = "coin"
 CURED = "/cured"
 Kind = Literal["rewrite", "hint"]
-"""What a planted candidate is: anchored to the step itself, or matched by its occasion."""
+"""Kind of a planted candidate: anchored to a step, or matched by its occasion."""
 
 
 @dataclass
 class CoinSite:
-    """An environment whose oracle says how the coin of an instance fell. Every seed starts from a state of its own."""
+    """An environment whose oracle returns the coin toss of an instance. Every seed has a distinct start state."""
 
     passed: dict[str, bool] = field(default_factory=dict)
     admin_url: str = "http://coin.invalid/"
@@ -42,29 +42,29 @@ class CoinSite:
         self.disconnect()
 
     def disconnect(self) -> None:
-        """There is no connection."""
+        """Do nothing: there is no connection."""
 
     def health(self) -> Health:
-        """It serves, and grades whatever it is asked."""
+        """Report that the site serves, and grades any task."""
         return Health(site=SITE, instances=len(self.passed), tasks=())
 
     def reset(self, seed: int, *, instance: Instance | str | None = None, repeat: int = 0) -> Instance:
-        """A fresh instance."""
+        """Create an instance."""
         self.opened += 1
         name = f"coin-{self.opened}" if instance is None else instance_id(instance)
         return Instance(seed=seed, repeat=repeat, instance=name, url=f"http://coin.invalid/{seed}/{name}/")
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
-        """Whether the coin fell well."""
+        """Grade by the coin toss."""
         passed = self.passed[instance_id(instance)]
         return Graded(task_id=task_id, passed=passed, score_micro=WHOLE if passed else 0, reasons=(), diff={})
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:  # noqa: ARG002 an Environment's
-        """Nothing is ever changed."""
+        """Return no mutations."""
         return ()
 
     def state(self, instance: Instance | str) -> InstanceState:
-        """The same for every run of a seed."""
+        """Return a state that is equal for all runs of a seed."""
         seed = instance.seed if isinstance(instance, Instance) else 0
         return InstanceState(seed=seed, counts={}, fingerprint=f"sha256:{seed:064x}")
 
@@ -75,9 +75,9 @@ class CoinSite:
 
 @dataclass(frozen=True)
 class Coin:
-    """Tosses a coin for each run: it passes with `base`, or with `cured` where its plan holds a candidate (micro).
+    """Tosses a coin for each run: it passes with chance `base`, or `cured` if its plan holds a candidate (millionths).
 
-    The toss is drawn by the run's own seed and nothing else.
+    The toss depends only on the run's seed.
     """
 
     site: CoinSite
@@ -88,7 +88,7 @@ class Coin:
     offers_logprobs: bool = False
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:  # noqa: ARG002 an Executor's
-        """Toss."""
+        """Toss the coin of a run."""
         chance = self.cured if any(step.url == CURED for step in assignment.plan) else self.base
         toss = random.Random(f"{self.rng_seed}/{assignment.seed}").randrange(WHOLE)  # noqa: S311 a coin, not a secret
         self.site.passed[instance.instance] = toss < chance
@@ -96,7 +96,7 @@ class Coin:
 
 
 def template_of(number: int) -> Template:
-    """A task with one step, that no other task has and that shares no word with theirs: a hint for it fits none."""
+    """A task with one unique step that shares no word with other tasks, so its hints fit no other task."""
     step = Step(type="navigate", intent=f"page{number}", url=f"/page/{number}")
     return Template(
         template_id=f"t{number:04d}", cluster="c", oracle_task_id=f"t{number:04d}", instruction="go", plan_steps=(step,)
@@ -104,7 +104,7 @@ def template_of(number: int) -> Template:
 
 
 def proposal_of(template: Template, kind: Kind = "rewrite") -> Proposal:
-    """A candidate for that step: it does what the coin makes of it."""
+    """A candidate for the task's step; its effect is determined by the coin."""
     plan, change = template.plan_steps, ReplaceUrl(url=CURED)
     occasion = occasion_at(SITE, plan, 0) if kind == "hint" else None
     return Proposal(anchor_of(plan[0]), change, source="page_links", confidence=500_000, occasion=occasion)

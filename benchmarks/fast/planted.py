@@ -1,4 +1,4 @@
-"""Planted candidates through the real pipeline: swept, recorded, credited and folded; only the coin is not real."""
+"""Runs planted candidates through the real pipeline of sweeps, recording, credit and folds, with simulated outcomes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CHUNK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Candidates of a kind: how many, and how often a run passes without one and with one, in millionths."""
+    """Candidates of a kind: their number, and the success rates without and with a candidate, in millionths."""
 
     base: int
     cured: int
@@ -50,13 +50,13 @@ class Cell:
 
     @property
     def project(self) -> str:
-        """A project of its own."""
+        """Project of this cell."""
         return f"coin_{self.kind}_{self.base}_{self.cured}"
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a cell's candidates, over how many runs and treated runs."""
+    """Final state of a cell's candidates, number of runs, and number of runs with a candidate."""
 
     cell: Cell
     statuses: dict[str, int]
@@ -65,12 +65,12 @@ class Ended:
 
     @property
     def promoted(self) -> int:
-        """How many of them were promoted."""
+        """Number of promoted candidates."""
         return self.statuses.get("promoted", 0)
 
 
 def ended(server: Server, cell: Cell) -> Ended:
-    """What becomes of a cell's candidates, in a project of its own."""
+    """Run a cell's candidates in a separate project."""
     server.project(cell.project)
     engine = server.engine(cell.project)
     try:
@@ -82,7 +82,7 @@ def ended(server: Server, cell: Cell) -> Ended:
 
 
 def swept(house: House, cell: Cell) -> Ended:
-    """Sweep until every candidate is decided: as many treated runs of each in a sweep as lie between two looks."""
+    """Sweep until every candidate is decided; each sweep plays as many runs per candidate as one interim look needs."""
     first_facts(house)
     names = _proposed(house, cell)
     means = _means(cell)
@@ -102,7 +102,7 @@ def swept(house: House, cell: Cell) -> Ended:
 
 
 def _proposed(house: House, cell: Cell) -> dict[str, Template]:
-    """Plant the candidates, each at a task of its own; the tasks by the candidate's name."""
+    """Plant each candidate at a separate task; return the tasks keyed by candidate."""
     found: dict[str, Template] = {}
     requests, contents = [], []
     for number in range(cell.candidates):
@@ -125,7 +125,7 @@ def _means(cell: Cell) -> Means:
 
 
 def _record(house: House, means: Means, jobs: Sequence[Job]) -> None:
-    """Play and record jobs as rollouts are, but many in one append: the clock of the disk is not what is measured."""
+    """Play and record jobs like rollouts, but many in one append, because disk latency is not measured here."""
     for place in range(0, len(jobs), _CHUNK):
         blobs: dict[str, Blob] = {}
         requests: list[Append] = []

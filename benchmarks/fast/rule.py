@@ -1,4 +1,4 @@
-"""The rule by itself, simulated: how often it adopts what does nothing, and what is worth 0.3 more success."""
+"""Simulates the promotion rule alone: adoption rates of pieces without an effect and with a gain of 0.3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a rule came to: how many of the repetitions it adopted, and after how many trials they ended together."""
+    """Result of a simulated rule: number of adopted pieces, and total number of trials."""
 
     repetitions: int
     adopted: int
@@ -22,12 +22,12 @@ class Simulated:
 
     @property
     def mean_trials(self) -> float:
-        """Trials until the end, on average."""
+        """Average number of trials per repetition."""
         return self.trials / self.repetitions
 
 
 def simulated(rule: PairedRule, base: float, treated: float, repetitions: int, seed: int) -> Simulated:
-    """Pieces that pass with probability `treated` beside controls that pass with `base`; not for single controls."""
+    """Simulate pieces with success rate `treated` against controls with rate `base`; not for rules of one control."""
     draws, runs, last = np.random.RandomState(seed), rule.controls + 1, rule.looks[-1]
     won = (draws.random_sample((repetitions, last)) < treated).astype(np.int64)
     s = won + draws.binomial(rule.controls, base, (repetitions, last))
@@ -45,7 +45,7 @@ def simulated(rule: PairedRule, base: float, treated: float, repetitions: int, s
 
 
 def _longest(won: Counts) -> Counts:
-    """The longest run of wins up to each trial."""
+    """Longest winning streak up to each trial."""
     streak, longest = np.zeros(len(won), dtype=np.int64), np.zeros_like(won)
     best = streak.copy()
     for place in range(won.shape[1]):

@@ -1,4 +1,4 @@
-"""Writers of their own processes at one rewrite: every outcome that was acknowledged is counted."""
+"""Concurrent writer processes that append outcomes of one rewrite; counts acknowledged outcomes that were lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .planted import ACTOR, RULE
 
 
 def lost(server: Server, writers: int, outcomes: int) -> int:
-    """How many of the outcomes that so many processes append to one rewrite its record does not have."""
+    """Number of acknowledged outcomes of one rewrite, appended by `writers` processes, that its state lacks."""
     project = f"writers_{writers}"
     server.project(project)
     engine = server.engine(project)
@@ -36,7 +36,7 @@ def lost(server: Server, writers: int, outcomes: int) -> int:
 
 
 def _write(server: Server, project: str, rewrite: str, writer: int, outcomes: int) -> int:
-    """Append outcomes one by one, as they come; how many were committed."""
+    """Append outcomes one by one; return the number of commits."""
     engine = server.engine(project, pool_size=1)
     try:
         store, committed = PostgresStore(engine), 0

@@ -1,1 +1,1 @@
-"""What the gate decides on evaluations whose truth is known, and how fast."""
+"""Error rates, power and speed of the gate on simulated evaluations."""

@@ -1,4 +1,4 @@
-"""`make bench-gate`: what the gate decides where the truth is known, with 95 % intervals, and how fast it is."""
+"""`make bench-gate`: the gate's decisions on simulated evaluations, with 95 % intervals, and the speed of a verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORLDS = tuple((is_uneven, is_lacking) for is_uneven in (False, True) for is_lac
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A question in each of four worlds, and the targets of its figures."""
+    """A question for each of four simulated worlds, and the targets of its figures."""
 
     title: str
     question: str
@@ -86,13 +86,13 @@ SPEED = {
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute, to try it out.")] = False,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for about a minute, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
 ) -> None:
-    """Simulate evaluations through the real judge, and time a verdict."""
+    """Judge simulated evaluations with the real gate, and measure the speed of a verdict."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
-    with Console(stderr=True).status("measuring: how fast a verdict is"):
+        raise typer.BadParameter("--write needs a full run: omit --quick")
+    with Console(stderr=True).status("measuring: speed of a verdict"):
         figures = speeds(3 if quick else 9)
     counts, targets = simulated(8 if quick else 1)
     intervals = {figure: spanned(*count) for figure, count in counts.items()}
@@ -107,7 +107,7 @@ def main(
 
 
 def simulated(divisor: int) -> tuple[Count, dict[str, Target]]:
-    """Every line in every world, in two processes; a divisor makes it shorter."""
+    """Simulate every line in every world, in two processes; `divisor` reduces the number of evaluations."""
     named = [
         (line, World(line.instances, line.challenger, *world, line.has_regression))
         for line in LINES
@@ -133,7 +133,7 @@ def simulated(divisor: int) -> tuple[Count, dict[str, Target]]:
 
 
 def spanned(yes: int, of: int) -> tuple[float, float]:
-    """The 95 % interval of a simulated rate."""
+    """95 % interval of a simulated rate."""
     interval = wilson(yes, of)
     return interval.low / 1e6, interval.high / 1e6
 

@@ -1,4 +1,4 @@
-"""Simulated evaluations through the real judge. Each question counts in how many of so many the answer is yes."""
+"""Judges simulated evaluations with the real gate. Each question counts the evaluations that answer it with yes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .worlds import Chances, Evaluation, World, chances, confirmed, frozen, play
 
 MARGIN = Rules().min_mean_delta / 1_000_000
 DECIDING = Rules(bootstrap_samples=1)
-"""The default rule; the interval decides nothing, so it is left out where nobody looks at it."""
+"""The default rules with one bootstrap sample, because the interval does not affect the decision."""
 EARLY = Rules(test="e_process", bootstrap_samples=1)
 UNVETOED = Rules.seeds().model_copy(update={"max_regressions": 1_000})
 
 FAMILY = 20
 
 Count = dict[str, tuple[int, int]]
-"""By figure: in how many evaluations it was so, and of how many."""
+"""For each figure: number of evaluations with the answer yes, and number of evaluations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One question asked of so many simulated evaluations of a world, at an alpha in millionths."""
+    """One question, with the number of simulated evaluations of a world and the alpha in millionths."""
 
     question: str
     world: World
@@ -38,7 +38,7 @@ class Job:
 
 
 def asked(job: Job) -> Count:
-    """Ask a job's question. The same job gives the same counts."""
+    """Answer a job's question. Deterministic."""
     rng = np.random.default_rng(job.seed)
     yes: dict[str, list[bool]] = {}
     for _ in range(job.times):
@@ -50,7 +50,7 @@ def asked(job: Job) -> Count:
 def verdict_of(
     world: World, truth: Chances, evaluation: Evaluation, rules: Rules, alpha: int, rng: np.random.Generator
 ) -> Verdict:
-    """What the gate decides, with the repeats that it asks for."""
+    """The gate's verdict, including the confirming repeats that it requires."""
     benchmark, spent = frozen(world.instances, world.repeats), Alpha(1, alpha, alpha)
     worse = screen(evaluation.champion, evaluation.challenger, benchmark, rules, spent)
     if worse:
@@ -59,7 +59,7 @@ def verdict_of(
 
 
 def cannot_promote(world: World, evaluation: Evaluation, rules: Rules, alpha: int) -> bool:
-    """Whether that is plain without judging: too small a difference, or too little evidence. It saves much time."""
+    """True if a promotion is clearly impossible, by a small difference or weak evidence; saves the cost of judging."""
     if rules.test != "e_process":
         return evaluation.falls_short(MARGIN)
     benchmark, spent = frozen(world.instances, world.repeats), Alpha(1, alpha, alpha)
@@ -68,7 +68,7 @@ def cannot_promote(world: World, evaluation: Evaluation, rules: Rules, alpha: in
 
 
 def _seeded(rules: Rules, rng: np.random.Generator) -> Rules:
-    """Draws and order are those of another seed in each evaluation."""
+    """The rules with a new random seed, for independent draws and orders in each evaluation."""
     return rules.model_copy(update={"rng_seed": int(rng.integers(2**31))})
 
 
@@ -88,19 +88,19 @@ def _promoted_early(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 
 
 def _any_of_family(job: Job, rng: np.random.Generator) -> dict[str, bool]:
-    """Whether any of twenty challengers on the same instances is promoted."""
+    """Answer if any of twenty challengers on the same instances is promoted."""
     truth = chances(job.world, rng)
     return {"any promoted": any(_promotes(job, truth, DECIDING, rng) for _ in range(FAMILY))}
 
 
 def _any_of_family_early(job: Job, rng: np.random.Generator) -> dict[str, bool]:
-    """The same where every evaluation is looked at after each instance."""
+    """Answer if any of twenty challengers is promoted, with early stopping after each instance."""
     truth = chances(job.world, rng)
     return {"any promoted": any(_promotes(job, truth, EARLY, rng) for _ in range(FAMILY))}
 
 
 def _gained(job: Job, rng: np.random.Generator) -> dict[str, bool]:
-    """Under a true gain: promoted, or held by regressions alone. Only what else would promote is confirmed."""
+    """Answer if a true gain is promoted, or held by regressions alone. Confirms only would-be promotions."""
     truth = chances(job.world, rng)
     evaluation, rules = played(job.world, truth, rng), _seeded(DECIDING, rng)
     if cannot_promote(job.world, evaluation, rules, job.alpha):
@@ -110,7 +110,7 @@ def _gained(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 
 
 def _caught(job: Job, rng: np.random.Generator) -> dict[str, bool]:
-    """Of those that would be promoted but for it: whether the one instance that regressed is named."""
+    """Answer if a verdict that would otherwise promote names the one instance that regressed."""
     truth = chances(job.world, rng)
     evaluation, rules = played(job.world, truth, rng), _seeded(DECIDING, rng)
     verdict = verdict_of(job.world, truth, evaluation, rules, job.alpha, rng)
@@ -133,7 +133,7 @@ def _covered(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 
 
 def _by_the_seeds(job: Job, rng: np.random.Generator) -> dict[str, bool]:
-    """The seeds' gate on the same data; and if it did not mind regressions, which then is all that can hold it."""
+    """Answer if the gate of the seed documents promotes the same data, with and without its limit on regressions."""
     evaluation = played(job.world, chances(job.world, rng), rng)
     if evaluation.falls_short(MARGIN):
         return {"promoted": False, "promoted, regressions allowed": False}

@@ -1,4 +1,4 @@
-"""A verdict over 1,000 instances beside scipy's paired permutation test with as many draws."""
+"""Speed of a verdict over 1,000 instances, against scipy's paired permutation test with as many draws."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .worlds import World, chances, frozen, played
 INSTANCES = 1_000
 SPENT = Alpha(1, 5_000, 5_000)
 DRAWS = 4_000
-"""As many as the default rule draws at this alpha, where it draws."""
+"""Number of draws of the default rules at this alpha, when the test is not exact."""
 
 
 def speeds(repeats: int) -> dict[str, float]:
-    """How many times as fast, and the milliseconds of a verdict, for continuous and for binary scores."""
+    """Speed ratios to scipy, and milliseconds per verdict, for continuous and binary scores."""
     figures: dict[str, float] = {}
     for kind in ("continuous", "binary"):
         rates = median_rates(_arms(kind), repeats)
@@ -54,7 +54,7 @@ def _arms(kind: str) -> dict[str, Callable[[], tuple[int, float]]]:
 
 
 def _timed(act: Callable[[], object]) -> tuple[int, float]:
-    """One act and its processor time: both sides compute in one thread, whatever else the machine does."""
+    """Run `act` once and return its CPU time, which other load does not affect: both sides use one thread."""
     began = time.process_time()
     act()
     return 1, time.process_time() - began
@@ -83,7 +83,7 @@ def _scored(kind: str) -> tuple[Arm, Arm]:
 
 
 def _continuous(arm: Arm, rng: np.random.Generator) -> Arm:
-    """Scores anywhere between a pass and a fail."""
+    """The arm with scores drawn between 0 and 1."""
     drawn = rng.integers(0, 400_000, len(arm.sealed))
     sealed = {
         place: Result(abs(result.score - int(moved)), result.passed, 1)

@@ -1,4 +1,4 @@
-"""Evaluations whose truth is known: chances of success, scores, missing pairs, as the arms that the gate reads."""
+"""Simulated evaluations with known success probabilities, as arms for the gate."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PASSED, FAILED = Result(ONE, passed=True, cost=1), Result(0, passed=False, cost=
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is true: `instances` in five templates, the challenger's mean chance, and what makes it harder.
+    """Ground truth: `instances` in five templates, the challenger's mean success rate, and complications.
 
-    Uneven instances have chances of a Beta distribution with concentration 4, an instance at the same quantile of both
-    arms' distributions. `is_lacking`: exactly 5 % of the pairs are missing, each in an arm at random. `has_regression`:
-    the first instance is passed with .9 by the champion and .1 by the challenger.
+    Uneven instances have success rates from a Beta distribution with concentration 4; an instance is at the same
+    quantile in both arms. `is_lacking`: exactly 5 % of the pairs are missing, each in a random arm. `has_regression`:
+    the success rate of the first instance is .9 for the champion and .1 for the challenger.
     """
 
     instances: int = 100
@@ -44,19 +44,19 @@ class World:
     repeats: int = 3
 
     def __str__(self) -> str:
-        """As figures name it."""
+        """Name of the world in figures."""
         tasks = "uneven tasks" if self.is_uneven else "even tasks"
         return f"{tasks}, 5 % missing" if self.is_lacking else tasks
 
     @property
     def gain(self) -> float:
-        """The true mean difference."""
+        """True mean difference."""
         return self.challenger - BASE
 
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """The chance of success of each instance in both arms."""
+    """Success rate of each instance in both arms."""
 
     champion: Any
     challenger: Any
@@ -64,7 +64,7 @@ class Chances:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Both arms, and their scores in whole successes by instance and repeat; nan is missing."""
+    """Both arms, and their scores (0 or 1) by instance and repeat; nan is missing."""
 
     champion: Arm
     challenger: Arm
@@ -72,9 +72,9 @@ class Evaluation:
     second: Any
 
     def falls_short(self, margin: float) -> bool:
-        """Whether the mean difference is clearly below the margin: then no rule promotes. It saves judging.
+        """True if the mean difference is clearly below the margin, so that no rule promotes; saves the judging.
 
-        Instances are in order of templates, as many in each.
+        Instances are ordered by template, with equal numbers in each.
         """
         paired = ~np.isnan(self.first) & ~np.isnan(self.second)
         counts = paired.sum(axis=1)
@@ -85,7 +85,7 @@ class Evaluation:
 
 @cache
 def frozen(instances: int, repeats: int) -> BenchmarkFrozen:
-    """A benchmark of sealed instances, as many of each template."""
+    """A benchmark of sealed instances, with equal numbers for each template."""
     names = [f"t{number}" for number in range(TEMPLATES)]
     tasks = [
         BenchmarkTask(template=name, env_seed=seed, is_sealed=True)
@@ -109,7 +109,7 @@ def frozen(instances: int, repeats: int) -> BenchmarkFrozen:
 
 
 def chances(world: World, rng: np.random.Generator) -> Chances:
-    """Draw new instances."""
+    """Draw the success rates of new instances."""
     if world.is_uneven:
         ranks = rng.random(world.instances)
         first, second = (
@@ -123,7 +123,7 @@ def chances(world: World, rng: np.random.Generator) -> Chances:
 
 
 def played(world: World, truth: Chances, rng: np.random.Generator) -> Evaluation:
-    """Play both arms once."""
+    """Simulate both arms once."""
     shape = world.instances, world.repeats
     first, second = ((rng.random(shape) < each[:, None]) * 1.0 for each in (truth.champion, truth.challenger))
     if world.is_lacking:
@@ -171,7 +171,7 @@ def confirmed(
     repeats: int,
     rng: np.random.Generator,
 ) -> Evaluation:
-    """Play what looked worse again, so many fresh repeats an arm."""
+    """Simulate `repeats` extra repeats per arm of the instances that looked worse."""
     each = world.instances // TEMPLATES
     arms = []
     for arm, known in ((evaluation.champion, truth.champion), (evaluation.challenger, truth.challenger)):

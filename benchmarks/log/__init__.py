@@ -1,1 +1,1 @@
-"""What the log costs and what it saves: each arm beside the plain way, or another library, in one run."""
+"""Speed and size of the log, against plain implementations and another library, measured in one run."""

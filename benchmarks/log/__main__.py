@@ -1,4 +1,4 @@
-"""`make bench-log`: appends, rebuilds, frames, lag, reads of the past and bytes on disk, as ratios taken in one run."""
+"""`make bench-log`: appends, rebuilds, frames, lag, reads as of a position and bytes on disk, as ratios in one run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much of everything. A log that is filled in whole cycles of runs holds a little more than was asked for."""
+    """Sizes and repeats of the arms. Logs are filled in whole cycles of runs, so they slightly exceed their size."""
 
     sizes: Sizes
     repeats: int
@@ -40,13 +40,13 @@ class Effort:
 
 @dataclass
 class Results:
-    """What the arms found so far."""
+    """Figures collected from the arms."""
 
     figures: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def take(self, figures: dict[str, float], left_out: dict[str, str] | None = None) -> None:
-        """Add the figures of an arm, and what it left out."""
+        """Add the figures of an arm, and its skipped parts with reasons."""
         self.figures |= figures
         self.left_out |= left_out or {}
 
@@ -60,19 +60,19 @@ TARGETS: dict[str, Target] = {
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute, to try it out.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Memory and reads of the past over --large events.")] = False,
-    events: Annotated[int, typer.Option(min=_LEAST, help="At least so many in the log that is rebuilt.")] = 1_000_000,
-    large: Annotated[int, typer.Option(min=_LEAST, help="At least so many in the log of --full.")] = 5_000_000,
-    only: Annotated[list[str] | None, typer.Option(help=f"Only this: {', '.join(ARMS)}; may be repeated.")] = None,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for about a minute, as a trial.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Measure memory and as-of reads over --large events.")] = False,
+    events: Annotated[int, typer.Option(min=_LEAST, help="Minimum number of events in the rebuilt log.")] = 1_000_000,
+    large: Annotated[int, typer.Option(min=_LEAST, help="Minimum number of events in the log of --full.")] = 5_000_000,
+    only: Annotated[list[str] | None, typer.Option(help=f"Run only this arm: {', '.join(ARMS)}; repeatable.")] = None,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
 ) -> None:
-    """Measure the log on a server of its own."""
+    """Measure the log on a new embedded server."""
     chosen = set(only or ARMS)
     if unknown := chosen - set(ARMS):
-        raise typer.BadParameter(f"{', '.join(sorted(unknown))} is no arm; expected some of {', '.join(ARMS)}")
+        raise typer.BadParameter(f"unknown arm {', '.join(sorted(unknown))}; expected some of {', '.join(ARMS)}")
     if write and (quick or chosen != set(ARMS)):
-        raise typer.BadParameter("--write is for a whole run: leave out --quick and --only")
+        raise typer.BadParameter("--write needs a full run: omit --quick and --only")
     if full and large < events:
         raise typer.BadParameter(f"--large {large} is less than --events {events}: expected at least as many")
     effort = _effort(quick=quick, events=events, large=large if full else events)

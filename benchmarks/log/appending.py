@@ -1,7 +1,7 @@
-"""Appends: ours against bare binary COPY and against `eventsourcing`, at 1, 10, 100 and 1000 events a commit.
+"""Append rates: ours against bare binary COPY and against `eventsourcing`, at 1, 10, 100 and 1000 events per commit.
 
-Ours has notice, chain, keys and expected versions on; the table that COPY fills has the same eleven columns and no
-index, no constraint and no trigger. Events are serialised beforehand on every side.
+Our appends include notification, hash chain, idempotency keys and expected versions. The table of COPY has the same
+eleven columns without indexes, constraints or triggers. Events are serialised beforehand in every arm.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .peer import MISSING, Peer, peer, plain
 from .server import Server
 
 COMMITS = {1: 600, 10: 300, 100: 80, 1000: 16}
-"""Commits in one repeat, at each size."""
+"""Number of commits per repeat, for each number of events per commit."""
 
 MANY = "ours in the appends of runs"
-"""The same batch as the requests that runs make of it, each with a key, a stream and a version of its own."""
+"""Arm that appends the batch as separate requests of runs, each with its key, stream and version."""
 
 THREADS = 32
 EACH = 40
@@ -54,19 +54,19 @@ Prepared = Sequence[EncodedAppend]
 
 
 def prepared(requests: Sequence[Append]) -> Prepared:
-    """Requests as serialised as the store's append takes them."""
+    """Serialise requests for the store's append."""
     return [encode_append(request) for request in requests]
 
 
 def put(store: PostgresStore, requests: Prepared) -> None:
-    """Append what was prepared."""
+    """Append prepared requests."""
     outcomes = store.append_encoded(requests)
     if not all(isinstance(outcome, Committed) for outcome in outcomes):
         raise ValueError(f"an append was refused: {outcomes}")
 
 
 def appends(server: Server, repeats: int, scale: float) -> tuple[dict[str, float], dict[str, str]]:
-    """Rates and ratios; and what was left out."""
+    """Measure rates and ratios; return also the skipped arms with reasons."""
     server.project("appends")
     engine = server.engine("appends", pool_size=THREADS)
     store = PostgresStore(engine)
@@ -112,13 +112,13 @@ def _ours(store: PostgresStore, size: int, commits: int, *, joined: bool = False
 
 
 def _joined(batch: Sequence[Append]) -> Append:
-    """The events of a batch as one request for one new stream."""
+    """Merge the events of a batch into one request for a new stream."""
     events = tuple(event for request in batch for event in request.events)
     return Append(f"{batch[0].stream}/{batch[0].key}", events, batch[0].actor, expect=0, key=f"joined:{batch[0].key}")
 
 
 def _copy(bare: psycopg.Connection[Any], size: int, commits: int) -> tuple[int, float]:
-    """Binary COPY of the same events, one statement and so one commit for each batch."""
+    """Binary COPY of the same events, with one statement and commit per batch."""
     bare.execute("TRUNCATE bench_copy")
     ready = [_rows(batch) for batch in batches(size, commits, prefix=next(_prefixes))]
     began = time.perf_counter()
@@ -146,7 +146,7 @@ def _as_is(payload: Any) -> bytes:
 
 
 def _threads(store: PostgresStore, repeats: int, each: int) -> dict[str, float]:
-    """Single events from one thread, and from many at once."""
+    """Rates of single-event appends from one thread, and from many concurrent threads."""
 
     def alone() -> tuple[int, float]:
         return _ours(store, 1, each * 8)

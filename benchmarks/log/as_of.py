@@ -1,4 +1,4 @@
-"""Reads of the past: each fold's view as of the middle of the log, against folding again: all folds, and that alone."""
+"""Reads of each fold as of the middle of the log, against a re-fold of all folds and of that fold alone."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ TARGETS: dict[str, Target] = {
 }
 
 _SAMPLE = 1_000_000
-"""Events that are folded again; of a larger log the time is taken in proportion."""
+"""Maximum number of events to re-fold; for a larger log the time is extrapolated linearly."""
 
 Keys = dict[str, Any]
 
 
 def reads(server: Server, project: str, repeats: int, whole_s: float) -> tuple[dict[str, float], dict[str, str]]:
-    """Milliseconds of each read of each fold, and its shares of re-folds; folds without rows are left out.
+    """Milliseconds of each read of each fold, and ratios to re-folds; folds without rows are skipped.
 
-    `whole_s` is how long a rebuild of all folds took over the same log.
+    `whole_s` is the time of a rebuild of all folds over the same log, in seconds.
     """
     engine = server.engine(project)
     store = PostgresStore(engine)
@@ -65,7 +65,7 @@ def reads(server: Server, project: str, repeats: int, whole_s: float) -> tuple[d
 
 
 def refold(engine: Engine, store: PostgresStore, fold: AnyFold, events: int) -> tuple[Keys, float]:
-    """The states of a fold over the first events, in memory only and by our own reader; and the seconds it took."""
+    """Fold the first events in memory with our reader; return the states and the seconds."""
     states: Keys = {}
     began = time.perf_counter()
     for _, rows in read_ahead(engine, store, columns((fold,)), START, events):

@@ -1,4 +1,4 @@
-"""Frames from archived segments against the ordinary loop of the same run, and against frames from the live table."""
+"""Data frames from archived segments, against the ordinary loop and against frames from the live table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGETS: dict[str, Target] = {RATIO: at_least(30), "frames: that differ from the
 
 
 def frames(server: Server, project: str, repeats: int, loop: float) -> dict[str, float]:
-    """Figures of all frames over the whole log. `loop` is the events a second of the ordinary loop."""
+    """Figures of all frames over the whole log. `loop` is the rate of the ordinary loop, in events per second."""
     engine, owner = server.engine(project), server.owner(project)
     with tempfile.TemporaryDirectory(prefix="flywheel-bench-") as place:
         store = PostgresStore(engine, Path(place))

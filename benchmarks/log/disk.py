@@ -1,4 +1,4 @@
-"""Bytes on disk for prompts, as the benchmark of the blobs counts them, in a project of its own."""
+"""Bytes on disk for prompts, measured by the blob benchmark in a separate project."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TARGETS: dict[str, Target] = {"disk: prompts whole as text / linked messages": a
 
 
 def bytes_on_disk(server: Server, runs: int) -> dict[str, float]:
-    """Bytes and ratios of the prompts of so many runs of ten calls each."""
+    """Bytes and ratios for the prompts of `runs` runs with ten calls each."""
     server.project("disk")
     engine, owner = server.engine("disk"), server.owner("disk")
     found = blobs.bytes_on_disk(engine, owner, runs=runs)

@@ -1,4 +1,4 @@
-"""How far a projector is behind a steady writer: from an append's acknowledgement to the projections' bookmarks."""
+"""Projector lag under a steady writer: the time from an append's acknowledgement to the projections' bookmarks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["benchmarks.log.lagging"])
 
 Moment = tuple[float, int]
-"""Monotonic seconds, which all processes share, and a position."""
+"""Monotonic time in seconds, comparable across processes, and a position."""
 
 
 def lags(server: Server, project: str, seconds: float) -> dict[str, float]:
-    """Percentiles over all events of a steady load. The project's projections are caught up first."""
+    """Percentiles of the lag over all events of a steady load, after the projections have caught up."""
     engine = server.engine(project)
     store = PostgresStore(engine)
     caught_up(engine)
@@ -55,12 +55,12 @@ def lags(server: Server, project: str, seconds: float) -> dict[str, float]:
     behind = [lag.projection for lag in builds.lags(engine) if lag.events or lag.is_parked]
     engine.dispose()
     if behind:
-        raise ValueError(f"{', '.join(behind)} did not reach the head: expected every projection there")
+        raise ValueError(f"{', '.join(behind)} did not reach the head; expected all projections at the head")
     return _figures(acknowledged, reached)
 
 
 def write(server: Server, project: str, commits: int, out: Connection) -> None:
-    """Append at a steady rate, each batch at its time; send (acknowledged at, head, seconds it took) of each."""
+    """Append batches at a steady rate; send (acknowledgement time, head, seconds taken) of each."""
     engine = server.engine(project)
     store = PostgresStore(engine)
     ready = [prepared(batch) for batch in batches(BATCH, commits, prefix=f"lag{store.head()}")]
@@ -77,7 +77,7 @@ def write(server: Server, project: str, commits: int, out: Connection) -> None:
 
 
 def follow(server: Server, project: str, end: int, out: Connection) -> None:
-    """Wait for notices and fold; send when which position was reached."""
+    """Fold on every notification; send the time at which each position was reached."""
     engine = server.engine(project)
     store, projector = PostgresStore(engine), Projector(engine)
     reached: list[Moment] = []

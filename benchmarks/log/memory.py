@@ -1,4 +1,4 @@
-"""The memory that a rebuild of all folds takes, in a process of its own."""
+"""Peak memory of a rebuild of all folds, in a separate process."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _ROOT = Path(__file__).parents[2]
 
 
 def measured(server: Server, project: str) -> dict[str, float]:
-    """The peak, the seconds and the events of one rebuild of the log as it stands; its tables are made live."""
+    """Peak memory, seconds and events of one rebuild of the log; the rebuilt tables become live."""
     command = [sys.executable, "-m", "benchmarks.log.memory", project]
     done = subprocess.run(command, input=server.app_url, capture_output=True, text=True, check=False, cwd=_ROOT)
     if done.returncode != 0:
-        raise RuntimeError(f"the rebuild ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+        raise RuntimeError(f"the rebuild exited with code {done.returncode}: {done.stderr.strip()[-500:]}")
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
 def figures_of(found: Mapping[str, float]) -> dict[str, float]:
-    """As the table shows one rebuild."""
+    """Figures of one rebuild."""
     events = int(found["events"])
     return {
         f"rebuild: peak memory at {events:,} events, MB": found["peak_mb"],
@@ -41,7 +41,7 @@ def figures_of(found: Mapping[str, float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Rebuild everything once in this process; print what it took."""
+    """Rebuild all folds in this process; print peak memory, seconds and events."""
     engine = open_engine(sys.stdin.read(), sys.argv[1])
     began = time.perf_counter()
     events = whole(engine)

@@ -1,4 +1,4 @@
-"""The loop that anybody would write: server-side cursor, payload to dict, the same folds, rows by executemany."""
+"""The plain loop for comparison: server-side cursor, payloads as dicts, the same folds, rows by executemany."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _UPSERT = (
 
 
 def read(server: Server, project: str, events: int) -> int:
-    """Bring the first events over as dicts and do nothing with them: how many."""
+    """Read the first events as dicts; return their number."""
     return sum(len(page) for page in _pages(server, project, events))
 
 
 def fold(server: Server, project: str, events: int) -> int:
-    """Fold the first events into all folds, in memory only: how many."""
+    """Fold the first events into all folds in memory; return their number."""
     return sum(amount for amount, _ in _folded(server, project, events))
 
 
 def rebuild(server: Server, project: str, events: int) -> int:
-    """Fold the first events into all folds and write the rows, a transaction for each page: how many."""
+    """Fold the first events into all folds and write the rows, one transaction per page; return their number."""
     done = 0
     with server.plain(project) as target:
         target.execute(_TABLES)
@@ -65,7 +65,7 @@ def _pages(server: Server, project: str, events: int) -> Iterator[list[tuple[Any
 
 
 def _folded(server: Server, project: str, events: int) -> Iterator[tuple[int, list[tuple[AnyFold, list[Change[Any]]]]]]:
-    """For each page how many events it holds, and the changes of each fold."""
+    """Yield the number of events of each page, and the changes of each fold."""
     states: dict[str, dict[str, Any]] = {own.name: {} for own in ALL}
     wanted = columns(ALL).paths
     for page in _pages(server, project, events):
@@ -89,7 +89,7 @@ def _write(cursor: psycopg.Cursor[Any], own: AnyFold, changes: Sequence[Change[A
 
 
 def digest(server: Server, project: str, own: AnyFold) -> str:
-    """The digest of what `rebuild` wrote for a fold."""
+    """Digest of the rows that `rebuild` wrote for a fold."""
     table = "loop_history" if own.stream_of is None else "loop_latest"
     with server.plain(project) as connection:
         rows = connection.execute(f"SELECT key, since, state FROM {table} WHERE projection = %s", [own.name])  # noqa: S608 one of two names

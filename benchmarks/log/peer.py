@@ -1,4 +1,4 @@
-"""Our end of the line to the `eventsourcing` library in its own environment."""
+"""Client of the process that runs the `eventsourcing` library in its own virtual environment."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ MISSING = "the library is not installed; `make bench-log` installs it where it c
 
 
 class Peer:
-    """The running program."""
+    """The running process of the library."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def insert(self, events: Sequence[Sequence[str]], size: int) -> tuple[int, float]:
-        """Insert events, `size` a commit: how many, in how many seconds."""
+        """Insert events, `size` per commit; return their number and the seconds."""
         return len(events), self._ask({"ask": "insert", "events": events, "size": size})
 
     def project(self, folds: Mapping[str, Sequence[str]]) -> float:
-        """One projection after another over all that was inserted, each with the types it reads; seconds."""
+        """Run the projections one after another over all inserted events, each with its event types; return seconds."""
         return self._ask({"ask": "project", "folds": folds})
 
     def _ask(self, question: dict[str, Any]) -> float:
         if self._process.stdin is None or self._process.stdout is None:
-            raise ValueError("the peer was started without pipes")
+            raise ValueError("the peer process was started without pipes")
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError("the peer ended; its error stands above")
+            raise RuntimeError("the peer process ended; see its error above")
         return float(json.loads(answer))
 
 
 @contextmanager
 def peer(connection: Mapping[str, str]) -> Iterator[Peer | None]:
-    """The library on a database; None where its environment was not made."""
+    """Start the library on a database; None if its environment does not exist."""
     if not (ENVIRONMENT / ".ready").exists():
         yield None
         return
@@ -63,5 +63,5 @@ def peer(connection: Mapping[str, str]) -> Iterator[Peer | None]:
 
 
 def plain(requests: Sequence[Append]) -> list[list[str]]:
-    """Events as the peer takes them: stream, type, serialised payload."""
+    """Events in the peer's format: stream, type, serialised payload."""
     return [[request.stream, row.type, row.payload.decode()] for request in requests for row in encode_events(request)]

@@ -1,10 +1,10 @@
-"""The `eventsourcing` library at the same work: run in an environment of its own, asked in lines of JSON.
+"""Runs the `eventsourcing` library on the same work, in a separate virtual environment, driven by lines of JSON.
 
-It knows nothing of flywheel. Events come serialised: a topic and the bytes of a payload.
+It does not import flywheel. Events arrive serialised, as a topic and the bytes of a payload.
 """
 
 # mypy: disable-error-code="import-not-found,misc,no-any-return,untyped-decorator"
-# The library is in an environment of its own, where mypy does not look.
+# The library is in a separate environment, which mypy does not search.
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WAIT_S = 600
 
 
 class Log(Application):
-    """The application whose recorder takes the events."""
+    """The application whose recorder stores the events."""
 
 
 class View(PostgresTrackingRecorder):
-    """A table of one row for each key, kept together with the tracking of the last event, as the library has it."""
+    """A table with one row per key, updated together with the library's tracking of the last event."""
 
     def __init__(self, datastore: Any, **kwargs: Any) -> None:
         super().__init__(datastore, **kwargs)
@@ -51,14 +51,14 @@ class View(PostgresTrackingRecorder):
 
 
 def event_class(name: str) -> type:
-    """The class of a type of event; its topic names this program."""
+    """Class of an event type; its topic refers to this module."""
     if name not in globals():
         globals()[name] = type(name, (DomainEvent,), {"__module__": __name__, "__qualname__": name})
     return globals()[name]
 
 
 def projection_class(name: str, types: list[str]) -> type:
-    """A projection that keeps the fields of the last event of each run."""
+    """A projection that stores the fields of the last event of each run."""
 
     class Kept(Projection[View]):
         topics = tuple(f"{__name__}:{kind}" for kind in types)
@@ -73,7 +73,7 @@ def projection_class(name: str, types: list[str]) -> type:
 
 
 def stored(lines: list[list[str]], *, fresh: bool) -> list[StoredEvent]:
-    """Events of (stream, type, payload), each stream's in order; with `fresh`, of streams that never were."""
+    """Stored events from (stream, type, payload), in order per stream; with `fresh`, for new streams."""
     salt = uuid4().hex if fresh else ""
     versions: dict[str, int] = {}
     events = []
@@ -86,7 +86,7 @@ def stored(lines: list[list[str]], *, fresh: bool) -> list[StoredEvent]:
 
 
 def insert(app: Log, lines: list[list[str]], size: int) -> float:
-    """Insert everything, `size` events a commit; the seconds it took."""
+    """Insert all events, `size` per commit; return the seconds."""
     events = stored(lines, fresh=True)
     batches = [events[start : start + size] for start in range(0, len(events), size)]
     began = time.perf_counter()
@@ -96,7 +96,7 @@ def insert(app: Log, lines: list[list[str]], size: int) -> float:
 
 
 def project(app: Log, folds: dict[str, list[str]]) -> float:
-    """Run one projection after another over all that was inserted; the seconds they took together."""
+    """Run the projections one after another over all inserted events; return the total seconds."""
     head = app.recorder.max_notification_id()
     total = 0.0
     for name, types in folds.items():
@@ -115,7 +115,7 @@ def project(app: Log, folds: dict[str, list[str]]) -> float:
 
 
 def main() -> None:
-    """Answer one question after another."""
+    """Answer requests until standard input ends."""
     app = Log()
     for line in sys.stdin:
         asked = json.loads(line)

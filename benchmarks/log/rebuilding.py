@@ -1,6 +1,6 @@
-"""Rebuilds: every projection from the log, against the ordinary loop and against the other library.
+"""Rebuilds of all projections from the log, against the ordinary loop and against the `eventsourcing` library.
 
-The slow ways read the first events of the same log: what is compared is events a second.
+The slower arms read only the first events of the same log; rates in events per second are compared.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ TARGETS: dict[str, Target] = {
 }
 
 _FAR = 100_000
-"""Events behind the head from which a rebuild is faster than catching up."""
+"""Number of events behind the head above which a rebuild is faster than catching up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many events: in the log that is rebuilt, those the loop reads, those the peer gets, in the large log."""
+    """Numbers of events: in the rebuilt log, read by the loop, inserted into the peer, and in the large log."""
 
     events: int
     loop: int
@@ -56,7 +56,7 @@ class Sizes:
 def rebuilds(
     server: Server, project: str, sizes: Sizes, repeats: int
 ) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
-    """Figures over a filled log; what was left out; and the rates of all ways."""
+    """Figures over a filled log, the skipped arms with reasons, and the rates of all arms."""
     engine = server.engine(project)
     arms: dict[str, Callable[[], int]] = {
         READING: lambda: ordinary.read(server, project, sizes.loop),
@@ -84,7 +84,7 @@ def rebuilds(
 
 
 def transport(engine: Engine) -> int:
-    """Bring over as rows what all folds read, and fold nothing: how many events were passed."""
+    """Read the rows for all folds without folding; return the number of events passed."""
     store = PostgresStore(engine)
     head = store.head()
     for _ in read_ahead(engine, store, columns(ALL), START, head):
@@ -93,25 +93,25 @@ def transport(engine: Engine) -> int:
 
 
 def whole(engine: Engine) -> int:
-    """Rebuild all folds, rows written: how many events."""
+    """Rebuild all folds and write the rows; return the number of events."""
     return min(bookmark.position for bookmark in Projector(engine).rebuild([fold.name for fold in ALL]))
 
 
 def caught_up(engine: Engine) -> Position:
-    """Bring all live builds to the head."""
+    """Catch up all live builds to the head."""
     if max(lag.events for lag in lags(engine)) > _FAR:
         whole(engine)
     return Projector(engine).catch_up()
 
 
 def _different(server: Server, project: str, engine: Engine, upto: Position) -> float:
-    """How many folds the loop and the projector disagree on: a fast rebuild must be the same rebuild."""
+    """Number of folds with different results in the loop and the projector."""
     views = PostgresViews(engine, PostgresStore(engine), upto)
     return float(sum(digest_changes(views.changes(fold)) != ordinary.digest(server, project, fold) for fold in ALL))
 
 
 def _runner(server: Server, events: int) -> float | None:
-    """Events a second when the library runs a projection for each fold of ours, over the types which that reads."""
+    """Events per second when the library runs one projection per fold of ours, over the event types of that fold."""
     with peer(server.peer("peer_projections")) as other:
         if other is None:
             return None

@@ -1,4 +1,4 @@
-"""The server that all arms share: our embedded one, with its guarantees on, and a database of its own for the peer."""
+"""The embedded server that all arms share, with durability on, and a separate database for the peer library."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from migrations.migrate import migrate
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where the owner and the application connect."""
+    """Connections of the schema owner and of the application."""
 
     owner_url: str
     app_url: str
 
     def project(self, name: str) -> None:
-        """Make an empty, migrated project."""
+        """Create an empty, migrated project."""
         owner = self.owner(name)
         migrate(owner, app_role=make_url(self.app_url).username)
         owner.dispose()
@@ -40,13 +40,13 @@ class Server:
         return open_engine(self.owner_url, project)
 
     def plain(self, project: str) -> psycopg.Connection[Any]:
-        """The owner's own connection, in autocommit, on a project's schema."""
+        """A psycopg connection of the owner, in autocommit, on a project's schema."""
         connection = psycopg.connect(_libpq(self.owner_url), autocommit=True)
         connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema_name(project))))
         return connection
 
     def peer(self, database: str) -> dict[str, str]:
-        """An empty database of the same server for another library; what it connects with."""
+        """Create an empty database for another library and return its connection parameters."""
         with psycopg.connect(_libpq(self.owner_url), autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         url = make_url(self.owner_url)
@@ -61,7 +61,7 @@ class Server:
 
 @contextmanager
 def own_server() -> Iterator[Server]:
-    """A server for this run; what it promises is what is measured."""
+    """Start a server for this run, and check that its durability settings are on."""
     with tempfile.TemporaryDirectory(prefix="flywheel-bench-") as folder:
         found = embedded.up(Path(folder))
         try:
@@ -77,11 +77,11 @@ def _refuse_shortcuts(server: Server) -> None:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             row = connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(setting))).fetchone()
             if row != ("on",):
-                raise ValueError(f"{setting} is {row}; expected it on, or the figures mean nothing")
+                raise ValueError(f"{setting} is {row}; expected on, because the figures are invalid without it")
 
 
 def version(engine: Engine) -> str:
-    """The server's version."""
+    """Version of the server."""
     with engine.connect() as connection:
         return str(connection.execute(text("SHOW server_version")).scalar_one())
 

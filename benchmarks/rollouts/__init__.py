@@ -1,1 +1,1 @@
-"""How fast runs are played on real sites, and what recording them costs."""
+"""Speed of runs on real sites, and the overhead of recording them."""

@@ -1,4 +1,4 @@
-"""`make bench-rollouts`: runs a second over HTTP and in Chromium, and what recording costs, as ratios of one run."""
+"""`make bench-rollouts`: runs per second over HTTP and in Chromium, and the overhead of recording."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TARGETS: dict[str, Target] = {f"HTTP, {n} at once, {COST}": at_most(1.3) for n i
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many runs an arm plays each time, and how often."""
+    """Number of runs per repeat of an arm, and number of repeats."""
 
     over_http: int
     in_chromium: int
@@ -47,12 +47,12 @@ class Effort:
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute, to try it out.")] = False,
-    write: Annotated[bool, typer.Option("--write", help=f"Write the table into {PAGE.name} too.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for about a minute, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
 ) -> None:
-    """Play runs on real sites, with and without recording them on a PostgreSQL of its own."""
+    """Play runs on real sites, with and without recording them on a new embedded PostgreSQL."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+        raise typer.BadParameter("--write needs a full run: omit --quick")
     effort = Effort(20, 4, 1) if quick else Effort(160, 6, 3)
     with bench() as (ready, note):
         with Console(stderr=True).status("measuring: HTTP"):
@@ -77,7 +77,7 @@ def main(
 
 @contextmanager
 def bench() -> Iterator[tuple[Bench, str]]:
-    """Both sites in processes of their own, and a log with its guarantees on."""
+    """Start both sites in separate processes, and a log with durability on."""
     with ExitStack() as stack:
         server = stack.enter_context(own_server())
         server.project(PROJECT)
@@ -92,7 +92,7 @@ def bench() -> Iterator[tuple[Bench, str]]:
 
 
 def over_http(ready: Bench, effort: Effort) -> dict[str, float]:
-    """Rates and the cost of recording over HTTP."""
+    """Rates and recording overhead over HTTP."""
     found: dict[str, float] = {}
     for number in HTTP:
         arms = {
@@ -106,7 +106,7 @@ def over_http(ready: Bench, effort: Effort) -> dict[str, float]:
 
 
 def in_chromium(ready: Bench, chromium: Chromium, effort: Effort) -> dict[str, float]:
-    """Rates and the cost of recording in Chromium. Drawing the pages is told apart from keeping what was drawn."""
+    """Rates and recording overhead in Chromium, with the cost of screenshots separate from the cost of storing them."""
     drawing, blind = BrowserExecutor(chromium), BrowserExecutor(chromium, pictures="none")
     found: dict[str, float] = {}
     for number in CHROMIUM:

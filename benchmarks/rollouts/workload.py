@@ -1,4 +1,4 @@
-"""The runs that are played: every task of both sites, in the same order on every side, each with keys of its own."""
+"""Workload of runs: every task of both sites, in the same order in every arm, with unique keys."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _sweeps = itertools.count(1)
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are played, and the log that they are recorded in."""
+    """The sites, and the log that records the runs."""
 
     clients: Mapping[str, EnvClient]
     store: EventStore
     blobs: BlobStore
 
     def arm(self, executor: Executor, *, runs: int, max_parallel: int, recorded: bool) -> Callable[[], int]:
-        """An arm that plays so many runs side by side and returns their number; recording is in it or not."""
+        """An arm that plays `runs` runs in parallel, recorded or not, and returns their number."""
 
         def go() -> int:
             jobs = self._jobs(runs)
@@ -50,13 +50,13 @@ class Bench:
             found = Dispatch(calls, lambda job, _: work(job, executor), max_parallel=max_parallel).results()
             missing = sum(each.result is None or each.result.events[-1].type == "RunMissing" for each in found)
             if missing:
-                raise ValueError(f"{missing} of {runs} runs are missing; expected none, or the figures mean nothing")
+                raise ValueError(f"{missing} of {runs} runs are missing; expected none, else the figures are invalid")
             return runs
 
         return go
 
     def _jobs(self, runs: int) -> Sequence[Job]:
-        """The first so many runs of all tasks over ascending seeds; the same ones each time, under other names."""
+        """The first `runs` runs of all tasks over ascending seeds; the same each time, under new names."""
         made = [self._jobs_of(site, runs) for site in sorted(self.clients)]
         return list(itertools.islice((job for group in zip(*made, strict=False) for job in group), runs))
 

@@ -1,1 +1,1 @@
-"""The slow loop from demonstrations to a promoted checkpoint, on two sites over HTTP: `make demo-slow`."""
+"""`make demo-slow`: the slow loop from demonstrations to a promoted checkpoint, on two sites over HTTP."""

@@ -1,4 +1,4 @@
-"""`make demo-slow`: demonstrations, a warm-up, arms and a loop over several training seeds, and the real gate."""
+"""`make demo-slow`: demonstrations, a warm-up, training arms over several training seeds, and the real gate."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ AGAINST = (
     ("sft", CONTROL),
 )
 LEAST = 0.000_001
-"""What lies above 0."""
+"""Smallest value that counts as above 0."""
 
 FOLDER = Path(".flywheel/demo-slow")
 
 
 def main(
     *,
-    small: Annotated[bool, typer.Option("--quick", help="Two training seeds on a third of the instances.")] = False,
-    loop: Annotated[bool, typer.Option(help="Let the loop's last stage play once more.")] = True,
-    dpo: Annotated[bool, typer.Option("--dpo", help="Let DPO train between the loop's SFT and GRPO.")] = False,
-    write: Annotated[bool, typer.Option("--write", help="Write the figures into the page, too.")] = False,
-    folder: Annotated[Path, typer.Option(help="Where base models and checkpoints are kept.")] = FOLDER,
+    small: Annotated[bool, typer.Option("--quick", help="Use two training seeds, a third of the instances.")] = False,
+    loop: Annotated[bool, typer.Option(help="Sample new runs for the loop's last stage.")] = True,
+    dpo: Annotated[bool, typer.Option("--dpo", help="Add a DPO stage between the loop's SFT and GRPO.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Also write the figures into the page.")] = False,
+    folder: Annotated[Path, typer.Option(help="Folder of base models and checkpoints.")] = FOLDER,
 ) -> None:
-    """From demonstrations to a promoted checkpoint. What is kept in the folder is taken from it."""
+    """Train from demonstrations to a promoted checkpoint, reusing results in the folder."""
     if write and (small or not loop):
-        raise typer.BadParameter("--write is for a whole run: leave out --quick and --no-loop")
+        raise typer.BadParameter("--write needs a full run: omit --quick and --no-loop")
     began = time.monotonic()
     effort = replace(quick() if small else Effort(), dpo_in_loop=dpo)
     folder = folder.resolve()
@@ -75,7 +75,7 @@ def main(
             before = workshop.held_out("before", None)
             saved, after = trained_and_held_out(workshop, loop=loop)
             best_arm, best = _best(saved, after)
-            TerminalReporter().say(f"the best of them, {best_arm} {best.digest[:12]}, goes before the gate")
+            TerminalReporter().say(f"evaluating the best checkpoint at the gate: {best_arm} {best.digest[:12]}")
             verdict = judged(workshop, best)
         foreign = sum(foreign_runs(house, each) for name, each in workshop.datasets.items() if name != CONTROL)
         for made in (*(own[0] for arm, own in saved.items() if arm not in CONTROLS), best):
@@ -89,7 +89,7 @@ def main(
 
 
 def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Outcomes]]) -> tuple[str, Saved]:
-    """The checkpoint with the highest success, those of the controls left out; of two alike the first."""
+    """The checkpoint with the highest success, excluding controls."""
     ranked = [
         (success(outcomes), arm, made)
         for arm, found in after.items()
@@ -101,7 +101,7 @@ def _best(saved: Mapping[str, Sequence[Saved]], after: Mapping[str, Sequence[Out
 
 
 def _differences(before: Outcomes, after: Mapping[str, Sequence[Outcomes]]) -> dict[str, Difference]:
-    """Of each arm to the policy before, to the control that takes as many steps, and to the stages before its last."""
+    """Differences of each arm to the initial policy, to the control with as many steps, and to its previous stages."""
     found = {f"{arm} - before": paired(before, outcomes) for arm, outcomes in after.items()}
     return found | {
         f"{arm} - {other}": paired(after[other], after[arm])
@@ -131,7 +131,7 @@ def _tell(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def _note(effort: Effort, rows: Sequence[tuple[str, ...]], start: Warmed) -> str:
-    """What the page says above its figures: the table of the arms."""
+    """Text of the page above the figures, with the table of the arms."""
     held_out = len(effort.seeds.held_out) * len(TASKS)
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]

@@ -1,7 +1,7 @@
-"""The arms that are compared: what each trains on, from where, and how often.
+"""Training arms: their stages, data and starting checkpoints.
 
-Every arm but the control trains on runs of the policy itself. The loop goes on from one stage to the next: its last
-stage takes the ratio against what was logged, so the policy that it begins with plays once more.
+Every arm but the control trains on runs of the policy itself. The stages of the loop continue from each other. The
+last stage needs the logged log-probabilities of its initial policy, so this policy samples new runs first.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ QUERIES: Final[Mapping[str, Query]] = {
     "dpo": DpoQuery(),
     "grpo": GrpoQuery(reward="score"),
 }
-"""What each stage takes of the policy's runs."""
+"""Query of each stage on the policy's runs."""
 
 
 @dataclass
 class Workshop:
-    """What arms are made with. `shown` is the log of demonstrations, `house` that of the policy's own runs.
+    """Context of the arms. `shown` is the log of demonstrations, `house` the log of the policy's runs.
 
-    `datasets` are what each arm trains on, and each policy of the loop once more. Weights are drawn from by one thread
-    alone, and trained by any.
+    `datasets` are the training datasets of each arm and of each policy of the loop. Only one thread may sample from
+    the weights; any thread may train.
     """
 
     scene: Scene
@@ -56,36 +56,36 @@ class Workshop:
     datasets: dict[str, DatasetState] = field(init=False)
 
     def __post_init__(self) -> None:
-        """The control has what it trains on before anything is played."""
+        """Set the control's dataset, which exists before any run."""
         self.datasets = {CONTROL: self.warmed.dataset}
 
     def sample(self) -> None:
-        """Let the warmed policy play groups of siblings, and freeze what each stage trains on."""
+        """Sample groups of siblings with the warmed policy, and freeze the dataset of each stage."""
         self._play("train", "base", self.scene.effort.seeds.training)
         self.datasets |= {stage: self._frozen(stage, "train", stage) for stage in QUERIES}
 
     def from_base(self, stage: str, seed: int) -> Saved:
-        """One stage from the base."""
+        """Train one stage from the base."""
         house = self.shown if stage == CONTROL else self.house
         return trained(house, self._stage(stage, stage, seed, None))
 
     def on_with_pairs(self, seed: int, parent: Saved) -> Saved:
-        """DPO from a checkpoint, on pairs of what the warmed policy played."""
+        """Train DPO from a checkpoint, on pairs of the warmed policy's runs."""
         return trained(self.house, self._stage("dpo", "dpo", seed, parent))
 
     def again(self, seed: int, parent: Saved) -> Stage:
-        """Let a checkpoint play groups of siblings: the stage of GRPO that goes on from it."""
+        """Sample groups of siblings with a checkpoint; return the GRPO stage that continues from it."""
         name = f"again-{seed}"
         self._play(name, parent.digest, self.scene.effort.seeds.training_again, parent)
         self.datasets[name] = self._frozen("grpo", name, f"grpo {seed}")
         return self._stage(name, "grpo", seed, parent)
 
     def on_from(self, stage: Stage) -> Saved:
-        """A stage of the loop."""
+        """Train a stage of the loop."""
         return trained(self.house, stage)
 
     def on_with_demonstrations(self, seed: int, parent: Saved) -> Saved:
-        """The control, as many steps on as the loop goes on from SFT."""
+        """Train the control on demonstrations, for as many further steps as the loop trains after SFT."""
         effort, stage = self.scene.effort, self._stage(CONTROL, CONTROL, seed, parent)
         steps = effort.grpo.steps + (effort.dpo.steps if effort.dpo_in_loop else 0)
         return trained(self.shown, replace(stage, config=stage.config.model_copy(update={"steps": steps})))
@@ -95,12 +95,12 @@ class Workshop:
         return Stage(self.datasets[dataset], self.warmed.base, None if parent is None else parent.state, config)
 
     def _frozen(self, stage: str, sweep: str, title: str) -> DatasetState:
-        """What a stage takes of a sweep, which both sites played."""
+        """Freeze the dataset of a stage from a sweep over both sites."""
         query = QUERIES[stage].model_copy(update={"sweep": tuple(sorted(f"{sweep}-{site}" for site in TASKS))})
         return frozen(self.house, query, title)
 
     def held_out(self, name: str, saved: Saved | None) -> Outcomes:
-        """What a policy passes of instances that nothing was trained on; None: the warmed one."""
+        """Outcomes of a policy on held-out instances; None: the warmed policy."""
         weights = "base" if saved is None else saved.digest
         return self._play(f"held-{name}", weights, self.scene.effort.seeds.held_out, saved, siblings=1)
 
@@ -119,11 +119,11 @@ class Workshop:
 
 
 def config_of(effort: Effort, stage: str, seed: int) -> Config:
-    """The settings of a stage with a training seed. The control's are those of sft."""
+    """Configuration of a stage with a training seed. The control uses that of sft."""
     found: dict[str, Config] = {CONTROL: effort.sft, "sft": effort.sft, "dpo": effort.dpo, "grpo": effort.grpo}
     return found[stage].model_copy(update={"seed": seed})
 
 
 def opened(base: Warmed) -> closing[Host]:
-    """The warmed base in this process, for as long as it is drawn from."""
+    """Load the warmed base into this process for sampling; closing it unloads it."""
     return closing(Host(base.base.path))

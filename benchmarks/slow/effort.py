@@ -1,4 +1,4 @@
-"""How much the demonstration of the slow loop does, and what it does it with."""
+"""Sizes, tasks and seeds of the slow-loop demonstration."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from trainer.tiny import Shape
 PHONE: Final = "marketplace.phone_reveal"
 TRIAGE: Final = "helpdesk.triage_inbox"
 TASKS: Final = {"marketplace": PHONE, "helpdesk": TRIAGE}
-"""One task a site. Its plan begins at an address that is there in a quarter or a third of the instances."""
+"""One task per site. Its plan starts at an address that exists in a quarter or a third of the instances."""
 
 LINKS: Final = {PHONE: "Boats for sale", TRIAGE: "Inbox"}
-"""What the first page calls the page that a task begins with: a link that is there in every instance."""
+"""Label of the link on the first page that leads to a task's start page; it exists in every instance."""
 
 MICRO: Final = 1_000_000
 
 
 def by_address(site: str, instruction: str) -> Template:
-    """A site's task by the plan that begins at the address which the task names."""
+    """A site's task with a plan that starts at the address in the task's instruction."""
     return template(TASKS[site], instruction)
 
 
 def by_link(site: str, instruction: str) -> Template:
-    """The same task by a plan that begins on the first page and follows the link from there."""
+    """A site's task with a plan that starts on the first page and follows the link."""
     task = TASKS[site]
     link = LINKS[task]
     begin = (
@@ -40,9 +40,9 @@ def by_link(site: str, instruction: str) -> Template:
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Which instances are played for what, of each site. None is in two of these.
+    """Disjoint sets of instances of each site, by purpose.
 
-    Sizes and rates were tried out on others: what is held out and what is sealed here was not played for that.
+    Sizes and rates were tuned on other instances, so held-out and sealed instances were not used for tuning.
     """
 
     by_address: tuple[int, ...] = tuple(range(200))
@@ -56,13 +56,12 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The sizes of everything. `at_once` runs are played side by side, `processes` trainings.
+    """Sizes of the demonstration. `at_once` runs and `processes` trainings run in parallel.
 
-    The stages are those of `flywheel run --loop slow`; whether DPO is one of the loop, between SFT and GRPO, is
-    `dpo_in_loop`.
+    The stages are those of `flywheel run --loop slow`; `dpo_in_loop` adds DPO between SFT and GRPO.
 
-    The warm-up takes `first_steps`, then goes on by `warm_steps` until the policy passes at least the lower end of
-    `band` of what it is measured on, `most_warm_ups` times at most. What lies nearest to the band is taken.
+    The warm-up trains `first_steps`, then adds `warm_steps` at most `most_warm_ups` times, until the measured success
+    reaches the lower end of `band`. The policy nearest to the band is used.
     """
 
     seeds: Seeds = field(default_factory=Seeds)
@@ -88,7 +87,7 @@ class Effort:
 
 
 def quick() -> Effort:
-    """A small round, to try it out: two training seeds and a third of the instances."""
+    """A small trial: two training seeds and a third of the instances."""
     few = Seeds(
         by_address=tuple(range(80)),
         by_link=tuple(range(200, 216)),

@@ -1,4 +1,4 @@
-"""A checkpoint before the real gate: a benchmark of sealed instances, both arms drawn at temperature 0."""
+"""Evaluates a checkpoint at the real gate: a benchmark of sealed instances, with both arms at temperature 0."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SITE = "marketplace"
 
 
 def judged(workshop: Workshop, saved: Saved) -> Verdict:
-    """The verdict over a checkpoint against the warmed base, on the first site's sealed instances."""
+    """Verdict on a checkpoint against the warmed base, on the first site's sealed instances."""
     scene, house = workshop.scene, workshop.house
     plain = by_address(SITE, scene.instructions[SITE])
     task = BenchmarkTemplate(

@@ -23,10 +23,10 @@ class Difference:
 
 
 def paired(before: Outcomes | Sequence[Outcomes], after: Sequence[Outcomes], rng_seed: int = 0) -> Difference:
-    """After less before, the unit an instance averaged over training seeds; the interval is a bootstrap of the units.
+    """Difference after minus before per instance, averaged over training seeds, with a bootstrap interval of instances.
 
-    `before` is one outcome for all training seeds, or one each. Sites are drawn from separately, so that each counts
-    as it was planned.
+    `before` is one outcome for all training seeds, or one for each. Sites are resampled separately, to keep their
+    planned weights.
     """
     baselines = [before] * len(after) if isinstance(before, Mapping) else list(before)
     instances = sorted(after[0])

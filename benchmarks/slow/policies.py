@@ -1,4 +1,4 @@
-"""Policies of the demonstration: a base model in this process, with a checkpoint on it or without."""
+"""Policies of the demonstration: a base model in this process, with or without a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from .stage import Scene
 
 
 def policy(scene: Scene, model: Model) -> PolicyExecutor:
-    """The executor of a model, told as briefly as its demonstrations were."""
+    """Executor of a model, with the same brief wording as its demonstrations."""
     return PolicyExecutor(model, wording="brief", max_tokens=scene.effort.max_tokens)

@@ -1,4 +1,4 @@
-"""What is trained and played when: stages train beside what is played, so that both cores are busy to the end."""
+"""Schedules training and play in parallel, so that both cores stay busy."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .stage import Outcomes
 from .training import Saved
 
 Trainings = Mapping[str, list[Future[Saved]]]
-"""The checkpoints of each arm, one for each training seed, as they come."""
+"""Futures of the checkpoints of each arm, one for each training seed."""
 
 Results = tuple[dict[str, list[Saved]], dict[str, list[Outcomes]]]
-"""The checkpoints of each arm, and what each of them passes of what was held out."""
+"""The checkpoints of each arm, and their outcomes on held-out instances."""
 
 
 def trained_and_held_out(workshop: Workshop, *, loop: bool) -> Results:
-    """Every arm at every training seed, with the loop and the control as long as it; raises what training raises.
+    """Train and evaluate every arm at every training seed; `loop` adds the loop and its control of equal length.
 
-    Stages wait in the order in which what follows needs them. What one of them raised ends all.
+    Stages are queued in the order in which later stages need them. An error of one stage ends all.
     """
     effort = workshop.scene.effort
     pool = ThreadPoolExecutor(effort.processes)
@@ -32,14 +32,14 @@ def trained_and_held_out(workshop: Workshop, *, loop: bool) -> Results:
 
 
 def _begun(workshop: Workshop, pool: ThreadPoolExecutor, *, loop: bool) -> dict[str, list[Future[Saved]]]:
-    """The loop's policies play again while others train, and what nothing waits for trains last."""
+    """Submit all trainings. The loop's policies sample while other stages train; final stages train last."""
     seeds, has_dpo = workshop.scene.effort.training_seeds, workshop.scene.effort.dpo_in_loop
 
     def from_base(stage: str) -> list[Future[Saved]]:
         return [pool.submit(workshop.from_base, stage, seed) for seed in seeds]
 
     def after(stage: Callable[[int, Saved], Saved], parents: Sequence[Future[Saved]]) -> list[Future[Saved]]:
-        """Each waits inside the pool for its parent, which was submitted before it."""
+        """Submit a stage that waits inside the pool for its parent, which was submitted earlier."""
 
         def made(seed: int, parent: Future[Saved]) -> Saved:
             return stage(seed, parent.result())
@@ -60,7 +60,7 @@ def _begun(workshop: Workshop, pool: ThreadPoolExecutor, *, loop: bool) -> dict[
 
 
 def _held_out(workshop: Workshop, trainings: Trainings) -> Results:
-    """What passes of instances that nothing was trained on, as checkpoints are there."""
+    """Evaluate checkpoints on held-out instances as they become available."""
     seeds, reporter = workshop.scene.effort.training_seeds, TerminalReporter()
     saved: dict[str, list[Saved]] = {arm: [] for arm in trainings}
     after: dict[str, list[Outcomes]] = {arm: [] for arm in trainings}
@@ -73,7 +73,7 @@ def _held_out(workshop: Workshop, trainings: Trainings) -> Results:
 
 
 def _in_turn(trainings: Trainings) -> Iterator[tuple[str, int, Saved]]:
-    """Each checkpoint with its arm and the place of its training seed, arm by arm, waited for."""
+    """Yield each checkpoint with its arm and the index of its training seed, waiting for it, arm by arm."""
     for arm, own in trainings.items():
         for number, future in enumerate(own):
             yield arm, number, future.result()

@@ -1,4 +1,4 @@
-"""Where the demonstration is played: two sites, a log for the warm-up and one for the loop, and sweeps on both."""
+"""Environment of the demonstration: two sites, a log for the warm-up, a log for the loop, and sweeps on both sites."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .effort import MICRO, TASKS, Effort
 RNG_SEED = 7
 
 Outcomes = Mapping[tuple[str, int], float]
-"""The share of runs that the oracle passed, by site and environment seed."""
+"""Share of passed runs, by site and environment seed."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The sites with their clients, and the instruction of each one's task."""
+    """The sites with their clients and the instruction of their task."""
 
     sites: Mapping[str, Site]
     clients: Mapping[str, EnvClient]
@@ -43,11 +43,11 @@ class Scene:
     effort: Effort
 
     def course(self) -> Course:
-        """As many runs at once as one model draws together."""
+        """Course with as many parallel runs as one model samples in a batch."""
         return Course(max_parallel=self.effort.at_once)
 
     def admit(self, house: House) -> None:
-        """Probe both sites and admit them to a log, as the controller does at first use. Raises NotAdmitted."""
+        """Probe both sites and admit them to a log, like the controller. Raises NotAdmitted."""
         for site, client in self.clients.items():
             placed = Placed(self.sites[site], client)
             see_admission(house, client, site, first_admission(house, placed, TerminalReporter()))
@@ -62,9 +62,9 @@ class Scene:
         *,
         siblings: int = 1,
     ) -> Outcomes:
-        """Play the task of each site at each seed, drawn at temperature 1: what the oracle passed.
+        """Play the task of each site at each seed, at temperature 1, and return the outcomes.
 
-        A run that the platform could not play counts as one that did not pass.
+        A missing run counts as failed.
         """
         for site, client in self.clients.items():
             generator = SeedSweep(f"{name}-{site}", (templates[site],), seeds, siblings, (MICRO,))
@@ -74,7 +74,7 @@ class Scene:
 
 
 def passed(house: House, name: str) -> Outcomes:
-    """What the runs of a sweep came to, out of the log."""
+    """Outcomes of a sweep, from the log."""
     views = house.views()
     found: dict[tuple[str, int], list[int]] = {}
     for site in TASKS:
@@ -87,13 +87,13 @@ def passed(house: House, name: str) -> Outcomes:
 
 
 def success(outcomes: Outcomes) -> float:
-    """The mean over instances."""
+    """Mean outcome over instances."""
     return sum(outcomes.values()) / len(outcomes)
 
 
 @contextmanager
 def scene(effort: Effort) -> Iterator[Scene]:
-    """Both sites in processes of their own."""
+    """Start both sites in separate processes."""
     with ExitStack() as stack:
         sites, clients = {}, {}
         for site in TASKS:
@@ -105,7 +105,7 @@ def scene(effort: Effort) -> Iterator[Scene]:
 
 @contextmanager
 def log_of(server: Server, project: str, folder: Path) -> Iterator[House]:
-    """A project of its own on the server, with the facts that a first sweep needs."""
+    """Open a new project on the server, with the events that a first sweep needs."""
     server.project(project)
     settings = Settings(
         home=folder, project=project, database_url=SecretStr(server.app_url), owner_url=SecretStr(server.owner_url)

@@ -1,4 +1,4 @@
-"""Datasets and training stages of the demonstration, in its logs: each checkpoint says what it was learned from."""
+"""Datasets and training stages of the demonstration, recorded in its logs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Saved:
 
     @property
     def digest(self) -> str:
-        """The checkpoint's digest."""
+        """Digest of the checkpoint."""
         return self.state.checkpoint
 
 
 def frozen(house: House, query: Query, name: str) -> DatasetState:
-    """Freeze the dataset of a query at the head of a log, and say what it holds. Raises EmptyDataset."""
+    """Freeze the dataset of a query at the head of a log, and print its size. Raises EmptyDataset."""
     made = freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, house.views(), query))
     refused = ", ".join(f"{item.runs} {item.reason}" for item in made.refused) or "none"
     TerminalReporter().say(f"{name}: {made.height} rows of {made.groups} groups; refused: {refused}")
@@ -49,7 +49,7 @@ def frozen(house: House, query: Query, name: str) -> DatasetState:
 
 
 def trained(house: House, stage: Stage) -> Saved:
-    """Train a stage to its end. Raises what `train_stage` does."""
+    """Train a stage. Raises as `train_stage`."""
     state = train_stage(house, stage, _unwatched, ACTOR)
     return Saved(state, folder_of(house, state.checkpoint))
 
@@ -66,7 +66,7 @@ def tell_lineage(house: House, saved: Saved) -> None:
 
 
 def foreign_runs(house: House, dataset: DatasetState) -> int:
-    """Runs behind the rows of a dataset that another executor than the policy played; the rows are made again."""
+    """Number of runs in a dataset that were not played by the policy's executor; rebuilds the rows."""
     at, found = house.views(Position(dataset.upto)), set[str]()
 
     def note(rows: pl.DataFrame) -> None:
@@ -79,4 +79,4 @@ def foreign_runs(house: House, dataset: DatasetState) -> int:
 
 
 def _unwatched(line: Line) -> None:
-    """Nobody watches the steps of a stage here."""
+    """Ignore the progress lines of a stage."""

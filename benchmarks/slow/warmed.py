@@ -1,6 +1,6 @@
-"""From demonstrations to a policy that is worth improving: a small base model, warmed up until it passes enough.
+"""Warms up a small base model on demonstrations until its success is in a band that leaves room for improvement.
 
-What it comes to hangs on the demonstrations, the sizes and the settings alone, so it is kept by a digest over these.
+The result depends only on the demonstrations, sizes and settings, so it is cached under a digest of these.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _WARMING = ("first_steps", "first_rate", "warm_steps", "warm_rate", "warm_rows",
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """The policy to be improved: its base, its success where it was measured, and the demonstrations it came from.
+    """The initial policy: its base, its measured success, and its demonstrations.
 
-    `is_kept`: it was made by an earlier call.
+    `is_kept`: it was cached by an earlier call.
     """
 
     base: Base
@@ -54,7 +54,7 @@ class Warmed:
 
 
 def shown(scene: Scene, house: House) -> None:
-    """Play both plans of each task as demonstrations, each on training seeds of its own."""
+    """Play both plans of each task as demonstrations, on separate training seeds."""
     seeds, executor = scene.effort.seeds, Demonstrator(wording="brief")
     for name, plan_of, taken in zip(
         DEMONSTRATIONS, (by_address, by_link), (seeds.by_address, seeds.by_link), strict=True
@@ -64,7 +64,7 @@ def shown(scene: Scene, house: House) -> None:
 
 
 def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
-    """The policy, made or found. Raises what training and playing raise."""
+    """Return the cached policy, or warm one up. Raises as training and playing."""
     effort, reporter = scene.effort, TerminalReporter()
     runs = {run for run, state in house.views().find(RUNS).items() if state.executor == DEMONSTRATION}
     start = make_tiny(folder / "bases", words_of(house, runs), effort.shape, BASE_SEED)
@@ -73,7 +73,7 @@ def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
     kept = folder / f"warm-{_key(effort, start, _rows(house, dataset))}.json"
     if kept.exists():
         found = json.loads(kept.read_bytes())
-        reporter.say(f"the warm-up is kept: {found['base'][:12]} passed {found['success']:.2f}")
+        reporter.say(f"using the cached warm-up {found['base'][:12]}, success {found['success']:.2f}")
         base = read_base(house.settings.model_folder / found["base"], found["base"])
         return Warmed(base, found["success"], found["steps"], dataset, is_kept=True)
     result = _searched(scene, house, start, dataset)
@@ -82,7 +82,7 @@ def warmed(scene: Scene, house: House, folder: Path) -> Warmed:
 
 
 def _searched(scene: Scene, house: House, start: Base, dataset: DatasetState) -> Warmed:
-    """Go on with the warm-up until the policy passes enough; of what was made, what lies nearest to the band."""
+    """Continue the warm-up until the success is high enough; return the policy nearest to the band."""
     effort, reporter = scene.effort, TerminalReporter()
     low, high = effort.band
     base, steps, made = start, 0, list[Warmed]()
@@ -90,7 +90,7 @@ def _searched(scene: Scene, house: House, start: Base, dataset: DatasetState) ->
         more = effort.first_steps if turn == 0 else effort.warm_steps
         base, steps = _further(house, effort, base, more, turn, dataset), steps + more
         rate = _measured(scene, house, base, f"warm-{steps}")
-        reporter.say(f"after {steps} steps of warm-up the policy passes {rate:.2f} of its instances")
+        reporter.say(f"success after {steps} warm-up steps: {rate:.2f}")
         made.append(Warmed(base, rate, steps, dataset))
         if rate >= low:
             break
@@ -110,7 +110,7 @@ def _measured(scene: Scene, house: House, base: Base, name: str) -> float:
 
 
 def _rows(house: House, dataset: DatasetState) -> str:
-    """A digest over the tokens that are learned from; where they stand in the log is left out."""
+    """Digest of the training tokens, without their log positions."""
     frames: list[pl.DataFrame] = []
     views = house.views(Position(dataset.upto))
     note = lambda rows: frames.append(rows.select("prompt_ids", "completion_ids", "mask"))  # noqa: E731
@@ -119,7 +119,7 @@ def _rows(house: House, dataset: DatasetState) -> str:
 
 
 def _key(effort: Effort, start: Base, rows: str) -> str:
-    """A digest over what is learned from and the settings."""
+    """Cache key: a digest of the training tokens and the settings."""
     facts = asdict(effort)
     named = {name: facts[name] for name in _WARMING}
     band, measured = list(map(str, effort.band)), list(effort.seeds.measured)

@@ -1,1 +1,1 @@
-"""Training on a frozen dataset: what a token costs, beside TRL as it comes."""
+"""Cost of training per token on a frozen dataset, against unmodified TRL."""

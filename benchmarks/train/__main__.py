@@ -1,4 +1,4 @@
-"""`make bench-train`: what both GRPO backends do for a second of processor time, beside TRL as it comes."""
+"""`make bench-train`: tokens per CPU-second of both GRPO backends, against unmodified TRL."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PROJECT = "train"
 PASSES = {1: "one step to a batch", 2: "two steps to a batch"}
 TARGET = at_least(0.95)
 STALENESS = {False: "0.01", True: "0.05"}
-"""The rows are drawn in float32, which bfloat16 is some way from."""
+"""Staleness bound without and with CUDA, whose bfloat16 deviates from the float32 of sampling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Steps of each training, groups to a batch, and how often every arm has its turn."""
+    """Steps per training, groups per batch, and repeats per arm."""
 
     steps: int
     groups: int
@@ -46,18 +46,18 @@ class Effort:
 
 def main(
     *,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where training runs.")] = "cpu",
-    steps: Annotated[int, typer.Option(min=2, help="Steps of each training.")] = 4,
-    groups: Annotated[int, typer.Option(min=1, help=f"Groups of {SIBLINGS} rows to a batch.")] = 2,
-    repeats: Annotated[int, typer.Option(min=1, help="How often every arm has its turn.")] = 5,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute, to try it out.")] = False,
-    write: Annotated[bool, typer.Option("--write", help="Write the table into the device's page too.")] = False,
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Device of the training.")] = "cpu",
+    steps: Annotated[int, typer.Option(min=2, help="Steps per training.")] = 4,
+    groups: Annotated[int, typer.Option(min=1, help=f"Groups of {SIBLINGS} rows per batch.")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats per arm.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for about a minute, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Also write the table into the device's page.")] = False,
 ) -> None:
-    """Train on a dataset that is frozen out of a log on a PostgreSQL of its own."""
+    """Train on a dataset frozen from a log on a new embedded PostgreSQL."""
     if write and quick:
-        raise typer.BadParameter("--write is for a whole run: leave out --quick")
+        raise typer.BadParameter("--write needs a full run: omit --quick")
     effort = Effort(2, 1, 1) if quick else Effort(steps, groups, repeats)
-    warnings.simplefilter("ignore")  # those of the libraries: tests see to ours
+    warnings.simplefilter("ignore")  # warnings of libraries; tests check ours
     disable_progress_bar()
     try:
         prepared = prepare_device(device, 1, SEED)
@@ -76,7 +76,7 @@ def main(
 
 
 def measured(folder: Path, device: Device, effort: Effort) -> tuple[dict[str, float], dict[str, Target], str]:
-    """The figures, their targets, and what dataset they are of."""
+    """The figures, their targets, and a description of the dataset."""
     base, file = make_base(folder / "bases"), folder / "rows.parquet"
     with own_server() as server, Console(stderr=True).status("drawing and freezing rows"):
         server.project(PROJECT)

@@ -25,18 +25,18 @@ BACKENDS = ("backend own", "backend trl")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What every arm does: from the base in its folder to the trained adapter, over these rows."""
+    """Work of every arm: train an adapter on the base over these rows."""
 
     start: StageStart
     rows: TrainingRows
     config: GrpoConfig
 
     def batches(self) -> list[list[tuple[int, ...]]]:
-        """The rows of each group of each batch."""
+        """Row numbers of each group of each batch."""
         return [[group.rows for group in batch] for batch in schedule(signal_of(self.rows)[0], self.config)]
 
     def tokens(self) -> int:
-        """Tokens of prompts and completions that steps are taken on: those of a batch as often as it has steps."""
+        """Prompt and completion tokens of all steps; tokens of a batch count once per step on it."""
         frame = self.rows.frame
         of_row = (frame["prompt_ids"].list.len() + frame["completion_ids"].list.len()).to_list()
         steps = [batch for batch in self.batches() for _ in range(self.config.passes)][: self.config.steps]
@@ -44,9 +44,9 @@ class Work:
 
 
 def rates(work: Work, repeats: int) -> Mapping[str, list[float]]:
-    """Tokens a second of every arm, turn by turn, after a training of one step that pays for what is loaded once.
+    """Tokens per second of every arm in each turn, after a warm-up training of one step.
 
-    A second is one of processor time, on a CUDA device one of the clock. Who begins a turn changes from turn to turn.
+    Seconds are CPU time, or wall-clock time on a CUDA device. The order of the arms rotates from turn to turn.
     """
     arms: Mapping[str, Callable[[Work], None]] = {
         PLAIN: plain_trl,
@@ -75,13 +75,13 @@ def _now(work: Work) -> float:
 
 
 def ours(work: Work, backend: str) -> None:
-    """The whole stage, its measure of staleness included."""
+    """Run the whole stage, including its staleness check."""
     config = work.config.model_copy(update={"backend": backend})
     train_grpo(work.start, work.rows, config, lambda _line: None)
 
 
 def plain_trl(work: Work) -> None:
-    """GRPOTrainer with the settings that our subclass has. It takes the log as rollouts of its own."""
+    """Run GRPOTrainer with the settings of our subclass, treating the logged runs as its rollouts."""
     batches = work.batches()
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(

@@ -1,7 +1,7 @@
-"""A frozen GRPO dataset out of a log, drawn by the very base model that is trained on it.
+"""A frozen GRPO dataset from a log, sampled from the base model that is then trained on it.
 
-Nothing of it is made up but the task: the tokens and their log-probabilities are the model's, so that the start of the
-training is the policy that sampled, and staleness is measured as in use.
+Only the task is artificial. Tokens and log-probabilities come from the model, so training starts from the sampling
+policy and staleness is realistic.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from trainer.bases import load_model
 from trainer.tiny import Shape, make_tiny
 
 SHORTEST, LONGEST = 24, 56
-"""Tokens of an answer: at least, at most. Rows are of uneven length, as those of any log."""
+"""Minimum and maximum number of tokens of an answer; rows have different lengths, as in real logs."""
 
 SEED = 7
 _AT_ONCE = 128
-"""Rows that are drawn together."""
+"""Number of rows sampled per batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a model drew after a prompt: ids, and the log-probability of each."""
+    """Token ids that a model sampled after a prompt, and their log-probabilities."""
 
     ids: list[int]
     logprobs: list[float]
 
 
 def make_base(folder: Path) -> Base:
-    """The default small model, about 3 million parameters."""
+    """Create the default small model with about 3 million parameters."""
     texts = (f"open /boats/{number} and say the price of {number * 7}" for number in range(200))
     return make_tiny(folder, texts, Shape(), SEED)
 
 
 def freeze(url: str, project: str, base: Base, groups: int, file: Path, device: str) -> datasets.DatasetSummary:
-    """Log the runs of so many groups, freeze the GRPO dataset of them and write its rows."""
+    """Log the runs of `groups` groups, freeze their GRPO dataset and write its rows."""
     engine = open_engine(url, project)
     blobs: list[Blob] = []
     requests = [run_of(group, index, tokens, blobs) for group, index, tokens in _sampled(base, groups, device)]
@@ -78,7 +78,7 @@ def _sampled(base: Base, groups: int, device: str) -> list[tuple[int, int, Token
 
 
 def _turns(drawn: Drawn, first: int, second: int) -> tuple[Turn, ...]:
-    """Two answers with a page between. The page's tokens were drawn as well, but nobody says so."""
+    """Two answers with a page between. The page's tokens were also sampled, but are recorded as environment tokens."""
     seen = first + SEEN
     return (
         Turn(drawn.ids[:first], drawn.logprobs[:first], drawn.ids[first:seen]),
@@ -87,7 +87,7 @@ def _turns(drawn: Drawn, first: int, second: int) -> tuple[Turn, ...]:
 
 
 def _draw(model: Any, prompts: list[list[int]], seed: int) -> list[Drawn]:
-    """As many tokens as are needed at most, after each of some prompts of one length, at temperature 1."""
+    """Sample the maximum number of tokens after each of some prompts of equal length, at temperature 1."""
     generator = torch.Generator().manual_seed(seed)
     ids, logprobs = [], []
     with torch.no_grad():

@@ -66,9 +66,9 @@ def test_tasks_are_proposed_by_how_much_was_played_of_them_and_a_small_benchmark
         (("b", "--task", PHONE, "--sealed-seeds", "7-9,8"), "names the sealed seed 8 more than once"),
         (("b", "--task", PHONE, "--sealed-seeds", "7", "--visible-seeds", "7"), "is both visible and sealed"),
         (("b", "--task", PHONE, "--sealed-seeds", "0-9"), "task marketplace.phone_reveal of marketplace at seed 0"),
-        (("b", "--task", PHONE, "--sealed-seeds", "10003"), "that instance belongs to another one"),
+        (("b", "--task", PHONE, "--sealed-seeds", "10003"), "belongs to another"),
         (("b", "--task", PHONE, "--alpha", "0.000005"), "sets aside 5 millionths of alpha for 10 challengers"),
-        (("marketplace-1", "--task", PHONE), "A benchmark called marketplace-1 was frozen before"),
+        (("marketplace-1", "--task", PHONE), "A benchmark called marketplace-1 exists"),
     ],
 )
 def test_what_cannot_be_frozen_is_an_error_that_says_which_and_nothing_is_appended(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -212,7 +213,7 @@ def test_where_one_of_them_dies_the_stage_has_failed_and_the_other_is_ended(
         os.kill(ranks_of(file)[1], signal.SIGKILL)
         *_, last = lines
     assert (last["kind"], last["error"]) == ("failed", PROCESS_ENDED)
-    assert "Process 1 of the 2 that train together ended with -9" in last["message"]
+    assert re.match("Process 1 of .* -9", last["message"])
     assert ranks_of(file) == {}
     assert not (tmp_path / "checkpoints").exists()
 
@@ -222,7 +223,7 @@ def test_where_one_of_them_dies_the_stage_has_failed_and_the_other_is_ended(
     [
         (SFT.model_copy(update={"rows_per_step": 3}), 18, r"3 rows in a step.*multiple of the 2.*`rows_per_step`"),
         (SFT, 5, "5 rows in a step"),
-        (SFT.model_copy(update={"steps": 3}), 17, "1 rows in the last step of a round"),
+        (SFT.model_copy(update={"steps": 3}), 17, "1 rows in the last step"),
         (DPO.model_copy(update={"pairs_per_step": 5}), 18, "5 rows in a step.*`pairs_per_step`"),
     ],
 )
@@ -259,7 +260,7 @@ def test_what_is_refused_is_said_once(tmp_path: Path, base: Base, runs: Rows) ->
 
 
 def test_training_here_is_in_one_process(tmp_path: Path, base: Base, runs: Rows) -> None:
-    with pytest.raises(NotSupported, match="2 processes were asked for, and here is 1"):
+    with pytest.raises(NotSupported, match="2 processes, but 1 is"):
         run_stage(request(tmp_path, base, "sft", sft_rows(runs), together(SFT)), lambda _line: None)
 
 

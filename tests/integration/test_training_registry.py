@@ -249,7 +249,7 @@ def test_executors_read_what_was_published_and_cannot_write_it(house: House, bas
 
     Path(tensors).chmod(0o644)
     Path(tensors).write_bytes(b"something else")
-    with pytest.raises(NotPublished, match="expected nothing there"):
+    with pytest.raises(NotPublished, match="expected an unused path"):
         publish(house, saved, base, "peft", str(store), "test")
 
     pytest.importorskip("obstore")

