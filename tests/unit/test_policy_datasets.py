@@ -441,7 +441,7 @@ def test_a_pair_says_of_each_answer_whether_it_was_cut_and_what_played_it() -> N
     assert (row["max_tokens"], row["stop"]) == (64, ["a", "b", "c"])
     digest = freeze_dataset(log.store, log.build(DPO), "test")
     card = card_of(log.store, log.blobs, log.views, find_dataset(log.views(), digest))
-    assert "| rows with an answer that was cut at its length | 1 |" in card
+    assert "truncated at its maximum length | 1 |" in card
 
 
 def test_calls_that_may_end_elsewhere_are_one_row_of_one_policy() -> None:
