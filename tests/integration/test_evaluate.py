@@ -262,7 +262,7 @@ def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_
     assert house.store.head() == head
 
     def is_same_by(rule: PromotionRule) -> bool:
-        return if_rule(house.store, house.blobs, house.views, rule, head).is_empty
+        return if_rule(house.store, house.views, rule, head).is_empty
 
     assert is_same_by(rule_in_force(house.store, head))
     assert not is_same_by(SeedsRule(wins_to_promote=1_000))
