@@ -24,7 +24,7 @@ ROUND = FastRound(
     failing=("3 × price_watch: oracle_failed", "1 × phone_reveal: step_failed"),
     cost=1_250_000,
 )
-STANDING = SiteStatus(on_trial=4, promoted=1, verdicts=(("marketplace-1", "promote"), ("marketplace-2", "under way")))
+STANDING = SiteStatus(on_trial=4, promoted=1, verdicts=(("marketplace-1", "promote"), ("marketplace-2", "running")))
 
 
 def console(out: StringIO, *, is_terminal: bool) -> Console:
@@ -67,7 +67,7 @@ def test_a_round_is_a_row_and_memory_and_verdicts_are_below() -> None:
         "$1.25",
         "3 × price_watch: oracle_failed; 1 × phone_reveal: step_failed",
     ]
-    assert below == ["4 on trial, 1 promoted; marketplace-1 promote, marketplace-2 under way"]
+    assert below == ["4 on trial, 1 promoted; marketplace-1 promote, marketplace-2 running"]
 
 
 def test_somebody_at_a_terminal_sees_the_rounds_above_the_bar_of_the_phase_under_way(screen: StringIO) -> None:
