@@ -1,4 +1,4 @@
-"""`flywheel doctor`: everything that could go wrong, looked at beforehand."""
+"""`flywheel doctor`: check the installation and the database for problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flywheel erase`: a person's data destroyed, and what had seen it."""
+"""`flywheel erase`: destroy a person's data and list what was learned from it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ ACTOR = "operator"
 
 
 def erase(
-    subject: Annotated[str, typer.Option(help="Whose data: the pseudonym that its runs were started with.")],
-    reason: Annotated[str, typer.Option(help="Why; it is recorded in the log.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what had seen the data, and stop there.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    subject: Annotated[str, typer.Option(help="Whose data: the pseudonym given when the runs were started.")],
+    reason: Annotated[str, typer.Option(help="Reason; recorded in the log.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what was learned from the data; change nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Destroy the key and the bytes of a subject, and record that it was done. There is no way back.
+    """Destroy the encryption key and the bytes of a subject, and record the erasure. It cannot be undone.
 
-    The log itself does not change: it verifies as before. What needs the bytes answers erased from here on. What was
-    learned from the subject's runs stays until `flywheel runs withdraw` takes it out. Running it again is harmless.
-    Where no run and no blob is the subject's, a script has to say --yes: the name may be mistyped.
+    The log itself does not change and still verifies. Commands that need the bytes answer *erased* from then on. Pieces
+    learned from the subject's runs stay until `flywheel runs withdraw` removes them. Running it again is harmless. If
+    no run or blob belongs to the subject, a script must give --yes, because the name may be mistyped.
     """
     event = erasing.erasure_event(subject, reason)
     with open_project() as house:
@@ -39,7 +41,7 @@ def erase(
         if not dry_run:
             if not (yes or ERR.is_terminal or erasing.is_known(house, seen, subject)):
                 raise UnknownSubject(actual=subject)
-            confirm(f"Destroy everything that is kept of {subject!r}, for good?", yes=yes)
+            confirm(f"Permanently destroy all data of {subject!r}?", yes=yes)
             with owned_blobs(house.settings) as blobs:
                 destroyed, since = erasing.erase_subject(house.store, blobs, event, ACTOR)
     if as_json:

@@ -1,4 +1,4 @@
-"""What the commands print: tables and sentences for people, JSON where it is asked for."""
+"""Output of the commands: tables and sentences, or JSON on request."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-AsOf = Annotated[str | None, typer.Option("--as-of", metavar="POSITION|TIME", help="As it was then. Default: now.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="POSITION|TIME", help="Show the state at this position or time. Default: now."),
+]
 
 
 @contextmanager
 def open_project() -> Iterator[House]:
-    """The house of this process's settings, closed afterwards."""
+    """Open the project named by the settings; close it at the end of the block."""
     from ..house import open_house
     from ..settings import read_settings
 
@@ -39,13 +42,13 @@ def open_project() -> Iterator[House]:
 
 
 def emit_json(data: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
 
 
 @contextmanager
 def erased_as_json(named: dict[str, object], *, as_json: bool) -> Iterator[None]:
-    """Where bytes that are needed were erased, programs get the outcome *erased* on standard output; exit code 1."""
+    """With --json, report erased bytes as the outcome *erased* on standard output and exit with code 1."""
     try:
         yield
     except BlobErased as error:
@@ -56,14 +59,14 @@ def erased_as_json(named: dict[str, object], *, as_json: bool) -> Iterator[None]
 
 
 def say(text: str) -> None:
-    """One sentence for people; markup is not interpreted."""
+    """Print one line of text. Markup is not interpreted."""
     OUT.print(Text(text), soft_wrap=True)
 
 
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None, empty: str = ""
 ) -> None:
-    """A table, or the sentence `empty` where there are no rows. Piped output is as wide as its content."""
+    """Print a table, or the sentence `empty` if there are no rows. Piped output is as wide as its content."""
     if not rows and empty:
         say(empty)
         return
@@ -79,7 +82,7 @@ def table(
 
 
 def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:
-    """Names and what they are, one a line, folded to the terminal."""
+    """Print names and values, one pair per line, wrapped to the terminal width."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -91,7 +94,7 @@ def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None)
 
 
 def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str) -> None:
-    """Rows as a table of these columns, or as JSON whole."""
+    """Print rows as a table of these columns, or completely as JSON."""
     if as_json:
         emit_json(rows)
     else:
@@ -99,7 +102,7 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_jso
 
 
 class TerminalReporter:
-    """Progress bars for phases, sentences for news; on standard error, so that output can be piped."""
+    """Reporter with progress bars for phases and lines for messages, on standard error, so that output can be piped."""
 
     def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         """See Reporter.phase."""
@@ -112,9 +115,9 @@ class TerminalReporter:
 
 @contextmanager
 def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """A progress bar of `total` steps, moved on by one or by a number, with a `note` or none below it.
+    """Show a progress bar of `total` steps. The callable advances it, by one or by a number, and may set a `note`.
 
-    Where nobody watches it is shown at the end.
+    Without a terminal it is printed once at the end.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
@@ -128,7 +131,7 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def spinner(title: str) -> Iterator[None]:
-    """A spinner and the time that went by, for work without steps; where nobody watches, one line at the end."""
+    """Show a spinner and the elapsed time, for work without steps. Without a terminal: one line at the end."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), SpinnerColumn(finished_text=""), TimeElapsedColumn())
@@ -140,7 +143,7 @@ def spinner(title: str) -> Iterator[None]:
 
 @contextmanager
 def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar of `total` steps that is told how far it is; where nobody watches, one line at the end."""
+    """Show a progress bar of `total` steps. The callable sets the steps done. Without a terminal: a line at the end."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -150,6 +153,6 @@ def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that is hard to miss; only on a terminal. Aborts on no."""
+    """Ask before a destructive action, only on a terminal. Raises Abort if the answer is no."""
     if not yes and ERR.is_terminal and not typer.confirm(question, err=True):
         raise typer.Abort

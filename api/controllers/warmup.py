@@ -158,9 +158,7 @@ class Warming:
                 sweep = self._plan_sweep(SeedSweep(name, templates, seeds, 1, temperatures), executor)
             play_sweep(self.house, self.client, sweep, self.course.sizes, self.reporter, executor)
         success = _share(require(success_of(self.house.views(), sweep)))
-        self.reporter.say(
-            f"{digest[:8]} after {turn.steps} steps passes {success} of {len(sweep.specs)} instances"
-        )
+        self.reporter.say(f"{digest[:8]} after {turn.steps} steps passes {success} of {len(sweep.specs)} instances")
 
     def _take(self, turn: WarmupTurn, why: str) -> str:
         digest = turn.weights.checkpoint
