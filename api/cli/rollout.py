@@ -174,9 +174,7 @@ def biased_(
             found = sweep_templates(ready.house, ready.client, templates, task)
             generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():
-                say(
-                    f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first."
-                )
+                say(f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first.")
                 return
             planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
         _finish(ready, planned, course, None, plan_only=plan_only, as_json=as_json)

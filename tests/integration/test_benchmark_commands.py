@@ -54,7 +54,7 @@ def test_tasks_are_proposed_by_how_much_was_played_of_them_and_a_small_benchmark
     assert code == 0, err
     assert "froze boats on marketplace: 10 sealed instances, 8 visible ones, 1 repeats" in out
     assert f"proposed: {PHONE}, of which 24 runs were graded" in err
-    assert "boats can only void: 10 sealed instances, and the rules ask for 40" in err
+    assert "boats is too small for a verdict: 10 sealed instances" in err
     code, _, err = flywheel("benchmark", "freeze", "more", "--from-candidates", "--min-runs", "25")
     assert (code, "No task of marketplace with 25 graded runs is called" in err) == (1, True)
 
@@ -119,8 +119,8 @@ def test_a_benchmark_says_that_it_is_saturated_or_exhausted(flywheel: Flywheel, 
         (("--benchmark", "nope"), 1, "No benchmark is called 'nope'"),
         (("--site", "helpdesk"), 1, "No benchmark is called 'helpdesk-1'"),
         (("--site", "helpdesk", "--benchmark", "marketplace-1"), 1, "expected one of helpdesk"),
-        (("--champion", "base@395"), 1, "base@395 is not champion, base@0 is"),
-        (("--champion", "nobody"), 1, "'nobody' names no artifact"),
+        (("--champion", "base@395"), 1, "base@395 is not the champion; base@0 is"),
+        (("--champion", "nobody"), 1, "'nobody' is not the name of an artifact"),
         (("--executor", "policy"), 64, "do not use memory"),
         (("--test", "coin"), 64, "'coin' is not one of"),
     ],
