@@ -53,7 +53,7 @@ class DatabaseLeases:
     def __call__(self, key: str) -> Iterator[Callable[[], None]]:
         """Hold a key. Raises LeaseTaken, with its holder, and LeaseLost if the session ended in the meantime."""
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            # Close the session instead of returning it to the pool, so that the lock is released however the block ends.
+            # Close the session instead of returning it to the pool, so that the lock is always released.
             connection.detach()
             number = connection.execute(_NUMBER, {"key": key}).scalar_one()
             self._take(connection, key, number)
@@ -74,7 +74,7 @@ class DatabaseLeases:
 
 
 def _ask(connection: Connection, statement: TextClause, key: str, number: int) -> None:
-    """Run a statement about a lock in the session that holds it. Raises LeaseLost if it does not."""
+    """Run a statement about a lock in its session. Raises LeaseLost if the session does not hold it."""
     ended = "the database session ended"
     if connection.invalidated:
         raise LeaseLost(key=key, actual=ended)

@@ -1,4 +1,4 @@
-"""Withdrawal: from a position on nothing is learned from some runs. What was learned from them is listed first."""
+"""Withdraw runs: from a position on nothing is learned from them. Also lists what was learned from them before."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..house import House
 
 STREAM = "withdrawals"
 MOST_IN_ONE = 200
-"""How many runs one event names: more of them are several events of one append."""
+"""Maximum runs per event; more runs are several events in one append."""
 
 _MOST_NAMED = 5
 
 
 def taint_of_runs(house: House, views: Views, runs: Collection[str]) -> Tainted:
-    """What was learned from these runs, as of what `views` show."""
+    """What was learned from these runs, at the position of `views`."""
     return trace_taint(views, runs, holding_over(house.store, house.views))
 
 
 def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
-    """These runs, each once and in order of their bytes. Raises Unknown, AlreadyWithdrawn, UnstorableText."""
+    """These runs without duplicates, in byte order. Raises Unknown, AlreadyWithdrawn, UnstorableText."""
     canonical({"runs": runs})
     chosen = tuple(sorted(set(runs), key=str.encode))
     unknown = [run for run in chosen if views.get(RUNS, run) is None]
@@ -43,9 +43,9 @@ def withdrawable(views: Views, runs: Sequence[str]) -> tuple[str, ...]:
 
 
 def withdraw_runs(store: EventStore, runs: Sequence[str], reason: str, actor: str) -> Position:
-    """Record that these runs are withdrawn; the position from which they are. The key is made of the runs.
+    """Record that these runs are withdrawn. Returns the event's position. The idempotency key is made of the runs.
 
-    Doing it again changes nothing. Raises NoReason, and AlreadyWithdrawn where somebody gave another reason.
+    Raises NoReason, and AlreadyWithdrawn if they were withdrawn for another reason.
     """
     events = withdrawal(runs, reason)
     key = f"withdraw:{digest(sorted(runs)).hex()[:32]}"
@@ -58,14 +58,14 @@ def withdraw_runs(store: EventStore, runs: Sequence[str], reason: str, actor: st
 
 
 def withdrawal(runs: Sequence[str], reason: str) -> tuple[RunsWithdrawn, ...]:
-    """The events that withdraw these runs. Raises NoReason."""
+    """Events that withdraw these runs. Raises NoReason."""
     if not reason.strip():
         raise NoReason(what="the runs are withdrawn")
     return tuple(RunsWithdrawn(runs=part, reason=reason) for part in _parts(runs))
 
 
 def runs_of_champion(views: Views) -> tuple[str, ...]:
-    """The runs played with the present champion since it was pointed, less those already withdrawn."""
+    """Runs played with the current champion since it was set, without withdrawn ones."""
     state = views.get(CHAMPIONS, CHAMPION)
     if state is None:
         return ()

@@ -313,7 +313,7 @@ def test_what_is_printed_reads_back_as_itself(definition: FrozenModel, ending: s
         ("rule.json", b"{", "it is not JSON"),
         ("rule.json", b"[3]", "Input should be a valid dictionary"),
         ("rule.toml", b"\xff\xfe", "it is not TOML"),
-        ("rule.toml", b"", "it says nothing"),
+        ("rule.toml", b"", "it is empty"),
     ],
 )
 def test_a_file_that_is_no_rule_says_where_and_what_is_expected(
