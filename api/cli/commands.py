@@ -10,20 +10,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run:run", "Learn from runs in rounds until the budget is spent or nothing is left to try."),
+    "run": ("run:run", "Learn from runs, in rounds, until the budget is spent."),
     "serve": ("serve:serve", "Serve the REST API until interrupted."),
-    "worker": ("worker:worker", "Play queued rollouts, with any number of worker processes at the same queue."),
+    "worker": ("worker:worker", "Play queued rollouts, alone or with other workers."),
     "replay": (
         "replay:replay",
-        "Recompute every projection from the log and compare its digest with the live one.",
+        "Recompute the projections from the log and compare them.",
     ),
     "diff": (
         "diff:diff",
-        "List what changed between two log positions: champion, rewrites, runs, failures, verdicts, costs.",
+        "List what changed between two positions of the log.",
     ),
     "what-if": (
         "whatif:what_if",
-        "Recompute promotions, rewards and verdicts under another rule or reward, and report what would differ.",
+        "Report what another rule or reward would have decided.",
     ),
     "outcomes": (
         "outcomes:outcomes",
@@ -31,11 +31,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "doctor": (
         "doctor:doctor",
-        "Check Python, home, port, database, schema, log, projections and token (FLYWHEEL_TOKEN); exit 1 if one fails.",
+        "Check the installation, the database and the log.",
     ),
-    "erase": ("erase:erase", "Destroy the encryption key and the bytes of a subject, and record the erasure."),
+    "erase": ("erase:erase", "Destroy the encryption key and the bytes of a subject."),
     "train": ("train:train", "Train a model on a dataset and save the checkpoint."),
-    "db": ("db:app", "The database: start, stop, look, migrate."),
+    "db": ("db:app", "The database: up, down, status, migrate."),
     "log": ("log:app", "The log: head, tail, verify, sign, archive, export, import."),
     "rollout": ("rollout:app", "Rollouts: sweep, biased, status."),
     "runs": ("runs:app", "Runs: list, show, replay, grade, regrade, judges, withdraw."),

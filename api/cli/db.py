@@ -16,7 +16,7 @@ from ..house import House, application_url, open_house, owner_url
 from ..settings import Settings, read_settings
 from .output import ERR, AsJson, emit_json, print_facts, say
 
-app = typer.Typer(help="The database: start, stop, look, migrate.", no_args_is_help=True)
+app = typer.Typer(help="The database: up, down, status, migrate.", no_args_is_help=True)
 
 
 @app.command()

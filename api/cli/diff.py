@@ -35,7 +35,10 @@ def diff(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what changed between two log positions: champion, rewrites, runs, failures, verdicts, costs."""
+    """List what changed between two positions of the log.
+
+    Covers the champion, rewrites, runs, failures, verdicts and costs.
+    """
     with open_project() as house:
         earlier = read_position(house.store, start) or START
         found = difference(house.views(earlier), house.views(read_position(house.store, end)))

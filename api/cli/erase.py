@@ -26,11 +26,12 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Destroy the encryption key and the bytes of a subject, and record the erasure. It cannot be undone.
+    """Destroy the encryption key and the bytes of a subject.
 
-    The log itself does not change and still verifies. Commands that need the bytes answer *erased* from then on. Pieces
-    learned from the subject's runs stay until `flywheel runs withdraw` removes them. Running it again is harmless. If
-    no run or blob belongs to the subject, a script must give --yes, because the name may be mistyped.
+    This cannot be undone; the erasure is recorded in the log. The log itself does not change and still verifies.
+    Commands that need the bytes answer *erased* from then on. Pieces learned from the subject's runs stay until
+    `flywheel runs withdraw` removes them. Running it again is harmless. If no run or blob belongs to the subject, a
+    script must give --yes, because the name may be mistyped.
     """
     event = erasing.erasure_event(subject, reason)
     with open_project() as house:

@@ -47,10 +47,11 @@ def replay(
     ] = "here",
     as_json: AsJson = False,
 ) -> None:
-    """Recompute every projection from the log and compare its digest with the live one.
+    """Recompute the projections from the log and compare them.
 
-    A projection keyed by run keeps no earlier state, so its table is always compared at its own position, even with
-    --to. A frame has no table: the one built from the archive's columns is compared with one built from rows.
+    Digests are compared with those of the live tables. A projection keyed by run keeps no earlier state, so its table
+    is always compared at its own position, even with --to. A frame has no table: the one built from the archive's
+    columns is compared with one built from rows.
 
     A rebuild reads the log once for all projections and then switches. Until then readers see the old tables.
     """

@@ -85,7 +85,9 @@ def run(
     task: Tasks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from runs in rounds until the budget is spent or nothing is left to try. Resumes from the log.
+    """Learn from runs, in rounds, until the budget is spent.
+
+    Stops earlier if nothing is left to try. Resumes from the log if it was interrupted.
 
     A round of the fast loop plays task instances, clusters the failures, proposes fixes and tries them. New memory
     becomes a challenger; the gate judges it and promotes or holds it. A round of the slow loop plays a sweep, freezes a

@@ -40,9 +40,10 @@ def what_if(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute promotions, rewards and verdicts under another rule or reward, and report what would differ.
+    """Report what another rule or reward would have decided.
 
-    Appends nothing. Runs are not played again: a run that would have carried other pieces keeps its recorded outcome.
+    Recomputes promotions, rewards and verdicts. Appends nothing. Runs are not played again: a run that would have
+    carried other pieces keeps its recorded outcome.
     """
     if sum((rule is not None, reward is not None, print_rule, print_reward)) != 1:
         raise typer.BadParameter("expected one of --rule FILE, --reward FILE, --print-rule and --print-reward")

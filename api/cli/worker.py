@@ -95,7 +95,7 @@ def worker(
     cluster: Clusters = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each event.")] = False,
 ) -> None:
-    """Play queued rollouts, with any number of worker processes at the same queue.
+    """Play queued rollouts, alone or with other workers.
 
     With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
     budget, as `flywheel run` does; then the worker exits.

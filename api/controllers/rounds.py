@@ -86,7 +86,7 @@ def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterat
         if key not in before:
             yield f"proposed {key}: {_does(state)} (learned from {state.proposed_by or 'no run'})"
         elif state.status != before[key]:
-            yield f"{state.status} {key}: its trial runs won {state.wins} times and lost {state.losses} times"
+            yield f"{state.status} {key}: {state.wins} of {state.wins + state.losses} trial runs won"
 
 
 def _does(state: Candidacy) -> str:

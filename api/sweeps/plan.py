@@ -248,7 +248,7 @@ def play_sweep(
     refuse_unserved(executor, (sweep.artifact,))
     views = house.views()
     jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
-    play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
+    play_jobs(house, client, f"sweep {sweep.sweep} with artifact {sweep.artifact}", jobs, course, reporter, executor)
     learn_from(house, sweep, course)
 
 
