@@ -54,7 +54,7 @@ def test_tasks_are_proposed_by_how_much_was_played_of_them_and_a_small_benchmark
     assert code == 0, err
     assert "froze boats on marketplace: 10 sealed instances, 8 visible ones, 1 repeats" in out
     assert f"proposed: {PHONE}, of which 24 runs were graded" in err
-    assert "boats is too small for a verdict: 10 sealed instances" in err
+    assert "10 sealed instances, and the rules ask for 40" in err
     code, _, err = flywheel("benchmark", "freeze", "more", "--from-candidates", "--min-runs", "25")
     assert (code, "No task of marketplace with 25 graded runs is called" in err) == (1, True)
 
