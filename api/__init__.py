@@ -1,1 +1,1 @@
-"""The outside: the only folder that knows all the others."""
+"""Entry points: commands and REST. The only package that may import all the others."""

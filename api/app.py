@@ -1,4 +1,4 @@
-"""The REST interface: one application over one house."""
+"""The REST application of one project."""
 
 from __future__ import annotations
 
@@ -39,40 +39,40 @@ from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.schemas import answer_schemas
 
 DESCRIPTION = f"""
-An event-sourced platform that makes agents better from their own runs, and can prove it.
+An event-sourced platform that makes agents better from their own runs, and keeps the evidence.
 
-Everything under `/v1` needs `Authorization: Bearer <token>` (`flywheel token issue NAME` makes one), and
-so do `/metrics` and this document, `/openapi.json`. `/healthz` alone needs none: it shows how far
-log and projections are.
+Everything under `/v1` needs `Authorization: Bearer <token>` (create one with `flywheel token issue NAME`),
+and so do `/metrics` and this document, `/openapi.json`. Only `/healthz` needs none: it reports the positions of
+log and projections.
 
 Every read takes `as_of`, a log position or a time, and `at_least` (or the header `{AT_LEAST_HEADER}`), a position
-that the log must have reached; every answer says in `{POSITION_HEADER}` which position it is of.
+that the log must have reached. Every answer reports its position in `{POSITION_HEADER}`.
 Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
 """
 
 _TAGS = [
-    {"name": "health", "description": "Whether the service and its database answer."},
-    {"name": "events", "description": "The log: read it in order, append to it."},
-    {"name": "runs", "description": "One execution of a task, how it ended and what it earned."},
-    {"name": "outcomes", "description": "How the runs of each sweep went, counted."},
-    {"name": "rewrites", "description": "Changes to plans that recovery proposed, and their record."},
-    {"name": "hints", "description": "Where something was seen that a step needs, and the record of each."},
-    {"name": "exemplars", "description": "What good runs did at a step, and the record of each."},
-    {"name": "curriculum", "description": "Snippets that do one thing, and the record of each."},
-    {"name": "recipes", "description": "Named pieces of plan that can be used again, and the record of each."},
-    {"name": "substrates", "description": "What each way to learn was worth, by cluster."},
-    {"name": "courses", "description": "What the controller was asked to do on a site, and why it ended."},
-    {"name": "environments", "description": "Sites that were probed, and which of them may be learned from."},
-    {"name": "benchmarks", "description": "Frozen tasks and seeds that arms are judged on."},
-    {"name": "verdicts", "description": "What the gate decided, and by which numbers."},
-    {"name": "failures", "description": "Failed runs, grouped by how they failed."},
-    {"name": "costs", "description": "The price book in force and what was spent."},
-    {"name": "diff", "description": "What changed in meaning between two positions."},
-    {"name": "champion", "description": "The artifact in production and every move of that pointer."},
-    {"name": "blobs", "description": "The bytes that events name: put them first, read them by address."},
-    {"name": "datasets", "description": "Frozen selections of runs as rows to train on."},
-    {"name": "checkpoints", "description": "Weights that were trained, and the events they were learned from."},
-    {"name": "taint", "description": "Runs withdrawn, subjects erased, and what was learned from a run."},
+    {"name": "health", "description": "Status of the service and its database."},
+    {"name": "events", "description": "The event log: read it in order, append to it."},
+    {"name": "runs", "description": "Executions of tasks, with status and reward."},
+    {"name": "outcomes", "description": "Counts of run results by sweep and template."},
+    {"name": "rewrites", "description": "Plan changes proposed by recovery, with wins and losses."},
+    {"name": "hints", "description": "Hints where to find what a step needs, with wins and losses."},
+    {"name": "exemplars", "description": "Examples of what passed runs did at a step, with wins and losses."},
+    {"name": "curriculum", "description": "Snippets that do one thing, with wins and losses."},
+    {"name": "recipes", "description": "Named, reusable parts of plans, with wins and losses."},
+    {"name": "substrates", "description": "Learned value of each kind of memory, by task cluster."},
+    {"name": "courses", "description": "Budgets of controller runs on a site, and why they ended."},
+    {"name": "environments", "description": "Probed sites and their admission."},
+    {"name": "benchmarks", "description": "Frozen tasks and seeds for the gate."},
+    {"name": "verdicts", "description": "Decisions of the gate with their statistics."},
+    {"name": "failures", "description": "Failed runs, clustered by cause."},
+    {"name": "costs", "description": "Current prices and money spent."},
+    {"name": "diff", "description": "State changes between two positions."},
+    {"name": "champion", "description": "The current champion and its history."},
+    {"name": "blobs", "description": "Bytes that events refer to: upload them before the event, read them by address."},
+    {"name": "datasets", "description": "Frozen training rows selected from runs."},
+    {"name": "checkpoints", "description": "Trained weights and their lineage."},
+    {"name": "taint", "description": "Withdrawn runs, erased subjects, and what was learned from a run."},
 ]
 
 _RESOURCES = (
@@ -99,14 +99,14 @@ _RESOURCES = (
 
 class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """The document, with the schemas of events and of answers beside those of the routes."""
+        """The OpenAPI document, with the schemas of events and answers added."""
         schema = super().openapi()
         schema["components"]["schemas"].update(answer_schemas() | events.vocabulary())
         return schema
 
 
 def create_app(house: House) -> FastAPI:
-    """The application. Endpoints are synchronous, as the store is: each runs on a thread of the server's pool."""
+    """Create the application. Endpoints are synchronous, as the store is, and run on threads of the server's pool."""
     app = _Api(
         title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS, openapi_url=None, docs_url=None
     )
@@ -126,11 +126,11 @@ def create_app(house: House) -> FastAPI:
 
 
 def _guard_router() -> APIRouter:
-    """Every resource under /v1, behind the bearer token."""
+    """Router of all resources under /v1, which need a bearer token."""
     described = {
-        401: "No token that is accepted was presented.",
-        409: "The position asked for is not there yet.",
-        422: "A part of the request is not what it should be.",
+        401: "The bearer token is missing or not accepted.",
+        409: "The log has not reached the requested position.",
+        422: "Part of the request is invalid.",
         503: "The database does not answer, or a projection is parked.",
     }
     v1 = APIRouter(

@@ -1,4 +1,4 @@
-"""What must hold before anything runs: each check says what it found and, if it fails, the way out."""
+"""Checks of the installation. Each check reports what it found and, if it fails, what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEAST_FREE_BYTES = 500_000_000
 
 @dataclass(frozen=True, slots=True)
 class SetupCheck:
-    """One thing looked at. `is_required` is false for what is only good to know."""
+    """Result of one check. `is_required` is False for optional parts."""
 
     name: str
     ok: bool
@@ -42,18 +42,18 @@ class SetupCheck:
 
 
 class _Failed(Exception):
-    """A check's own finding, for what no other part of the code would raise."""
+    """Failure of a check that has no error class of its own."""
 
 
 def checks(settings: Settings, *, port: int | None = None) -> Iterator[SetupCheck]:
-    """Every check in order; those that need a database are left out once it cannot be reached."""
+    """Run every check in order. Checks that need the database are skipped if it cannot be reached."""
     yield _check("python", _python)
     yield _check("home", lambda: _home(settings.home))
     yield _check("port", lambda: _port(settings.host, settings.port if port is None else port))
     yield SetupCheck(
         "chromium",
         ok=True,
-        found=str(settings.browser or "not installed (no browser executor; browser tests are left out)"),
+        found=str(settings.browser or "not installed (the browser executor is unavailable)"),
         is_required=False,
     )
     database = _check("database", lambda: _database(settings))
@@ -82,7 +82,7 @@ def _check(name: str, look: Callable[[], str]) -> SetupCheck:
 def _python() -> str:
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST_PYTHON:
-        raise _Failed(f"Python {found}: expected 3.11 or newer; make the virtual environment with another one")
+        raise _Failed(f"Python {found}: expected 3.11 or newer; create the virtual environment with that")
     return found
 
 
@@ -93,7 +93,7 @@ def _home(home: Path) -> str:
     free = shutil.disk_usage(nearest).free
     if free < LEAST_FREE_BYTES:
         raise _Failed(
-            f"{free // 1_000_000} MB are free under {nearest}: expected 500 or more; make room, or set FLYWHEEL_HOME"
+            f"{free // 1_000_000} MB are free under {nearest}: expected 500 or more; free space, or set FLYWHEEL_HOME"
         )
     return f"{home.absolute()} ({free // 1_000_000_000} GB free)"
 
@@ -128,14 +128,14 @@ def _log(engine: Engine, settings: Settings) -> str:
     for row in verify_chain(store.read_stored(), after=START, previous=GENESIS):
         decode(row)
         events += 1
-    return f"{events} events, every one readable, chain holds"
+    return f"{events} events, all readable, chain valid"
 
 
 def _projections(engine: Engine) -> str:
     for bookmark in bookmarks(engine):
         if bookmark.parked_at is not None:
             raise _Failed(
-                f"{bookmark.projection} is parked at {bookmark.parked_at}: {bookmark.parked_error}; mend it, then run"
+                f"{bookmark.projection} is parked at {bookmark.parked_at}: {bookmark.parked_error}; fix it, then run"
                 f" `flywheel replay --rebuild --projection {bookmark.projection}`"
             )
     return "none is parked"
@@ -152,9 +152,7 @@ def _token(settings: Settings) -> str:
                 )
             return "the token is accepted"
         if not tokens.has_any(views):
-            raise _Failed(
-                "no token was issued: expected one; `flywheel db up` or `flywheel token issue NAME` prints one"
-            )
+            raise _Failed("no token was issued; create one with `flywheel db up` or `flywheel token issue NAME`")
         return "at least one is accepted"
     finally:
         house.close()

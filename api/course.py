@@ -1,4 +1,4 @@
-"""What a course of the fast loop is asked to do: how large its rounds are, by which rules, and when it stops."""
+"""Configuration of a course of the fast loop: size of its rounds, rules and budget."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from agents.rollouts.play import TRIES
 from eventlog.events import Decay, PairedRule, PieceKind, PromotionRule, Rules, Trials
 
 CONTROLLER = "controller"
-"""The actor of what the fast loop appends."""
+"""Actor of events appended by the fast loop."""
 
 SLOW_CONTROLLER = "slow-controller"
-"""The actor of what the slow loop appends."""
+"""Actor of events appended by the slow loop."""
 
 WARM_UP = "warm-up"
-"""The actor of what a warm-up appends."""
+"""Actor of events appended by a warm-up."""
 
 BASE = "base"
-"""The weights of the first champion: the bare plans, or the base model."""
+"""Weights of the first champion: plans without memory, or the base model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How large a round is and when to stop. Seeds are taken in order, so every round sees new ones.
+    """Size of a round, rules and budget of a course. Seeds are taken in order, so every round uses new ones.
 
-    Training seeds end before the benchmark's begin: those are other instances, the sealed ones of other families.
-    `verify_steps` has each step checked right after it, which costs a request a step. A run that takes longer than
-    `timeout_s` is missing (None: it is waited for). The `max_` numbers are its budget (None: no bound); `clusters` are
-    those whose tasks are played (none: all). What fails but the agent is begun `tries` times, and so is an arm's
-    run that takes too long. `rule` decides what recovery proposes and capture finds; `kinds`
-    are those that are captured, tried and remembered. A round takes more `siblings` where the rules of
-    what is on trial ask for more; `trials` are the shares of its groups that try a piece. With `rules` of 40 pairs at
-    least, 50 sealed seeds are enough for a single template.
+    Training seeds end before the benchmark's seeds begin; sealed instances come from other families. `verify_steps`
+    checks each step right after it, at one request per step. A run longer than `timeout_s` counts as missing (None: no
+    limit). The `max_` fields are the budget (None: no limit). `clusters` selects the tasks (empty: all). A run that
+    fails for another reason than the agent is tried `tries` times in all, and so is a run of an evaluation that takes
+    too long. `rule` is the promotion rule of new pieces; `kinds` are the kinds of pieces captured, tried and
+    remembered. A round has more than `siblings` siblings if the rules of pieces on trial need more. `trials` are the
+    shares of groups that try a piece. `rules` need at least 40 pairs by default, so 50 sealed seeds suffice for one
+    template.
     """
 
     seeds_per_round: int = 12

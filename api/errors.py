@@ -1,4 +1,4 @@
-"""What the outside can be told when something cannot be done."""
+"""Errors of commands and REST. The docstring of an error is its message."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class NothingToSign(FlywheelError):
 
 
 class BeyondHead(FlywheelError):
-    """Position {expected} was asked for, and the log ends at {actual}: expected positions up to that."""
+    """Position {expected} was asked for, but the log ends at {actual}. Choose a position up to that."""
 
 
 class NoTrustedKey(FlywheelError):
-    """There is no public key at {expected}: expected one to check the signature with. Name one with --public-key, or sign once with
+    """There is no public key at {expected} to check the signature with. Name one with --public-key, or sign once with
     `flywheel log sign`."""
 
 
@@ -35,12 +35,12 @@ class NotSetUp(FlywheelError):
 
 
 class ApiPortInUse(FlywheelError):
-    """The port {port} on {host} cannot be used: it is {actual}; expected a free one. Stop what listens there, or choose another with
-    --port."""
+    """The port {port} on {host} cannot be used: it is {actual}; expected a free one. Stop the process that listens there, or choose
+    another port with --port."""
 
 
 class BadArtifactName(FlywheelError):
-    """{actual!r} names no artifact: expected `base@POSITION` or `ck-DIGEST@POSITION`, as `flywheel champion history` shows them."""
+    """{actual!r} is not the name of an artifact: expected `base@POSITION` or `ck-DIGEST@POSITION`, as `flywheel champion history` shows them."""
 
 
 class BadPosition(FlywheelError):
@@ -48,13 +48,13 @@ class BadPosition(FlywheelError):
 
 
 class VerdictDiffers(FlywheelError):
-    """The verdict of {evaluation} recomputes to other bytes: {actual}, recorded {expected}.
-    Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
+    """The recomputed verdict of {evaluation} differs from the recorded one: computed {actual}, recorded {expected}.
+    Run `flywheel log verify`; if the log is valid, the gate's code has changed since."""
 
 
 class VerdictsDiffer(FlywheelError):
-    """Of {total} verdicts, {count} recompute to other bytes: {actual}; expected all to be equal. `flywheel gate verify EVALUATION` shows
-    both. Run `flywheel log verify`; if the log is sound, the gate's code has changed since."""
+    """{count} of {total} recomputed verdicts differ from the recorded ones: {actual}. `flywheel gate verify EVALUATION` shows
+    both. Run `flywheel log verify`; if the log is valid, the gate's code has changed since."""
 
 
 class BadPicture(FlywheelError):
@@ -62,80 +62,80 @@ class BadPicture(FlywheelError):
 
 
 class NotEmbedded(FlywheelError):
-    """FLYWHEEL_DATABASE_URL is set, so the database is not ours to stop: expected the embedded one; stop that server by its own
-    means, or unset the variable."""
+    """FLYWHEEL_DATABASE_URL is set, and only the embedded database can be stopped by this command. Stop that server with its
+    own tools, or unset the variable."""
 
 
 class NoModel(FlywheelError):
-    """There is no model to ask: {actual}; expected {expected}."""
+    """No model is configured: {actual}; expected {expected}."""
 
 
 class ControllerBusy(FlywheelError):
-    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased`, `flywheel benchmark` or `flywheel gate run` works
-    on {site} in this project: expected to be the only one. Wait for it, or choose another project with FLYWHEEL_PROJECT."""
+    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased`, `flywheel benchmark` or `flywheel gate run` is
+    working on {site} in this project, and only one may. Wait for it, or choose another project with FLYWHEEL_PROJECT."""
 
 
 class BadHost(FlywheelError):
-    """The host {actual!r} cannot be listened on: {why}. Expected an address of this machine, such as 127.0.0.1."""
+    """Cannot listen on the host {actual!r}: {why}. Expected an address of this machine, such as 127.0.0.1."""
 
 
 class FactMissing(FlywheelError):
-    """The log lacks a fact that the controller appends first: {actual}. Run `flywheel run` to its end once."""
+    """The log lacks an event that the controller appends first: {actual}. Run `flywheel run` to its end once."""
 
 
 class TooSmall(FlywheelError):
-    """The benchmark {benchmark} can only void: {actual}. Freeze a larger one with `flywheel benchmark refresh {benchmark}
+    """The benchmark {benchmark} is too small for a verdict: {actual}. Freeze a larger one with `flywheel benchmark refresh {benchmark}
     --sealed N`."""
 
 
 class OtherBenchmark(FlywheelError):
-    """The benchmark {actual} is of the environment {environment}: expected one of {expected}. `flywheel benchmark list` names them."""
+    """The benchmark {actual} belongs to the environment {environment}: expected one of {expected}. `flywheel benchmark list` names them."""
 
 
 class OtherTasks(FlywheelError):
-    """The benchmark {benchmark} judges checkpoints by other tasks: {actual} would be played; expected {expected}. Name those with --task, or
-    choose another project with FLYWHEEL_PROJECT."""
+    """The benchmark {benchmark} judges checkpoints on other tasks than requested: {actual}; expected {expected}. Name the latter with
+    --task, or choose another project with FLYWHEEL_PROJECT."""
 
 
 class NotChampion(FlywheelError):
-    """{actual} is not champion, {expected} is: expected the champion's own name, for a challenger replaces nobody else.
-    Leave --champion out to judge against whoever is champion."""
+    """{actual} is not the champion; {expected} is. A challenger can only be judged against the champion.
+    Leave out --champion to use the current one."""
 
 
 class NoJudge(FlywheelError):
-    """No judge is set up: {actual}; expected {expected}."""
+    """No judge model is configured: {actual}; expected {expected}."""
 
 
 class RunUnreadable(FlywheelError):
-    """The run {actual} cannot be shown: its stream lacks its start or its end; expected both. See `flywheel runs show {actual}`."""
+    """The run {actual} cannot be shown: its stream lacks its start or its end. See `flywheel runs show {actual}`."""
 
 
 class DatasetErased(BlobErased):
-    """The dataset {expected} is erased: its rows up to position {upto} need the blob {actual}, whose subject was erased, so they cannot
-    be made again. Freeze another with `flywheel dataset build`: it leaves the erased runs out."""
+    """The dataset {expected} is erased: its rows up to position {upto} need the blob {actual}, whose subject was erased. Freeze another
+    dataset with `flywheel dataset build`; it leaves out the erased runs."""
 
 
 class DatasetWithdrawn(FlywheelError):
-    """The dataset {actual} holds runs that were withdrawn after position {upto}, up to which it was frozen: expected rows of runs that
-    still count. Freeze another with `flywheel dataset build`: it leaves them out."""
+    """The dataset {actual} contains runs that were withdrawn after it was frozen at position {upto}. Freeze another dataset with
+    `flywheel dataset build`; it leaves out the withdrawn runs."""
 
 
 class EmptyDataset(FlywheelError):
-    """The {kind} query selects no rows up to position {upto}: {actual}. Expected at least one row, and nothing was registered; what each
-    reason to refuse a run means, and the way out of it, is in docs/datasets.md."""
+    """The {kind} query selects no rows up to position {upto}: {actual}. No dataset was frozen. docs/datasets.md explains each reason
+    why runs are refused, and what to do."""
 
 
 class UnknownSubject(FlywheelError):
-    """Nothing was erased: no run and no blob in this project is of the subject {actual!r}; expected the pseudonym that its runs were
-    started with. Check its spelling, or say --yes so that it is destroyed for good all the same."""
+    """Nothing was erased: no run or blob in this project belongs to the subject {actual!r}; expected the pseudonym given when its
+    runs were started. Check the spelling, or add --yes to erase this name anyway."""
 
 
 class NoReason(FlywheelError):
-    """No reason was given: expected a few words on why {what}; they are recorded with it."""
+    """No reason was given: expected a few words on why {what}. They are recorded in the log."""
 
 
 class AlreadyWithdrawn(FlywheelError):
-    """Of these runs, {actual} already withdrawn: {runs}, since position {position}. Expected runs that still count; leave them out."""
+    """Of these runs, {actual} already withdrawn: {runs}, since position {position}. Leave them out."""
 
 
 class NotReplayable(FlywheelError):
@@ -144,11 +144,11 @@ class NotReplayable(FlywheelError):
 
 
 class BadDefinition(FlywheelError):
-    """The file {file} is no {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""
+    """The file {file} is not a valid {what}: {actual}; expected {expected}. `flywheel what-if --print-{what}` prints the one in force."""
 
 
 class SweepExists(FlywheelError):
-    """A sweep called {actual} was planned before: expected a new name. `flywheel rollout status {actual}` shows how it went."""
+    """A sweep called {actual} already exists: expected a new name. `flywheel rollout status {actual}` shows its progress."""
 
 
 class WrongWay(FlywheelError):
@@ -156,63 +156,63 @@ class WrongWay(FlywheelError):
 
 
 class OtherExecutor(FlywheelError):
-    """{what} was planned for {expected}, and this is {actual}: expected the same one, for its runs are compared. {way_out}"""
+    """{what} was planned for {expected}, but this is {actual}. Runs that are compared need the same executor and model. {way_out}"""
 
 
 class NotExtended(FlywheelError):
-    """No siblings were added to {sweep}: {actual} was planned by somebody else meanwhile; expected to be the only one who adds to it.
-    Run the command again: it goes on from where the log stands."""
+    """No siblings were added to {sweep}: another process has planned {actual} in the meantime.
+    Run the command again; it resumes from the log."""
 
 
 class NoSite(FlywheelError):
-    """There is no site to go to: {actual}; expected {expected}."""
+    """No site is given: {actual}; expected {expected}."""
 
     is_usage = True
 
 
 class PlayedInVain(FlywheelError):
-    """Runs on {site} go missing: {actual}. Expected a site and a model that runs can be played with. Put it right and start the
-    worker again: what it had not begun waits in the queue."""
+    """The worker stopped because its next runs on {site} would fail as well: {actual}. Fix the site or the model and start the
+    worker again; the runs it had not started are still in the queue."""
 
 
 class SessionNotKept(FlywheelError):
-    """The session {actual!r} would be played by the executor {executor}, which takes no browser profile and leaves none: expected the
-    executor plan or browser for a session. Choose one of them, or leave the session out."""
+    """The executor {executor} keeps no browser profile, so it cannot play the session {actual!r}. Choose the executor plan or browser,
+    or leave out the session."""
 
 
 class OtherKind(FlywheelError):
-    """The dataset {dataset} is of the kind {actual}: {algorithm} trains on {expected}. Build one with `flywheel dataset build {expected}`."""
+    """The dataset {dataset} has the kind {actual}, but {algorithm} trains on {expected}. Build one with `flywheel dataset build {expected}`."""
 
 
 class NoBase(FlywheelError):
-    """There is no base model to train on: {actual}; expected a folder with its files, or the digest of one that a warm-up made. Name it with
-    --base."""
+    """There is no base model to train: {actual}; expected a folder with its files, or the digest of one made by a warm-up. Name it
+    with --base."""
 
 
 class StartDiffers(FlywheelError):
-    """The small model that {checkpoint} was warmed up from comes out of the log with the digest {actual}: expected {expected}. Other
-    versions of the libraries made that one, or another CPU type, or somebody by hand. Give its folder with --base."""
+    """The start model of the warm-up {checkpoint}, made again from the log, has the digest {actual}: expected {expected}. It was
+    made with other library versions, on another CPU type, or by hand. Give its folder with --base."""
 
 
 class NotABase(FlywheelError):
-    """The checkpoint {actual} was made by {algorithm}: expected a base model, which a warm-up makes. Go on from a checkpoint with --from."""
+    """The checkpoint {actual} was made by {algorithm}: expected a base model made by a warm-up. Use --from to continue from a checkpoint."""
 
 
 class NotAnAdapter(FlywheelError):
-    """{actual} is a base model, made by a warm-up: expected a checkpoint with an adapter. Name a base model with --base."""
+    """{actual} is a base model made by a warm-up: expected a checkpoint with an adapter. Name a base model with --base."""
 
 
 class BadConfig(FlywheelError):
-    """The configuration of {algorithm} is wrong at {where}: {actual}; expected what docs/training.md says."""
+    """The configuration of {algorithm} is wrong at {where}: {actual}. docs/training.md describes all fields."""
 
 
 class TrainingEnded(FlywheelError):
-    """{training} ended without a checkpoint, by {error}: {actual}"""
+    """{training} ended without a checkpoint because of {error}: {actual}"""
 
 
 class TrainedTwice(FlywheelError):
-    """{training} was trained by somebody else meanwhile: {actual} stands at position {position} with other content, so what came here
-    is not recorded. Expected to be the only one who trains it. Run the command again: it goes on from where the log stands."""
+    """Another process trained {training} in the meantime: {actual} at position {position} has other content, so this result
+    was not recorded. Run the command again; it resumes from the log."""
 
 
 class NotPublished(FlywheelError):

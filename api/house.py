@@ -1,4 +1,4 @@
-"""The composition root: settings in, everything a command or a route needs out."""
+"""The composition root: builds everything that commands and routes need from the settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class House:
-    """One project's log and what is derived from it."""
+    """One project: its log, blobs, projections and settings."""
 
     settings: Settings
     engine: Engine
@@ -40,26 +40,26 @@ class House:
     projector: Projector
 
     def views(self, as_of: Position | None = None) -> PostgresViews:
-        """Reads at a position, default the head, after folding that far. Raises NotThereYet, ProjectionParked."""
+        """Views at a position, default the head; updates projections first. Raises NotThereYet, ProjectionParked."""
         return catch_up_views(self.projector, self.engine, self.store, as_of=as_of)
 
     @cached_property
     def frames(self) -> FrameViews:
-        """Reads of frames; they remember what was read last."""
+        """Views of frames; they cache the last frame read."""
         from projections.frames.framing import FrameViews
 
         return FrameViews(self.engine, self.store)
 
     @cached_property
     def embeddings(self) -> Embeddings | None:
-        """The model that memory is matched by from now on; None: none. Raises EmbeddingsUnfit, LibrariesMissing."""
+        """The configured embedding model for matching memory, or None. Raises EmbeddingsUnfit, LibrariesMissing."""
         from agents.learning.embeddings import read_embeddings
 
         folder = self.settings.embeddings
         return None if folder is None else read_embeddings(folder)
 
     def embeddings_of(self, memory: Memory) -> Embeddings | None:
-        """The model that a memory was pinned with, read only where it was with one.
+        """The embedding model that a memory was pinned with, or None.
 
         Raises EmbeddingsMissing, EmbeddingsOther, EmbeddingsUnfit, LibrariesMissing.
         """
@@ -68,12 +68,12 @@ class House:
         return None if memory.embeddings is None else pinned_embeddings(memory, self.embeddings)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all database connections."""
         self.engine.dispose()
 
 
 def application_url(settings: Settings) -> str:
-    """The URL the application connects with. Raises the launcher's errors where the embedded one was never set up."""
+    """The database URL of the application. Raises errors of api.embedded if the embedded database is not set up."""
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
     from .embedded import endpoints
@@ -82,7 +82,7 @@ def application_url(settings: Settings) -> str:
 
 
 def owner_url(settings: Settings) -> str:
-    """The URL migrations connect with."""
+    """The database URL of the schema's owner, for migrations."""
     if settings.owner_url is not None:
         return settings.owner_url.get_secret_value()
     if settings.database_url is not None:
@@ -93,7 +93,7 @@ def owner_url(settings: Settings) -> str:
 
 
 def blobs_of(settings: Settings, engine: Engine) -> Inventory:
-    """Where this project's blobs are kept, and the keys of their subjects. Raises ObjectStoreUnusable."""
+    """The project's blob store with the keys of its subjects. Raises ObjectStoreUnusable."""
     keys = FolderKeys(settings.key_folder)
     if not settings.blobs:
         return PostgresBlobs(engine, keys)
@@ -104,7 +104,7 @@ def blobs_of(settings: Settings, engine: Engine) -> Inventory:
 
 @contextmanager
 def owned_blobs(settings: Settings) -> Iterator[Inventory]:
-    """The same blobs with the right to remove some: to erase a subject, or to sweep."""
+    """The project's blob store with the right to delete, for erasure and sweeping."""
     engine = open_engine(owner_url(settings), settings.project)
     try:
         yield blobs_of(settings, engine)

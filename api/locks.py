@@ -1,7 +1,4 @@
-"""One controller for each site of a project, one trainer for each stage, one who learns from a site's sweeps at a time.
-
-Two would do the same things twice.
-"""
+"""Locks against duplicate work: one controller, one admission and one learner per site, one trainer per stage."""
 
 from __future__ import annotations
 
@@ -23,9 +20,9 @@ _KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
 
 @contextmanager
 def only_controller(engine: Engine, site: str) -> Iterator[None]:
-    """Hold the site's session lock; it ends with the process, `kill -9` included. Raises ControllerBusy.
+    """Hold the site's session lock. It is released when the process ends, `kill -9` included. Raises ControllerBusy.
 
-    A process that was just killed may hold it for a moment more, so there is some patience.
+    Waits a few seconds for the lock, because a process that was just killed may still hold it.
     """
     statement = text(f"SELECT pg_try_advisory_lock({_KEY})")
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -41,38 +38,38 @@ def only_controller(engine: Engine, site: str) -> Iterator[None]:
 
 
 def is_controlled(engine: Engine, site: str) -> bool:
-    """Whether a controller works on the site now: it plays what it has planned."""
+    """True if a controller is working on the site now."""
     with engine.begin() as connection:
         statement = text(
             f"SELECT pg_try_advisory_xact_lock_shared({_KEY})"
-        )  # those who only look do not see each other
+        )  # shared: concurrent checks do not block each other
         return not connection.execute(statement, {"site": site}).scalar_one()
 
 
 @contextmanager
 def admitting_alone(engine: Engine, site: str) -> Iterator[None]:
-    """Wait until no other worker sees to the site's admission: of those that start together one probes it."""
+    """Hold the site's admission lock, waiting for it. Of several workers that start together only one probes."""
     with _alone(engine, _ADMISSION, site=site):
         yield
 
 
 @contextmanager
 def learning_alone(engine: Engine, site: str) -> Iterator[None]:
-    """Wait until nobody else learns from a sweep of the site: of two that found it ended, the second finds it done."""
+    """Hold the site's learning lock, waiting for it. A second process then finds the sweep already processed."""
     with _alone(engine, _LEARNING, site=site):
         yield
 
 
 @contextmanager
 def training_alone(engine: Engine, training: str) -> Iterator[None]:
-    """Wait until nobody else trains or verifies this stage: of two that train it, the second finds its checkpoint."""
+    """Hold the stage's training lock, waiting for it. A second process then finds the checkpoint already saved."""
     with _alone(engine, _TRAINING, training=training):
         yield
 
 
 @contextmanager
 def _alone(engine: Engine, key: str, **named: str) -> Iterator[None]:
-    """Hold a session lock; it is waited for."""
+    """Hold a session lock, waiting for it."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SELECT pg_advisory_lock({key})"), named)
         try:

@@ -1,4 +1,4 @@
-"""A port taken before anything is printed about it."""
+"""Open the server's listening socket before its address is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import ApiPortInUse, BadHost
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises PortInUse, BadHost."""
+    """A socket that listens on host and port. Raises ApiPortInUse, BadHost."""
     # uvicorn sets TCP_NODELAY only on sockets made with an explicit protocol
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Positions as people give them: a number, or a time."""
+"""Parse log positions given as a number or a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import BadPosition
 
 
 def time_of(store: EventStore, position: Position) -> datetime:
-    """When the event of a position was recorded; position 0 comes before any time. StopIteration: beyond the head."""
+    """Time when the event of a position was recorded; for 0 the earliest time. StopIteration: beyond the head."""
     if position == START:
         return datetime.min.replace(tzinfo=UTC)
     return next(iter(store.read_stored(after=Position(position - 1), upto=position))).at
@@ -23,7 +23,7 @@ def moment_of(store: EventStore, as_of: str | None, position: Position) -> datet
 
 
 def read_position(store: PostgresStore, given: str | None) -> Position | None:
-    """A position or an ISO 8601 time as a position; a time without a zone is UTC. Raises BadPosition."""
+    """Parse a position or an ISO 8601 time; a time without a zone is UTC. Raises BadPosition."""
     if given is None:
         return None
     if given.isascii() and given.isdigit():

@@ -1,4 +1,4 @@
-"""The only reader of the environment."""
+"""Settings, read from environment variables. No other module reads the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Settings(BaseSettings):
-    """What a process is told from outside; every field is an environment variable with the prefix FLYWHEEL_."""
+    """Settings of a process. Each field is an environment variable with the prefix FLYWHEEL_."""
 
     model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", frozen=True, extra="ignore")
 
@@ -112,22 +112,22 @@ class Settings(BaseSettings):
 
     @property
     def archive_folder(self) -> Path:
-        """Where archived positions of all projects are kept."""
+        """Folder of the archives of all projects."""
         return self.home / "archive" if self.archive is None else self.archive
 
     @property
     def model_folder(self) -> Path:
-        """Where weights of all projects are unpacked."""
+        """Folder where weights of all projects are unpacked."""
         return self.home / "models" if self.models is None else self.models
 
     @property
     def key_folder(self) -> Path:
-        """Where this project's keys are kept: those of its subjects and the one that signs."""
+        """Folder of this project's keys: the keys of its subjects and the signing key."""
         return (self.home / "keys" if self.keys is None else self.keys) / self.project
 
     @property
     def browser(self) -> Path | None:
-        """The Chromium that was named, else the first on the PATH; None where there is none."""
+        """Path of the configured Chromium, else of the first on the PATH; None if there is none."""
         if self.chromium is not None:
             return self.chromium
         found = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
@@ -135,7 +135,7 @@ class Settings(BaseSettings):
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the database is our own embedded one."""
+        """True if the embedded database is used."""
         return self.database_url is None
 
 
@@ -150,5 +150,5 @@ def read_settings() -> Settings:
 
 
 def keep_ray_quiet() -> None:
-    """Tell Ray, before its import, not to report its use to its makers; it takes that from the environment alone."""
+    """Turn off Ray's usage reports. Must run before Ray is imported, which reads the environment variable."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

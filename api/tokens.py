@@ -1,4 +1,4 @@
-"""Bearer tokens: shown once when issued, known afterwards only by their hash."""
+"""Bearer tokens: shown once when issued; only their hash is stored."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BYTES = 32
 
 
 class TokenNameTaken(FlywheelError):
-    """A token called {actual!r} was issued before: expected a new name, also after a revocation; choose another one."""
+    """A token called {actual!r} was issued before. Choose a new name; names of revoked tokens stay taken."""
 
 
 def issue(store: EventStore, name: str, actor: str) -> str:
-    """A new token, in plain text this once. Raises TokenNameTaken: an actor in the log is one token for ever."""
+    """Issue a token and return its plain text. Raises TokenNameTaken: a name means one token forever."""
     plain = _PREFIX + secrets.token_urlsafe(_BYTES)
     event = TokenIssued(token=name, digest=_hash_token(plain), role="admin")
     (outcome,) = store.append([Append(stream=STREAM, events=(event,), actor=actor, key=f"token-issue:{name}")])
@@ -34,7 +34,7 @@ def issue(store: EventStore, name: str, actor: str) -> str:
 
 
 def revoke(store: EventStore, views: Views, name: str, reason: str, actor: str) -> None:
-    """From here on the token is not accepted; revoking it again changes nothing. Raises Unknown."""
+    """Stop accepting a token. Revoking it again changes nothing. Raises Unknown."""
     state = views.get(ACCESS, name)
     if state is None:
         raise Unknown(what="token", actual=name, way_out="List the names with `flywheel token list`.")
@@ -43,7 +43,7 @@ def revoke(store: EventStore, views: Views, name: str, reason: str, actor: str) 
 
 
 def holder(views: Views, presented: str) -> str | None:
-    """The name of the token that was presented, or None where it is not accepted."""
+    """Name of the presented token; None if it is not accepted."""
     digest = _hash_token(presented)
     found = None
     for state in views.find(ACCESS).values():
@@ -54,12 +54,12 @@ def holder(views: Views, presented: str) -> str | None:
 
 
 def is_accepted(views: Views, presented: str) -> bool:
-    """Whether a presented token is known and not revoked."""
+    """True if a presented token is known and not revoked."""
     return holder(views, presented) is not None
 
 
 def has_any(views: Views) -> bool:
-    """Whether any token would be accepted."""
+    """True if there is any token that is not revoked."""
     return any(not state.is_revoked for state in views.find(ACCESS).values())
 
 

@@ -72,16 +72,6 @@ def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
     return retrieve(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 
-def treat_all(specs: Sequence[Spec], candidates: Collection[str], rng_seed: int) -> tuple[Spec, ...]:
-    """Assign any candidate to every group of two or more, the draw of older sweeps without shares."""
-    names = sorted(candidates)
-
-    def draw_candidate(group: str, _template: str, others: int) -> dict[str, str]:
-        return {"candidate": _one(names, rng_seed, group)} if names and others else {}
-
-    return _assign_trials(specs, draw_candidate)
-
-
 def open_to(
     specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[TrialPiece], environment: str
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:

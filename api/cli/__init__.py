@@ -1,1 +1,1 @@
-"""The flywheel command, one file for each group of commands."""
+"""The flywheel command, one module per group of commands."""

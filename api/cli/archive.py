@@ -1,4 +1,4 @@
-"""`flywheel log archive`: old positions into Parquet segments, and out of the table."""
+"""`flywheel log archive`: move old events into Parquet segments."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from .output import AsJson, bar, confirm, emit_json, say
 def archive_command(
     before: Annotated[
         str | None,
-        typer.Option(metavar="POSITION|TIME", help="Archive what lies before this position, or this ISO 8601 time."),
+        typer.Option(metavar="POSITION|TIME", help="Archive events before this position or ISO 8601 time."),
     ] = None,
-    keep: Annotated[int | None, typer.Option(min=1, help="Archive all but the newest so many events.")] = None,
-    segment_size: Annotated[int, typer.Option(min=1, max=MOST, help="Events a segment.")] = SIZE,
+    keep: Annotated[int | None, typer.Option(min=1, help="Archive all but the newest N events.")] = None,
+    segment_size: Annotated[int, typer.Option(min=1, max=MOST, help="Events per segment.")] = SIZE,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Leave a remainder that is smaller than a segment for the next time.")
+        bool, typer.Option("--whole", help="Archive only full segments; leave the rest for later.")
     ] = False,
     drop_: Annotated[
-        bool, typer.Option("--drop", help="Then check the segments' files and drop their positions from the table.")
+        bool, typer.Option("--drop", help="Then verify the segment files and delete their events from the table.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before dropping.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write old positions as Parquet segments under FLYWHEEL_ARCHIVE; reads go on as before. Needs the owner's URL.
+    """Write old events to Parquet segments under FLYWHEEL_ARCHIVE; reads work as before. Needs the owner's URL.
 
-    Stop it whenever you like: running it again goes on after the last whole segment. docs/archive.md is the format.
+    It may be interrupted: the next call continues after the last complete segment. docs/archive.md: the format.
     """
     if before is None and keep is None:
-        raise typer.BadParameter("say how far: --before POSITION|TIME, or --keep N for all but the newest N events")
+        raise typer.BadParameter("expected --before POSITION|TIME, or --keep N to archive all but the newest N events")
     settings = read_settings()
     owner = open_engine(owner_url(settings), settings.project)
     try:
@@ -61,7 +61,7 @@ def archive_command(
 
 
 def _mark(owner: Engine, settings: Settings, before: str | None, keep: int | None) -> Position:
-    """The last position to archive; the newest event always stays out. Raises BadPosition."""
+    """The last position to archive. The newest event is never archived. Raises BadPosition."""
     store = PostgresStore(owner, archive=settings.archive_folder)
     head = store.head()
     marks = [head - (1 if keep is None else keep)]
@@ -95,15 +95,15 @@ def _archive(owner: Engine, settings: Settings, upto: Position, size: int) -> Ar
 
 
 def _drop(owner: Engine, settings: Settings, upto: Position, *, yes: bool) -> int:
-    """How many positions were dropped."""
+    """Delete archived events from the table. Returns their number."""
     before = live_from(owner)
     found = droppable(owner, upto)
     if not found:
         return 0
     amount, last = sum(manifest.events for manifest in found), found[-1].last
     place = settings.archive_folder / settings.project
-    confirm(f"Drop positions {before} to {last} from the table? They stay in {place} alone.", yes=yes)
-    with bar("checking the segments", amount) as advance:
+    confirm(f"Delete events {before} to {last} from the table? They remain only in {place}.", yes=yes)
+    with bar("verifying the segments", amount) as advance:
         drop(owner, settings.archive_folder, upto, progress=advance)
     return live_from(owner) - before
 
@@ -125,14 +125,14 @@ def _show(found: dict[str, Any]) -> None:
     made = found["written"]
     if made["events"]:
         what = "segment" if made["segments"] == 1 else "segments"
-        say(f"{made['events']} events, {made['first']} to {made['last']}, are in {made['segments']} {what}")
+        say(f"archived {made['events']} events, {made['first']} to {made['last']}, in {made['segments']} {what}")
     elif found["upto"]:
-        say(f"nothing new to archive: the positions up to {found['archived_upto']} are archived")
+        say(f"nothing new to archive: the events up to {found['archived_upto']} are archived")
     else:
-        say("nothing to archive: no event lies before that mark")
+        say("nothing to archive: there is no event before that position")
     if found["dropped"] is not None:
-        say(f"{found['dropped']} positions dropped; the table begins at {found['live_from']}")
+        say(f"deleted {found['dropped']} events from the table; it now begins at {found['live_from']}")
     elif found["archived_upto"] >= found["live_from"]:
-        say(f"the table still holds those from {found['live_from']} on; --drop takes them out")
+        say(f"the table still holds archived events from {found['live_from']} on; --drop deletes them")
     if found["archived_upto"]:
-        say(f"the archive is {found['folder']}")
+        say(f"the archive is in {found['folder']}")

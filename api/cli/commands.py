@@ -1,4 +1,4 @@
-"""Every command by its name: where it is defined, and its line in the help. A call of it imports its module."""
+"""All commands by name, with their module and help line. A module is imported when its command is called."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run:run", "Go round the loop until the budget is spent or nothing is left to try."),
+    "run": ("run:run", "Learn from runs, in rounds, until the budget is spent."),
     "serve": ("serve:serve", "Serve the REST API until interrupted."),
-    "worker": ("worker:worker", "Play planned rollouts from the queue, any number of processes together."),
+    "worker": ("worker:worker", "Play queued rollouts, alone or with other workers."),
     "replay": (
         "replay:replay",
-        "Fold every projection from the log beside the live one and compare their digests.",
+        "Recompute the projections from the log and compare them.",
     ),
     "diff": (
         "diff:diff",
-        "Say what changed in meaning between two positions: champion, rewrites, runs, failures, verdicts, costs.",
+        "List what changed between two positions of the log.",
     ),
     "what-if": (
         "whatif:what_if",
-        "Fold history again under another rule or reward, beside the truth, and say what would differ.",
+        "Report what another rule or reward would have decided.",
     ),
     "outcomes": (
         "outcomes:outcomes",
@@ -31,11 +31,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "doctor": (
         "doctor:doctor",
-        "Check Python, home, port, database, schema, log, projections and token (FLYWHEEL_TOKEN); exit 1 if one fails.",
+        "Check the installation, the database and the log.",
     ),
-    "erase": ("erase:erase", "Destroy the key and the bytes of a subject, and record that it was done."),
-    "train": ("train:train", "Train on a dataset and save the checkpoint."),
-    "db": ("db:app", "The database: start, stop, look, migrate."),
+    "erase": ("erase:erase", "Destroy the encryption key and the bytes of a subject."),
+    "train": ("train:train", "Train a model on a dataset and save the checkpoint."),
+    "db": ("db:app", "The database: up, down, status, migrate."),
     "log": ("log:app", "The log: head, tail, verify, sign, archive, export, import."),
     "rollout": ("rollout:app", "Rollouts: sweep, biased, status."),
     "runs": ("runs:app", "Runs: list, show, replay, grade, regrade, judges, withdraw."),
@@ -56,11 +56,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "artifact": ("artifact:app", "Artifacts: show."),
     "token": ("token:app", "Tokens: issue, list, revoke."),
 }
-"""`module:attribute` below `api.cli`, and the first sentence of the command's own help."""
+"""`module:attribute` below `api.cli`, and the first sentence of the command's help."""
 
 
 class LazyCommand(TyperCommand):
-    """A command or group that is imported when it is called. Until then it is its name and its line in the help."""
+    """A command or group that is imported when it is called. Until then it has only a name and a help line."""
 
     def __init__(self, name: str, where: str, line: str) -> None:
         super().__init__(name, help=line)
@@ -68,7 +68,7 @@ class LazyCommand(TyperCommand):
 
     @cached_property
     def command(self) -> TyperCommand | TyperGroup:
-        """The command itself, imported."""
+        """The imported command."""
         module, _, attribute = self.where.partition(":")
         defined = getattr(import_module(f"{__package__}.{module}"), attribute)
         around = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -80,16 +80,16 @@ class LazyCommand(TyperCommand):
         return found
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the words of the imported command, which the context then belongs to."""
+        """Parse the arguments with the imported command; the context belongs to it."""
         return self.command.make_context(info_name, args, parent, **extra)
 
 
 def every_command() -> TyperGroup:
-    """The command `flywheel` with everything below it, none of it imported yet."""
+    """The command `flywheel` with all subcommands, none of them imported yet."""
     return TyperGroup(
         name="flywheel",
-        help="Make agents better from their own runs, and prove it: run, replay, judge, promote, roll back.",
-        epilog="The words are explained in docs/glossary.md.",
+        help="Make agents better from their own runs, and keep the evidence: run, judge, promote, replay, roll back.",
+        epilog="docs/glossary.md explains the terms. `flywheel COMMAND --help` shows the options of a command.",
         no_args_is_help=True,
         rich_markup_mode=None,
         commands={name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()},

@@ -1,4 +1,4 @@
-"""What the controller is told on the command line: which tasks, and within which budget."""
+"""Command-line options of the controller: tasks, budget and promotion rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MICRO = 1_000_000
 
 
 class EvidenceRule(StrEnum):
-    """Which rule rides on what recovery proposes."""
+    """The promotion rule recorded with each proposed piece."""
 
     PAIRED = "paired"
     SEEDS = "seeds"
@@ -30,37 +30,40 @@ class EvidenceRule(StrEnum):
 
 
 Rule = Annotated[
-    EvidenceRule, typer.Option(help="What promotes: paired asks for evidence from siblings, seeds for 3 wins in a row.")
+    EvidenceRule,
+    typer.Option(
+        help="When a piece is promoted: paired compares runs with and without it, seeds needs 3 wins in a row."
+    ),
 ]
-Rounds = Annotated[int, typer.Option(min=1, max=1000, help="At most so many rounds: sweeps.")]
-BudgetRuns = Annotated[int | None, typer.Option(min=1, help="fast: at most so many runs, of sweeps and of arms.")]
+Rounds = Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rounds (sweeps).")]
+BudgetRuns = Annotated[int | None, typer.Option(min=1, help="fast: maximum number of runs, in sweeps and evaluations.")]
 BudgetDollars = Annotated[
-    float | None, typer.Option(min=0.000001, callback=finite, help="fast: at most so much, by the price book.")
+    float | None, typer.Option(min=0.000001, callback=finite, help="fast: maximum cost, by the price book.")
 ]
-BudgetMinutes = Annotated[int | None, typer.Option(min=1, help="fast: no new round after so many minutes.")]
-Verdicts = Annotated[int | None, typer.Option(min=1, help="fast: stop after so many verdicts of the gate.")]
+BudgetMinutes = Annotated[int | None, typer.Option(min=1, help="fast: start no new round after this many minutes.")]
+Verdicts = Annotated[int | None, typer.Option(min=1, help="fast: stop after this many verdicts of the gate.")]
 Clusters = Annotated[
     list[str] | None,
-    typer.Option("--cluster", help="fast: only tasks of this cluster; may be given again. Default: all."),
+    typer.Option("--cluster", help="fast: only tasks of this cluster; may be repeated. Default: all."),
 ]
 
 
 def refuse_memoryless(executor: Way) -> None:
-    """Raise BadParameter for a way of doing tasks in which memory makes no difference."""
+    """Raise BadParameter for an executor whose runs do not depend on memory."""
     if executor in {Way.POLICY, Way.DEMONSTRATION, Way.MINIWOB_SCRIPT}:
         raise typer.BadParameter(
-            f"--executor {executor.value}: its runs teach memory nothing, so there is nothing to judge; "
-            f"say `flywheel rollout sweep --executor {executor.value}`"
+            f"--executor {executor.value}: its runs do not use memory, so the fast loop cannot improve them; "
+            f"use `flywheel rollout sweep --executor {executor.value}`"
         )
 
 
 def refuse_fast(given: Mapping[str, object]) -> None:
-    """Raise BadParameter for an option of the fast loop that was given, by its name, where the slow one alone runs."""
+    """Raise BadParameter if an option of the fast loop is given with `--loop slow`."""
     named = [name for name, value in given.items() if value]
     if named:
         raise typer.BadParameter(
-            f"{', '.join(named)}: of the fast loop; `--loop slow` is bounded by --rounds, --seeds and --siblings, "
-            "and takes tasks by --task"
+            f"{', '.join(named)}: only for the fast loop; limit `--loop slow` with --rounds, --seeds and --siblings, "
+            "and choose tasks with --task"
         )
 
 
@@ -73,7 +76,7 @@ def within(
     verdicts: int | None,
     clusters: list[str] | None,
 ) -> Course:
-    """A course with a budget, over these clusters."""
+    """The course with this budget and these clusters."""
     return replace(
         course,
         max_runs=runs,

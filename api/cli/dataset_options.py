@@ -1,4 +1,4 @@
-"""What `flywheel dataset build` and `slice` ask for: options that make a query."""
+"""Options of `flywheel dataset build` and `slice`, and the query they define."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MICRO = 1_000_000
 
 
 class DatasetKind(StrEnum):
-    """What rows are for."""
+    """Training method that the rows are for."""
 
     SFT = "sft"
     DPO = "dpo"
@@ -23,7 +23,7 @@ class DatasetKind(StrEnum):
 
 
 class Runs(StrEnum):
-    """Whose runs."""
+    """Source of the runs."""
 
     PLAN = "plan"
     POLICY = "policy"
@@ -31,33 +31,34 @@ class Runs(StrEnum):
 
 
 class Reward(StrEnum):
-    """Which reward of a run."""
+    """Reward of a run to use."""
 
     SCORE = "score"
     VALUE = "value"
     SHAPED = "shaped"
 
 
-KindOf = Annotated[DatasetKind, typer.Argument(help="What the rows are for.")]
+KindOf = Annotated[DatasetKind, typer.Argument(help="Training method that the rows are for.")]
 MinScore = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="sft: runs at or above this score [1.0].")]
 BestOfGroup = Annotated[bool | None, typer.Option("--best-of-group", help="sft: only the best run of each group.")]
-RunsOf = Annotated[Runs | None, typer.Option(help="sft: whose runs [plan].")]
+RunsOf = Annotated[Runs | None, typer.Option(help="sft: source of the runs [plan].")]
 BaseOf = Annotated[
-    Path | None, typer.Option(help="sft --runs demonstration: the base model whose tokenizer makes the ids.")
+    Path | None, typer.Option(help="sft --runs demonstration: folder of the base model whose tokenizer to use.")
 ]
 RewardOf = Annotated[
     Reward | None,
-    typer.Option(help="Which reward: the score, R (value) or the shaped return [dpo score, grpo shaped]."),
+    typer.Option(help="Reward to use: score, value (R) or shaped return [dpo score, grpo shaped]."),
 ]
-MinReward = Annotated[float | None, typer.Option(help="sft: at or above so much of --reward.")]
-Margin = Annotated[float | None, typer.Option(min=0.000001, max=10.0, help="dpo: chosen over rejected [0.05].")]
-MaxPairs = Annotated[int | None, typer.Option(min=1, max=10_000, help="dpo: pairs of a group at most [4].")]
-Ddof = Annotated[int | None, typer.Option(min=0, max=1, help="grpo: std over n (0) or n - 1 (1) [1].")]
-Eps = Annotated[str | None, typer.Option(help="grpo: added to std [0.0001].")]
+MinReward = Annotated[float | None, typer.Option(help="sft: runs whose --reward is at least this.")]
+Margin = Annotated[
+    float | None,
+    typer.Option(min=0.000001, max=10.0, help="dpo: minimum reward difference of chosen and rejected [0.05]."),
+]
+MaxPairs = Annotated[int | None, typer.Option(min=1, max=10_000, help="dpo: maximum pairs per group [4].")]
+Ddof = Annotated[int | None, typer.Option(min=0, max=1, help="grpo: divide the variance by n (0) or n - 1 (1) [1].")]
+Eps = Annotated[str | None, typer.Option(help="grpo: constant added to the standard deviation [0.0001].")]
 Environment = Annotated[str | None, typer.Option(help="Only runs on this site.")]
-Sweep = Annotated[
-    list[str] | None, typer.Option(help="Only runs of this sweep; more than once: of any of them, taken together.")
-]
+Sweep = Annotated[list[str] | None, typer.Option(help="Only runs of this sweep; may be repeated for several sweeps.")]
 
 _OF_KIND = {
     DatasetKind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
@@ -68,13 +69,13 @@ _ANY = {"environment", "sweep", "group"}
 
 
 def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
-    """Raise BadParameter where demonstrations have no base model to be tokenised with, or other runs have one."""
+    """Raise BadParameter if only one of `--runs demonstration` and `--base` is given."""
     if (runs is Runs.DEMONSTRATION) != (base is not None):
         raise typer.BadParameter("--runs demonstration and --base go together; expected both or neither")
 
 
 def query_from_options(kind: DatasetKind, **options: Any) -> Query:
-    """The query that options ask for; None was not given. Raises BadParameter for one that the kind does not have."""
+    """The query defined by options (None: not given). Raises BadParameter for options of another kind."""
     given = {name: value for name, value in options.items() if value is not None}
     for name in sorted(given.keys() - _OF_KIND[kind] - _ANY):
         raise typer.BadParameter(f"a dataset for {kind.value} has no --{name.replace('_', '-')}")

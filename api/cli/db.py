@@ -1,4 +1,4 @@
-"""`flywheel db`: the database this log lives in."""
+"""`flywheel db`: the database that holds the log."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..house import House, application_url, open_house, owner_url
 from ..settings import Settings, read_settings
 from .output import ERR, AsJson, emit_json, print_facts, say
 
-app = typer.Typer(help="The database: start, stop, look, migrate.", no_args_is_help=True)
+app = typer.Typer(help="The database: up, down, status, migrate.", no_args_is_help=True)
 
 
 @app.command()
 def up() -> None:
-    """Start the embedded PostgreSQL if that is what is used, migrate, and print an admin token the first time."""
+    """Start the embedded PostgreSQL (if used), migrate the schema, and print an admin token the first time."""
     settings = read_settings()
     if settings.is_embedded:
         embedded.up(settings.home)
-        say(f"PostgreSQL runs under {settings.home}/postgres")
+        say(f"PostgreSQL is running; its data is in {settings.home}/postgres")
     migrate_project(settings)
     house = open_house(settings)
     try:
@@ -35,7 +35,7 @@ def up() -> None:
 
 
 def migrate_project(settings: Settings) -> None:
-    """Bring the project's schema to the newest migration, as its owner, and let the application use it."""
+    """Migrate the project's schema to the newest version as its owner, and grant the application its rights."""
     owner = open_engine(owner_url(settings), settings.project)
     application = open_engine(application_url(settings), settings.project)
     try:
@@ -44,21 +44,21 @@ def migrate_project(settings: Settings) -> None:
     finally:
         owner.dispose()
         application.dispose()
-    ERR.print(Text(f"The log {settings.project!r} is at migration {newest_revision()}"))
+    ERR.print(Text(f"The schema of project {settings.project!r} is at migration {newest_revision()}"))
 
 
 def first_token(house: House) -> None:
-    """Issue and print the first admin token, once."""
+    """Issue and print the first admin token, unless there is one."""
     if tokens.has_any(house.views()):
         return
     plain = tokens.issue(house.store, "admin", "operator")
-    say(f"Admin token, shown this once: {plain}")
-    say("Keep it; only its hash is stored. `flywheel token issue NAME` makes another.")
+    say(f"Admin token for the REST API: {plain}")
+    say("Save it now: it is not shown again. `flywheel token issue NAME` creates another one.")
 
 
 @app.command()
 def down() -> None:
-    """Stop the embedded PostgreSQL; what is in it stays."""
+    """Stop the embedded PostgreSQL. Its data is kept."""
     settings = read_settings()
     if not settings.is_embedded:
         raise NotEmbedded
@@ -67,13 +67,13 @@ def down() -> None:
 
 @app.command()
 def migrate() -> None:
-    """Bring the project's schema to the newest migration."""
+    """Migrate the project's schema to the newest version."""
     migrate_project(read_settings())
 
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say whether the database runs and how far its log goes."""
+    """Show whether the database is running, and the head of its log."""
     settings = read_settings()
     rows: list[tuple[str, object]] = [("project", settings.project)]
     if settings.is_embedded:

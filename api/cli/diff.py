@@ -1,4 +1,4 @@
-"""`flywheel diff`: what changed in meaning between two positions."""
+"""`flywheel diff`: changes of state between two positions."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ SHORT = 12
 def diff(
     start: Annotated[str, typer.Option("--from", metavar="POSITION|TIME", help="The earlier position or time.")],
     end: Annotated[
-        str | None, typer.Option("--to", metavar="POSITION|TIME", help="The later one. Default: the head.")
+        str | None, typer.Option("--to", metavar="POSITION|TIME", help="The later position or time. Default: the head.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed in meaning between two positions: champion, rewrites, runs, failures, verdicts, costs."""
+    """List what changed between two positions of the log.
+
+    Covers the champion, rewrites, runs, failures, verdicts and costs.
+    """
     with open_project() as house:
         earlier = read_position(house.store, start) or START
         found = show_difference(house.views(earlier), house.views(read_position(house.store, end))).diff
@@ -47,13 +50,13 @@ def diff(
 
 
 def describe_difference(found: Difference) -> Iterator[str]:
-    """A difference in sentences, the champion first."""
+    """A difference as text lines, the champion first."""
     if found.before == found.after:
         yield f"Both are position {found.after}: nothing changed."
         return
     span = f"from position {found.before} to {found.after}"
     if found.is_empty:
-        yield f"Nothing changed in meaning {span}: {count_noun(found.after - found.before, 'event')}, the same state."
+        yield f"No state changed {span} ({count_noun(found.after - found.before, 'event')})."
         return
     yield f"What changed {span}:"
     sections = (
@@ -88,7 +91,7 @@ def _champion(found: ChampionChange | None) -> list[str]:
 def _verdict(found: VerdictMoved) -> str:
     arms = f"{found.evaluation}: challenger {found.challenger} against {found.champion} on {found.benchmark}"
     if found.decision is None:
-        return f"{arms}, opened and not decided"
+        return f"{arms}, no verdict yet"
     delta = "not computed" if found.mean_delta is None else decimal(found.mean_delta)
     return f"{arms}: {found.decision}, mean difference {delta} over {count_noun(found.pairs or 0, 'sealed instance')}"
 
@@ -105,7 +108,7 @@ def _runs(found: RunsPlayed) -> str:
     before = "" if found.rate_before is None else f", {decimal(found.rate_before)} before"
     parts = [f"{found.started} started", f"{found.ended} ended", f"{found.passed} passed", f"{found.failed} failed"]
     parts += [f"{found.missing} missing"] if found.missing else []
-    parts += [f"{found.regraded} graded anew"] if found.regraded else []
+    parts += [f"{found.regraded} graded again"] if found.regraded else []
     return f"{found.template} on {found.environment}{where}: {', '.join(parts)} ({rate}{before})"
 
 

@@ -1,4 +1,4 @@
-"""`flywheel doctor`: everything that could go wrong, looked at beforehand."""
+"""`flywheel doctor`: check the installation and the database for problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ def doctor(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check Python, home, port, database, schema, log, projections and token (FLYWHEEL_TOKEN); exit 1 if one fails."""
+    """Check the installation, the database and the log.
+
+    Looks at Python, home, port, database, schema, log, projections and token (FLYWHEEL_TOKEN). The exit code is 1 if a
+    check fails.
+    """
     found = list(checks(read_settings(), port=port))
     if as_json:
         emit_json([dataclasses.asdict(check) for check in found])

@@ -1,4 +1,4 @@
-"""`flywheel runs grade` and `judges`: what a model says of ended runs, and what that is worth beside the oracle."""
+"""`flywheel runs grade` and `judges`: grade ended runs with a model, and compare its grades with the oracle's."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 
 
 def grade(
-    runs: Annotated[list[str] | None, typer.Argument(help="The runs' names.", metavar="RUN...")] = None,
-    judge: Annotated[bool, typer.Option("--judge", help="By the judge of FLYWHEEL_JUDGE_MODEL: a proxy.")] = False,
-    sweep: Annotated[str | None, typer.Option(help="All ended runs of this sweep or evaluation as well.")] = None,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Questions side by side.")] = 4,
+    runs: Annotated[list[str] | None, typer.Argument(help="Ids of the runs.", metavar="RUN...")] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Grade with the judge model (FLYWHEEL_JUDGE_MODEL), a proxy for the oracle.")
+    ] = False,
+    sweep: Annotated[str | None, typer.Option(help="Add all ended runs of this sweep or evaluation.")] = None,
+    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of model calls at the same time.")] = 4,
     as_json: AsJson = False,
 ) -> None:
-    """Have ended runs judged from what was recorded. Where an oracle graded a run, its word stands.
+    """Grade ended runs with a judge model, from their records. An oracle's grade of a run stays in force.
 
-    A run that this judge has judged is not asked about again: run it again to go on.
+    Runs that this judge has already graded are skipped, so an interrupted command can be repeated.
     """
     if not judge:
         raise typer.BadParameter(
-            "runs are graded by their oracle when they end; say --judge to have a judge look too, or grade them again "
-            "with `flywheel runs regrade`"
+            "the oracle grades runs when they end; add --judge to grade them with a judge model, or use "
+            "`flywheel runs regrade` to grade them again"
         )
     with open_project() as house:
         named = [*(runs or []), *(ended_runs_of(house.views(), sweep) if sweep is not None else [])]
         if not named:
             raise typer.BadParameter("expected at least one run, or a --sweep that has ended runs")
-        with judge_from(house.settings) as model, bar(f"judged by {model.name}", len(set(named))) as advance:
+        with judge_from(house.settings) as model, bar(f"grading with {model.name}", len(set(named))) as advance:
             found = grade_runs(house, model, named, max_parallel=max_parallel, advance=advance)
         rates = [_rates(row) for row in calibrations(house.views().find(JUDGES).values())]
     if as_json:
@@ -62,7 +64,7 @@ def _show_grades(found: tuple[JudgeResult, ...], rates: list[dict[str, Any]]) ->
     counts = " + ".join(f"{sum(row.outcome == each for row in found)} {each.replace('_', ' ')}" for each in outcomes)
     say(f"{len(found)} received = {counts}")
     say("")
-    print_rows(rates, RATES, as_json=False, empty="no judge has spoken")
+    print_rows(rates, RATES, as_json=False, empty="no judge has graded a run")
 
 
 RATES = ("judge", "opinions", "compared", "accuracy", "false_pass_rate", "false_fail_rate")
@@ -78,8 +80,8 @@ def _rates(row: Calibration) -> dict[str, Any]:
 
 
 def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List judges beside the oracle: how often each passed what it failed, and failed what it passed."""
+    """List judge models with their agreement with the oracle: accuracy, false passes and false fails."""
     with open_project() as house:
         found = calibrations(house.views(read_position(house.store, as_of)).find(JUDGES).values())
     rows = [_rates(row) for row in found]
-    print_rows(rows, RATES, as_json=as_json, empty="no judge has spoken; `flywheel runs grade --judge` asks one")
+    print_rows(rows, RATES, as_json=as_json, empty="no judge has graded a run; use `flywheel runs grade --judge`")

@@ -1,4 +1,4 @@
-"""The flywheel command: groups of commands, exit codes, and errors as one sentence.
+"""Entry point of the flywheel command: exit codes, and errors reported as one sentence.
 
 Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage.
 """
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run one command; its exit code. Every expected error is one sentence on standard error."""
+    """Run one command and return its exit code. Every expected error is one sentence on standard error."""
     try:
         code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
@@ -42,20 +42,20 @@ def run_command(arguments: list[str]) -> int:
         _say(_sentence(error))
         return ERROR
     except KeyboardInterrupt:
-        _say("interrupted; run it again to go on from where the log stands")
+        _say("interrupted; run the same command again to resume from the log")
         return INTERRUPTED
     return code if isinstance(code, int) else 0
 
 
 def _report_misuse(said: str, arguments: list[str]) -> int:
-    """What was wrong with a command's words, and where its help is; the exit code."""
+    """Report a usage error and where to find help. Returns the exit code."""
     _say(said)
     _print(f"Try: flywheel {_group_of(arguments)}--help")
     return USAGE
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    """The errors besides our own that are said in one sentence; Python asks for them only when an error was raised."""
+    """Errors besides FlywheelError that are reported in one sentence. Evaluated only after an error was raised."""
     from pydantic import ValidationError
     from sqlalchemy.exc import DBAPIError
 
@@ -63,7 +63,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
 
 def _sentence(error: Exception) -> str:
-    """What an expected error says to a person."""
+    """Message of an expected error."""
     from pydantic import ValidationError
     from sqlalchemy.exc import DBAPIError
 
@@ -96,5 +96,5 @@ def _print(text: str) -> None:
 
 
 def _group_of(arguments: list[str]) -> str:
-    """The command or group that was meant, where there is one of that name."""
+    """Name of the command or group in the arguments, with a space; empty if there is none."""
     return f"{arguments[0]} " if arguments and arguments[0] in COMMANDS else ""

@@ -1,4 +1,4 @@
-"""A progress display that has room for a note."""
+"""A progress display with room for a note."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 
 class Noting(Progress):
-    """Bars, and below them the last note of each step: a terminal leaves too little room beside a bar."""
+    """Progress bars with the last note of each task below them, since a terminal has little room beside a bar."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         """See Progress.get_renderables."""

@@ -23,7 +23,10 @@ OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-AsOf = Annotated[str | None, typer.Option("--as-of", metavar="POSITION|TIME", help="As it was then. Default: now.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="POSITION|TIME", help="Show the state at this position or time. Default: now."),
+]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`flywheel env probe` and `env reset`: whether an environment may be trusted, and an instance to look at."""
+"""`flywheel env probe` and `env reset`: test an environment, and create an instance to look at."""
 
 from __future__ import annotations
 
@@ -23,23 +23,28 @@ from .sites import DialectFile
 
 AdminUrl = Annotated[
     str | None,
-    typer.Option("--admin-url", help="The admin address of a site that runs; FLYWHEEL_ENV_ADMIN_TOKEN has its token."),
+    typer.Option(
+        "--admin-url", help="Admin address of a running site; its token is read from FLYWHEEL_ENV_ADMIN_TOKEN."
+    ),
 ]
 
 
 def probe(
-    site: Annotated[str, typer.Argument(metavar="SITE|URL", help="One of our sites, or the pages of one that runs.")],
+    site: Annotated[str, typer.Argument(metavar="SITE|URL", help="A bundled site, or the page URL of a running one.")],
     admin_url: AdminUrl = None,
     seeds: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Seeds to make instances from; two or more to be compared.")
+        str, typer.Option(metavar="N,N,...", help="Seeds of the instances; at least two, to compare them.")
     ] = ",".join(map(str, SEEDS)),
-    rng_seed: Annotated[int, typer.Option(min=0, help="What the random walks are drawn by.")] = 0,
-    admit: Annotated[bool, typer.Option("--admit/--no-admit", help="Admit it where nothing failed.")] = True,
-    reason: Annotated[str, typer.Option(help="Why it is admitted.")] = "probed, and nothing failed",
+    rng_seed: Annotated[int, typer.Option(min=0, help="Seed of the random walks.")] = 0,
+    admit: Annotated[bool, typer.Option("--admit/--no-admit", help="Admit the site if no probe fails.")] = True,
+    reason: Annotated[str, typer.Option(help="Reason recorded with the admission.")] = "probed, and nothing failed",
     dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask an environment what a fair one answers, record it, and admit it. Exit code 1 where a probe failed."""
+    """Test an environment (determinism, isolation, a fair oracle), record the results and admit it.
+
+    The exit code is 1 if a probe failed.
+    """
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
     with open_project() as house, _site_to_probe(house, site, admin_url, spoken) as placed:
@@ -52,14 +57,15 @@ def probe(
 
 def reset(
     admin_url: Annotated[
-        str, typer.Option("--admin-url", help="The site's admin address; FLYWHEEL_ENV_ADMIN_TOKEN has its token.")
+        str,
+        typer.Option("--admin-url", help="Admin address of the site; its token is read from FLYWHEEL_ENV_ADMIN_TOKEN."),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="The seed that the instance is made from.")] = 0,
-    repeat: Annotated[int, typer.Option(min=0, help="The sibling or repeat index of its noise.")] = 0,
-    instance: Annotated[str | None, typer.Option(help="Make this instance anew instead of another one.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the instance.")] = 0,
+    repeat: Annotated[int, typer.Option(min=0, help="Sibling or repeat index; selects the instance's noise.")] = 0,
+    instance: Annotated[str | None, typer.Option(help="Reset this instance instead of creating a new one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Mint an instance of a site that runs and print its address, to look at it in a browser."""
+    """Create an instance of a running site and print its address, to open it in a browser."""
     there = site_at(admin_url, url=admin_url, admin_url=admin_url, admin_token=_token())
     with EnvClient(there.admin_url, there.admin_token) as client:
         made = client.reset(seed, instance=instance, repeat=repeat)
@@ -74,12 +80,12 @@ def reset(
         emit_json(told)
     else:
         print_facts(list(told.items()))
-        ERR.print("Open the address in a browser; a site that does not run yet is served by `flywheel env serve`.")
+        ERR.print("Open the address in a browser. `flywheel env serve` starts a bundled site.")
 
 
 @contextmanager
 def _site_to_probe(house: House, site: str, admin_url: str | None, dialect: Dialect | None) -> Iterator[Placed]:
-    """A site of ours in a process of its own, or one that runs at an address."""
+    """A bundled site started in its own process, or a running site at an address."""
     if "://" not in site and admin_url is None:
         with placed_at(house, site) as placed:
             yield placed
@@ -101,7 +107,9 @@ def _token() -> str:
 def _seeds(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
-        raise typer.BadParameter(f"{text!r} names no seeds; expected natural numbers, each once, such as 0,1,10000")
+        raise typer.BadParameter(
+            f"{text!r} is not a list of seeds; expected distinct natural numbers such as 0,1,10000"
+        )
     return tuple(map(int, parts))
 
 
@@ -114,10 +122,12 @@ def _show(found: Probed) -> None:
     meanings = {each.name: each.meaning for each in PROBES}
     rows = [(probe.name, probe.outcome, meanings[probe.name], probe.detail) for probe in found.state.probes]
     state = found.state
-    table(("probe", "outcome", "asks that", "found"), rows, title=f"{state.environment}, position {state.probed_since}")
+    table(
+        ("probe", "outcome", "requirement", "found"), rows, title=f"{state.environment}, position {state.probed_since}"
+    )
     if state.failed_probes:
         say(f"{state.environment} is not admitted: {', '.join(state.failed_probes)} failed.")
     elif found.admitted is None:
-        say(f"Nothing failed; {state.environment} was not admitted, as asked.")
+        say(f"No probe failed. {state.environment} was not admitted because of --no-admit.")
     else:
         say(f"{state.environment} is admitted since position {found.admitted}.")

@@ -1,4 +1,4 @@
-"""`flywheel runs regrade`: what another verifier says of recorded end states, beside what was said before."""
+"""`flywheel runs regrade`: grade recorded end states with another verifier."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _SHOWN = 50
 
 
 def regrade(
-    runs: Annotated[list[str] | None, typer.Argument(help="The runs' names.", metavar="RUN...")] = None,
-    sweep: Annotated[str | None, typer.Option(help="All ended runs of this sweep or evaluation as well.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Ids of the runs.", metavar="RUN...")] = None,
+    sweep: Annotated[str | None, typer.Option(help="Add all ended runs of this sweep or evaluation.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="All ended runs.")] = False,
-    verifier: Annotated[str, typer.Option(help="The version of the verifier that grades.")] = REWARD_VERSION,
+    verifier: Annotated[str, typer.Option(help="Version of the verifier.")] = REWARD_VERSION,
     as_json: AsJson = False,
 ) -> None:
-    """Grade ended runs again from their recorded end state, by another verifier. The newest grade is in force.
+    """Grade ended runs again from their recorded end state, with another verifier. The newest grade is in force.
 
-    Earlier grades stay beside it. Run it again to go on: a run whose grade in force is this verifier's is left alone.
+    Earlier grades are kept. Runs whose grade in force is already this verifier's are skipped, so an interrupted command
+    can be repeated.
     """
     with open_project() as house:
         views = house.views()
@@ -35,7 +36,7 @@ def regrade(
         ]
         if not named:
             raise typer.BadParameter("expected at least one run, a --sweep that has ended runs, or --all")
-        with bar(f"graded by {verifier}", len(set(named))) as advance:
+        with bar(f"grading with {verifier}", len(set(named))) as advance:
             found = regrade_runs(house, verifier, named, advance=advance)
     if as_json:
         emit_json({"verifier": verifier, "runs": [_row(each) for each in found]})

@@ -1,4 +1,4 @@
-"""`flywheel replay`: fold the log again, compare, rebuild."""
+"""`flywheel replay`: recompute projections from the log, compare and rebuild them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,34 @@ _MOST_PROCESSES = 256
 
 def replay(
     verify: Annotated[bool, typer.Option("--verify", help="Fail unless every projection is identical.")] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the tables again beside the live ones.")] = False,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove tables that no code here reads any more.")] = False,
-    to: Annotated[str | None, typer.Option(metavar="POSITION|TIME", help="Up to here. Default: the head.")] = None,
-    projection: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build new tables beside the live ones, then switch.")
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove tables of projection versions that this code no longer reads.")
+    ] = False,
+    to: Annotated[
+        str | None, typer.Option(metavar="POSITION|TIME", help="Compare at this position or time. Default: the head.")
+    ] = None,
+    projection: Annotated[list[str] | None, typer.Option(help="Only this projection; may be repeated.")] = None,
     frames_on: Annotated[
-        str, typer.Option(metavar="here|processes[:N]|ray[:HOST:PORT]", help="Where archived segments become frames.")
+        str,
+        typer.Option(
+            metavar="here|processes[:N]|ray[:HOST:PORT]", help="Where frames are built from archived segments."
+        ),
     ] = "here",
     as_json: AsJson = False,
 ) -> None:
-    """Fold every projection from the log beside the live one and compare their digests.
+    """Recompute the projections from the log and compare them.
 
-    A projection keyed by run keeps no earlier state: its table is compared at the position that it is at, also with
-    --to. A frame has no table: made of the archive's columns, segment by segment, it is compared with one made of rows.
+    Digests are compared with those of the live tables. A projection keyed by run keeps no earlier state, so its table
+    is always compared at its own position, even with --to. A frame has no table: the one built from the archive's
+    columns is compared with one built from rows.
 
-    A rebuild reads the log once for all projections and then switches; until then readers see the old tables.
+    A rebuild reads the log once for all projections and then switches. Until then readers see the old tables.
     """
     if rebuild and to is not None:
-        raise typer.BadParameter("--rebuild makes tables up to the head, never only up to --to; run them one by one")
+        raise typer.BadParameter("--rebuild always builds up to the head; run --rebuild and --to separately")
     over = engine_of(frames_on)
     folds, frames = choose_projections(projection or [])
     with open_project() as house:
@@ -61,7 +71,7 @@ def replay(
     for bookmark in parked:
         ERR.print(
             f"{bookmark.projection} was not switched: at position {bookmark.position} it stopped on"
-            f" {bookmark.parked_error}. The old table stays; mend the fold and rebuild again.",
+            f" {bookmark.parked_error}. The old table stays in use; fix the projection and rebuild again.",
             markup=False,
             soft_wrap=True,
         )
@@ -70,7 +80,7 @@ def replay(
 
 
 def choose_projections(names: list[str]) -> tuple[tuple[AnyFold, ...], tuple[Frame, ...]]:
-    """The folds and the frames of these names, all where none is named. Raises UnknownProjection."""
+    """Folds and frames with these names; all if none is named. Raises UnknownProjection."""
     known = [fold.name for fold in ALL] + [frame.name for frame in FRAMES]
     for name in names:
         if name not in known:
@@ -80,14 +90,14 @@ def choose_projections(names: list[str]) -> tuple[tuple[AnyFold, ...], tuple[Fra
 
 
 def _rebuilt(house: House, folds: tuple[AnyFold, ...]) -> list[Bookmark]:
-    """Rebuild these folds; those that parked."""
+    """Rebuild these folds. Returns the bookmarks of those that stopped on an error."""
     with gauge("rebuilding", house.store.head()) as advance:
         found = house.projector.rebuild([fold.name for fold in folds], progress=advance)
     return [bookmark for bookmark in found if bookmark.parked_at is not None]
 
 
 def engine_of(given: str) -> MapOver:
-    """What makes the parts of frames. `processes` are as many as there are cores, `ray` is a cluster for this once.
+    """The engine that builds parts of frames. `processes` starts one per core, `ray` a temporary cluster.
 
     Raises BadParameter.
     """
@@ -120,7 +130,7 @@ def _compare(
 
 def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
     for one in removed:
-        say(f"Removed the table of {one.projection} version {one.version}, which no code here reads.")
+        say(f"Removed the table of {one.projection} version {one.version}, which this code no longer reads.")
     rows = [
         (row.projection, row.version, row.upto, row.rows, row.rebuilt[:16], row.live[:16], _describe_row(row))
         for row in found
@@ -130,8 +140,8 @@ def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
     if different:
         names = " ".join(f"--projection {name}" for name in different)
         say(f"Different: {', '.join(different)}.")
-        say("Look first whether the log itself is sound: flywheel log verify")
-        say(f"If it is, the tables are wrong, and are made again by: flywheel replay --rebuild {names}")
+        say("First check the log itself: flywheel log verify")
+        say(f"If it is valid, the tables are wrong. Rebuild them: flywheel replay --rebuild {names}")
     else:
         positions = {row.upto for row in found}
         where = f"position {positions.pop()}" if len(positions) == 1 else "the positions shown"

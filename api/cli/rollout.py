@@ -1,4 +1,4 @@
-"""`flywheel rollout`: sweeps planned and played by hand, and how they stand."""
+"""`flywheel rollout`: plan and play sweeps, and show their progress."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sweep(
     temperature: Temperatures = None,
     name: Name = None,
     session: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Play all in order, in one browser profile of this name.")
+        str | None, typer.Option(metavar="KEY", help="Play all runs in order, in one browser profile of this name.")
     ] = None,
     rng_seed: RngSeed = 7,
     learn: Learn = False,
@@ -92,7 +92,7 @@ def sweep(
     dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play each task at each seed, with siblings; one that stopped is resumed by its name."""
+    """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it."""
     refuse_idle(executor, model, temperature)
     refuse_shown(executor, learn=learn)
     refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -127,9 +127,9 @@ def sweep(
 def biased_(
     site: Site = "marketplace",
     *,
-    instances: Annotated[int, typer.Option(min=1, max=100_000, help="How many instances to share out.")] = 12,
-    by: Annotated[Sorting, typer.Option(help="Share them by cluster of tasks, or by task.")] = "cluster",
-    of: Annotated[str | None, typer.Option(help="Count only failures of this sweep. Default: of all.")] = None,
+    instances: Annotated[int, typer.Option(min=1, max=100_000, help="Number of instances to distribute.")] = 12,
+    by: Annotated[Sorting, typer.Option(help="Distribute by cluster of tasks, or by task.")] = "cluster",
+    of: Annotated[str | None, typer.Option(help="Count only failures of this sweep. Default: all sweeps.")] = None,
     task: Tasks = None,
     seeds: Seeds = None,
     siblings: Siblings = 3,
@@ -153,7 +153,7 @@ def biased_(
     dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play more instances where runs failed more: a budget shared out by failures, seeds drawn without repetition."""
+    """Play more instances of tasks that fail more often, at seeds drawn without repetition."""
     refuse_idle(executor, model, temperature)
     refuse_shown(executor, learn=learn)
     refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -174,7 +174,7 @@ def biased_(
             found = sweep_templates(ready.house, ready.client, templates, task)
             generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():
-                say(f"No run on {site} has failed{f' in {of}' if of else ''}: nothing to be biased by. Sweep first.")
+                say(f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first.")
                 return
             planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
         _finish(ready, planned, course, None, plan_only=plan_only, as_json=as_json)
@@ -183,11 +183,11 @@ def biased_(
 @app.command()
 def status(
     name: Annotated[str | None, typer.Argument(metavar="[SWEEP]", help="One sweep. Default: all of them.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of sweeps, newest first.")] = 50,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how sweeps stand: planned, graded, missing, failed, waiting; of one, its groups and what they are worth."""
+    """Show the progress of sweeps; for one sweep, also its groups and whether GRPO can use them."""
     with open_project() as house:
         views = house.views(read_position(house.store, as_of))
         planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
@@ -210,7 +210,7 @@ def status(
             "cost",
             "artifact",
         )
-        print_rows(rows, columns, as_json=as_json, empty="no sweeps yet; `flywheel rollout sweep` plays one")
+        print_rows(rows, columns, as_json=as_json, empty="no sweeps yet; run `flywheel rollout sweep`")
     elif as_json:
         emit_json({**row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
     else:
@@ -231,7 +231,7 @@ def _finish(
     plan_only: bool,
     as_json: bool,
 ) -> None:
-    """Play what was planned, and more where `limits` say how much is sought; or tell what waits for workers."""
+    """Play the planned sweep and seek variance within `limits`; with `plan_only`, just print the waiting runs."""
     if plan_only:
         tell(ready.house, planned, as_json=as_json)
         return

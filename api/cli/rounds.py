@@ -1,4 +1,4 @@
-"""The rounds of a course on the terminal, live: a table of them above the progress bar of the phase under way."""
+"""Live view of a course on the terminal: a table of its rounds above the progress bars of the running phases."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..controllers.rounds import FastRound, SiteStatus
 from ..sweeps.jobs import Advance
 from .output import ERR, TerminalReporter
 
-_COLUMNS = ("round", "memory", "runs", "passed untreated", "found", "cost", "failed most")
+_COLUMNS = ("round", "memory", "runs", "passed, no trial", "proposed", "cost", "main failures")
 _MOST_BARS = 6
 
 
 class RoundsReporter(TerminalReporter):
-    """A reporter that keeps the rounds in view where somebody watches; elsewhere each phase and each news is a line."""
+    """Reporter that shows the rounds live on a terminal. Without one, each phase and each message is a line."""
 
     def __init__(self) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -32,7 +32,7 @@ class RoundsReporter(TerminalReporter):
 
     @contextmanager
     def show_live(self) -> Iterator[None]:
-        """Keep the view on the terminal for as long as this lasts."""
+        """Show the view on the terminal until the block ends."""
         if not ERR.is_terminal:
             yield
             return
@@ -70,9 +70,9 @@ class RoundsReporter(TerminalReporter):
 
 
 def table_of(rounds: tuple[FastRound, ...], status: SiteStatus) -> Table:
-    """The rounds as a table, and below it what memory and the gate came to."""
+    """The rounds as a table, with pieces of memory and verdicts as its caption."""
     verdicts = ", ".join(f"{name} {decision}" for name, decision in status.verdicts) or "no verdict yet"
-    caption = f"{status.on_trial} on trial, {status.promoted} promoted; {verdicts}"
+    caption = f"memory: {status.on_trial} on trial, {status.promoted} promoted; gate: {verdicts}"
     grid = Table(caption=caption, caption_justify="left", header_style="bold", show_edge=False, pad_edge=False)
     for column in _COLUMNS:
         grid.add_column(column, overflow="fold")

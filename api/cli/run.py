@@ -1,4 +1,4 @@
-"""`flywheel run`: the controller, and what came of it in one table."""
+"""`flywheel run`: run the controller and print a summary."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .sweep_options import Tasks, Timeout, VerifySteps
 
 
 class Loop(StrEnum):
-    """Which loop to run."""
+    """The loop to run."""
 
     FAST = "fast"
     SLOW = "slow"
@@ -54,15 +54,18 @@ class Loop(StrEnum):
 
 
 def run(
-    loop: Annotated[Loop, typer.Option(help="Which loop: fast improves memory, slow weights.")] = Loop.FAST,
+    loop: Annotated[Loop, typer.Option(help="fast improves the agent's memory, slow its weights.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="At most so many sweeps; slow: in all [8; slow: the stages].")
+        int | None,
+        typer.Option(
+            min=1, max=1000, help="Maximum number of rounds (sweeps) [8]. slow: in total, default one per stage."
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=500, help="Fresh seeds a sweep.")] = 12,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, max=500, help="New seeds per task and round.")] = 12,
+    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
     timeout: Timeout = None,
     *,
     budget_runs: BudgetRuns = None,
@@ -72,7 +75,9 @@ def run(
     cluster: Clusters = None,
     rule: Rule = EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
-    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium (browser).")] = Way.PLAN,
+    executor: Annotated[
+        Way, typer.Option(help="How runs are executed: a plan over HTTP (plan) or in Chromium (browser).")
+    ] = Way.PLAN,
     base: BaseOf = None,
     warm_up: WarmUpOf = None,
     stages: StagesOf = None,
@@ -80,10 +85,13 @@ def run(
     task: Tasks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go round the loop until the budget is spent or nothing is left to try. Continues where the log stands.
+    """Learn from runs, in rounds, until the budget is spent.
 
-    A round: failure clusters, instances, runs, memory; then challenger, gate, promote or hold, and the next. The slow
-    loop: sweep, dataset, training, gate, champion.
+    Stops earlier if nothing is left to try. Resumes from the log if it was interrupted.
+
+    A round of the fast loop plays task instances, clusters the failures, proposes fixes and tries them. New memory
+    becomes a challenger; the gate judges it and promotes or holds it. A round of the slow loop plays a sweep, freezes a
+    dataset, trains a checkpoint and sends it to the gate.
     """
     if loop is Loop.SLOW:
         refuse_fast(
@@ -127,12 +135,12 @@ def run(
 
 
 def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly: Callable[[], str]) -> None:
-    """The fast part of both loops, unless it has ended: whoever was killed in the slow one goes on there."""
+    """Run the fast part of `--loop both`, unless it has already ended."""
     ended = begin_both(house, site, course, slow)
     if ended is None:
         quickly()
     else:
-        TerminalReporter().say(f"the fast part has ended: {ended}; on with the slow one")
+        TerminalReporter().say(f"the fast loop has ended: {ended}; continuing with the slow loop")
         _keep_what_passed(house, site)
 
 
@@ -146,7 +154,7 @@ def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
 
 
 def _keep_what_passed(house: House, site: str) -> None:
-    """Freeze what the site's plans passed as a dataset, where it is not frozen yet."""
+    """Freeze a dataset of the site's passed plan runs, unless the same dataset exists."""
     made = freeze.make_rows(house.store, house.blobs, house.views(), SftQuery(environment=site))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
         freeze.freeze_dataset(house.store, made, "controller")
@@ -159,8 +167,8 @@ def _show(summary: Summary) -> None:
     say("Try next:")
     program = "flywheel" if shutil.which("flywheel") else os.path.relpath(sys.argv[0])
     for command, what in (
-        ("champion history", "who was champion, since when, on what evidence"),
-        ("replay --verify", "rebuild every projection from the log and compare"),
-        ("champion back --reason test", "put the champion before it back"),
+        ("champion history", "list all champions with the evidence for each"),
+        ("replay --verify", "recompute every projection from the log and compare"),
+        ("champion back --reason test", "restore the previous champion"),
     ):
         say(f"  {program + ' ' + command:<50} {what}")

@@ -1,4 +1,4 @@
-"""What `flywheel run --loop slow` is told, and the controller that it starts."""
+"""Options of `flywheel run --loop slow`, and the start of its controller."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ GRPO: Final = GrpoConfig(
     steps=14, learning_rate="0.0015", groups_per_step=4, aggregation="bnpo", beta="0.01", rows_per_pass=4
 )
 STAGES: Final[tuple[StageOf, ...]] = (SFT, DPO, GRPO)
-"""What is trained where nobody says otherwise: sizes for a small model on a CPU, as `make demo-slow` measures them."""
+"""Default stages: sizes for a small model on a CPU, as measured by `make demo-slow`."""
 
 BaseOf = Annotated[
     str | None,
     typer.Option(
-        help="slow: the base model, a folder or the digest of a warm-up [the one warmed up last, else a small one is "
-        "made of demonstrations]."
+        help="slow: the base model, as a folder or the digest of a warm-up [the last warm-up, else a small model "
+        "trained on demonstrations]."
     ),
 ]
 StagesOf = Annotated[
     Path | None,
-    typer.Option("--stages", help="slow: a JSON list of training configurations, a round each [SFT, DPO, GRPO]."),
+    typer.Option("--stages", help="slow: a JSON list of training configurations, one per round [SFT, DPO, GRPO]."),
 ]
 WarmUpOf = Annotated[
     Path | None,
-    typer.Option("--warm-up", help="slow: a JSON object on how a first base model is made where there is none."),
+    typer.Option("--warm-up", help="slow: a JSON object that configures the warm-up of a first base model."),
 ]
-SiblingsOf = Annotated[int, typer.Option(min=2, max=64, help="slow: runs of each instance.")]
+SiblingsOf = Annotated[int, typer.Option(min=2, max=64, help="slow: runs per task instance.")]
 
 _STAGES: TypeAdapter[tuple[StageOf, ...]] = TypeAdapter(tuple[StageOf, ...])
 
@@ -59,7 +59,7 @@ _STAGES: TypeAdapter[tuple[StageOf, ...]] = TypeAdapter(tuple[StageOf, ...])
 def course_of(
     sizes: Course, stages: Path | None, rounds: int | None, siblings: int, tasks: Sequence[str] | None
 ) -> SlowCourse:
-    """The course that options ask for. Raises BadConfig."""
+    """The course configured by the options. Raises BadConfig."""
     found = STAGES if stages is None else _stages_in(stages)
     return SlowCourse(
         stages=found,
@@ -75,7 +75,7 @@ def _stages_in(file: Path) -> tuple[StageOf, ...]:
     except ValidationError as error:
         raise _bad(f"the stages in {file}", error) from error
     if not found:
-        raise BadConfig(algorithm=f"the stages in {file}", where="the top", actual="there are none")
+        raise BadConfig(algorithm=f"the stages in {file}", where="the top", actual="the list is empty")
     return found
 
 
@@ -86,11 +86,11 @@ def _bad(what: str, error: ValidationError) -> BadConfig:
 
 
 def warming_of(file: Path | None, base: str | None) -> WarmingCourse:
-    """The warm-up that a file asks for. Raises BadConfig, and BadParameter where a base is named beside it."""
+    """The warm-up configured by a file. Raises BadConfig, and BadParameter if a base is named as well."""
     if file is None:
         return WarmingCourse()
     if base is not None:
-        raise typer.BadParameter("--warm-up: it makes a first base model, and --base names one; leave one of them out")
+        raise typer.BadParameter("--warm-up makes a first base model and --base names one; give only one of them")
     try:
         return WarmingCourse.model_validate_json(file.read_bytes())
     except ValidationError as error:
@@ -100,7 +100,7 @@ def warming_of(file: Path | None, base: str | None) -> WarmingCourse:
 def go_slowly(
     house: House, placed: Placed, course: SlowCourse, base: str | None, warming: WarmingCourse, reporter: Reporter
 ) -> str:
-    """Run the slow loop to its end; why it ended. A base that was warmed up here is told as little as it was shown."""
+    """Run the slow loop; returns why it ended. A base warmed up here gets the brief prompts of its training."""
 
     def serve_base(found: Base) -> AbstractContextManager[Executor]:
         wording = "brief" if is_told_briefly(house, found.digest) else house.settings.policy_wording

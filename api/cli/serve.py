@@ -24,6 +24,6 @@ def serve(
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)
-        say(f"Serving on http://{address}:{taken}; docs/rest.md says what it answers, /openapi.json with a token too")
+        say(f"Serving on http://{address}:{taken}. Endpoints: docs/rest.md, and /openapi.json with a token")
         config = uvicorn.Config(create_app(house), log_level="warning", access_log=False)
         uvicorn.Server(config).run(sockets=[listener])

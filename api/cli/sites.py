@@ -1,4 +1,4 @@
-"""`flywheel env` for sites that somebody else built: what they say, and how they say it."""
+"""`flywheel env` for sites outside this project: their addresses, tasks and dialect."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from ..environments.connect import Where, site_elsewhere
 from ..settings import read_settings
 from .output import emit_json
 
-Url = Annotated[str | None, typer.Option(help="A site that already runs: its page address.")]
-AdminUrl = Annotated[str | None, typer.Option(help="Its admin address, if it is another one.")]
-SandboxId = Annotated[str | None, typer.Option(help="A site in a Daytona sandbox: its id or name.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="The port of the pages in the sandbox.")]
-AdminPort = Annotated[int | None, typer.Option(min=1, max=65535, help="The admin port there, if it is another one.")]
-DialectFile = Annotated[Path | None, typer.Option("--dialect", help="How the site speaks: a file in TOML or JSON.")]
+Url = Annotated[str | None, typer.Option(help="Address of the pages of a running site.")]
+AdminUrl = Annotated[str | None, typer.Option(help="Admin address of the site, if different.")]
+SandboxId = Annotated[str | None, typer.Option(help="Id or name of a Daytona sandbox that runs the site.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port of the pages in the sandbox.")]
+AdminPort = Annotated[int | None, typer.Option(min=1, max=65535, help="Admin port in the sandbox, if different.")]
+DialectFile = Annotated[
+    Path | None, typer.Option("--dialect", help="TOML or JSON file that describes the site's admin API.")
+]
 
 
 def observe_command(
@@ -32,9 +34,9 @@ def observe_command(
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
-    may_seed: Annotated[bool, typer.Option(help="Seed it a few times too; what it holds is lost.")] = False,
+    may_seed: Annotated[bool, typer.Option(help="Also reset the site with a few seeds; its data is lost.")] = False,
 ) -> None:
-    """Find out how a site of one instance speaks, and print its dialect as JSON; FLYWHEEL_ENV_ADMIN_TOKEN opens it."""
+    """Explore the admin API of a single-instance site (token: FLYWHEEL_ENV_ADMIN_TOKEN); print its dialect as JSON."""
     known = Dialect() if dialect is None else read_dialect(dialect)
     where = Where(url, admin_url, sandbox, port, admin_port)
     with site_elsewhere(read_settings(), known.site or "foreign", where) as site:
@@ -44,7 +46,7 @@ def observe_command(
 
 
 def tasks_elsewhere(where: Where, dialect: Path | None) -> tuple[str, tuple[TaskText, ...]]:
-    """The name of a site that runs elsewhere, and the tasks that it names or its dialect does."""
+    """Name of a site that runs elsewhere, and its tasks as named by the site or its dialect."""
     known = Dialect() if dialect is None else read_dialect(dialect)
     with site_elsewhere(read_settings(), "foreign", where) as site, connect(site, known) as environment:
         health = environment.health()

@@ -1,4 +1,4 @@
-"""What a sweep is told on the command line, and what is meant by it."""
+"""Command-line options of sweeps, their validation and conversion."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _MOST_SIBLINGS = 6
 
 
 def finite(given: float | list[float] | None) -> float | list[float] | None:
-    """Numbers as they were given. Raises BadParameter for those that are none."""
+    """The given numbers. Raises BadParameter for NaN and infinity."""
     for each in given if isinstance(given, list) else [given]:
         if each is not None and not isfinite(each):
-            raise typer.BadParameter(f"{each} is no number to go by; expected a finite one")
+            raise typer.BadParameter(f"{each} is not a finite number; give a finite one")
     return given
 
 
-Site = Annotated[str, typer.Argument(help="The site to play on.")]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be given again. Default: all.")]
+Site = Annotated[str, typer.Argument(help="The site.")]
+Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated. Default: all.")]
 Seeds = Annotated[
-    str | None, typer.Option(metavar="A-B,C", help="Seeds, as ranges and numbers. Default: 12 that no sweep has seen.")
+    str | None, typer.Option(metavar="A-B,C", help="Seeds, as ranges and numbers. Default: 12 unused ones.")
 ]
-Siblings = Annotated[int, typer.Option(min=1, max=64, help="Runs of each instance: one group.")]
+Siblings = Annotated[int, typer.Option(min=1, max=64, help="Runs per task instance; together they form a group.")]
 Temperatures = Annotated[
     list[float] | None,
     typer.Option(
@@ -50,48 +50,55 @@ Temperatures = Annotated[
         min=0,
         max=2,
         callback=finite,
-        help="With --executor policy: what it draws with; given again: sibling by sibling.",
+        help="With --executor policy: sampling temperature; repeat it to give one per sibling.",
     ),
 ]
-Name = Annotated[str | None, typer.Option("--sweep", help="The sweep's name. Default: the site and a number.")]
-RngSeed = Annotated[int, typer.Option(min=0, help="What is drawn, is drawn by this.")]
+Name = Annotated[str | None, typer.Option("--sweep", help="Name of the sweep. Default: the site and a number.")]
+RngSeed = Annotated[int, typer.Option(min=0, help="Seed of the random draws.")]
 Learn = Annotated[
     bool,
-    typer.Option("--learn/--no-learn", help="Let failures propose rewrites, and last siblings of 4 try candidates."),
+    typer.Option(
+        "--learn/--no-learn",
+        help="Propose rewrites after failures, and let the last sibling of groups of 4 or more try a candidate.",
+    ),
 ]
 TemplatesFile = Annotated[
     Path | None,
     typer.Option(
-        "--templates", help="The tasks with their plans, in steps or free text: a list in JSON. Default: our own."
+        "--templates", help="JSON list of tasks with plans, as steps or free text. Default: the site's bundled tasks."
     ),
 ]
-How = Annotated[Way, typer.Option("--executor", help="How: a plan over HTTP or in Chromium, or a model.")]
+How = Annotated[
+    Way, typer.Option("--executor", help="How runs are executed: a plan over HTTP or in Chromium, or a model.")
+]
 ModelName = Annotated[
     str | None,
-    typer.Option("--model", help="With --executor policy: another model of that endpoint, or transformers:FOLDER."),
+    typer.Option("--model", help="With --executor policy: another model of the endpoint, or transformers:FOLDER."),
 ]
-ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Refuse an executor that gives no token ids with logprobs.")]
-MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")]
-Timeout = Annotated[float | None, typer.Option(min=1, help="Seconds a run may take; then it is missing.")]
+ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Fail if the executor returns no token ids with logprobs.")]
+MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")]
+Timeout = Annotated[
+    float | None, typer.Option(min=1, help="Time limit of a run in seconds; beyond it the run counts as missing.")
+]
 VerifySteps = Annotated[
     bool,
     typer.Option(
         "--verify-steps",
-        help="Check each step: by the site's own record, a request a step, or by the judge's model where it has none.",
+        help="Check each step against the site's record (one request per step), or with the judge's model.",
     ),
 ]
 PlanOnly = Annotated[
-    bool, typer.Option("--plan-only", help="Put its runs in the queue, and leave them to `flywheel worker`.")
+    bool, typer.Option("--plan-only", help="Only put the runs in the queue, for `flywheel worker` to play.")
 ]
 Seek = Annotated[
     bool, typer.Option("--variance-seek", help="Add siblings to groups whose runs all ended alike, one at a time.")
 ]
 MaxSiblings = Annotated[
-    int | None, typer.Option(min=1, max=64, help="With --variance-seek: at most so many a group. Default: 6.")
+    int | None, typer.Option(min=1, max=64, help="With --variance-seek: maximum siblings per group. Default: 6.")
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(min=0, callback=finite, help="With --variance-seek: stop when the sweep has cost so many dollars."),
+    typer.Option(min=0, callback=finite, help="With --variance-seek: stop when the sweep has cost this many dollars."),
 ]
 
 
@@ -105,49 +112,45 @@ def refuse_idle(
     model: str | None,
     temperatures: Sequence[float] | None,
 ) -> None:
-    """Raise BadParameter for what only a model would need, where none is asked."""
+    """Raise BadParameter if an option for models is given without `--executor policy`."""
     for option, given in (("--model", model), ("--temperature", temperatures)):
         if given and executor is not Way.POLICY:
-            raise typer.BadParameter(f"{option} is for a model: expected it with --executor policy")
+            raise typer.BadParameter(f"{option} is only for models; add --executor policy or leave it out")
 
 
 def refuse_shown(executor: Way, *, learn: bool) -> None:
-    """Raise BadParameter where demonstrations are to be learned from as runs: they say what a plan says."""
+    """Raise BadParameter for --learn with demonstrations, which only repeat their plan."""
     if learn and executor is Way.DEMONSTRATION:
-        raise typer.BadParameter("--learn tries what memory holds: expected it without --executor demonstration")
+        raise typer.BadParameter("--learn does not work with --executor demonstration; leave one of them out")
 
 
 def limits_of(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:
-    """Where seeking stops; None where nothing is sought. Raises BadParameter for limits of nothing."""
+    """Limits of variance seeking; None without `seek`. Raises BadParameter for limits without it."""
     for option, given in (("--max-siblings", max_siblings), ("--max-cost", max_cost)):
         if given is not None and not seek:
-            raise typer.BadParameter(f"{option} limits --variance-seek: expected both or neither")
+            raise typer.BadParameter(f"{option} needs --variance-seek; give both or neither")
     if seek and plan_only:
-        raise typer.BadParameter("--variance-seek adds to what was played: expected it without --plan-only")
+        raise typer.BadParameter("--variance-seek needs played runs; leave out --plan-only")
     cost = None if max_cost is None else micro([max_cost])[0]
     return Limits(_MOST_SIBLINGS if max_siblings is None else max_siblings, cost) if seek else None
 
 
 def refuse_unplayed(*, verify_steps: bool, plan_only: bool) -> None:
-    """Raise BadParameter for what is done while playing, where nothing is played."""
+    """Raise BadParameter for --verify-steps with --plan-only, which plays nothing."""
     if verify_steps and plan_only:
-        raise typer.BadParameter(
-            "--verify-steps checks what is played: say it to `flywheel worker`, and leave it out with --plan-only"
-        )
+        raise typer.BadParameter("--plan-only plays nothing; give --verify-steps to `flywheel worker` instead")
 
 
 def refuse_alike(
     executor: Way, planned: Sequence[SweepPlanned], temperatures: Sequence[int], *, wants_spread: bool
 ) -> None:
-    """Raise BadParameter where siblings are to differ and a model would draw the same for each of them.
+    """Raise BadParameter if siblings must differ (`wants_spread`) but a model would sample at temperature 0.
 
-    What was `planned` before has its own temperatures.
+    Sweeps `planned` before keep their own temperatures.
     """
     stands = [spec.temperature_micro for event in planned for spec in event.specs]
     if wants_spread and executor is Way.POLICY and not any(stands or temperatures):
-        raise typer.BadParameter(
-            "--for-grpo and --variance-seek need siblings that differ: plan it with --temperature > 0"
-        )
+        raise typer.BadParameter("--for-grpo and --variance-seek need siblings that differ; add --temperature > 0")
 
 
 def seeds_of(
@@ -157,36 +160,38 @@ def seeds_of(
     course: Course,
     amount: int | None = None,
 ) -> tuple[int, ...]:
-    """The seeds asked for, else so many that no sweep `before` has seen and no benchmark holds. Raises BadParameter."""
+    """The given seeds, else unused ones: in no sweep of `before` and held by no benchmark. Raises BadParameter."""
     return fresh_seeds(before, course, amount, held) if text is None else read_seeds(text)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
-    """Seeds of a text such as `0-11,40`, 100,000 at most. Raises BadParameter."""
+    """Parse seeds such as `0-11,40`, 100,000 at most. Raises BadParameter."""
     ranges: list[range] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         try:
             ranges.append(range(int(first), int(last if dash else first) + 1))
         except ValueError as problem:
-            raise typer.BadParameter(f"{part!r} is no seed and no range; expected such as 0-11,40") from problem
+            raise typer.BadParameter(
+                f"{part!r} is neither a seed nor a range; expected for example 0-11,40"
+            ) from problem
     amount = sum(max(0, each.stop - each.start) for each in ranges)
     if amount > _MOST_SEEDS:
-        raise typer.BadParameter(f"{text!r} are {amount} seeds; expected {_MOST_SEEDS} at most")
+        raise typer.BadParameter(f"{text!r} names {amount} seeds; expected {_MOST_SEEDS} at most")
     return tuple(seed for each in ranges for seed in each)
 
 
 def dialect_from(file: Path | None) -> Dialect | None:
-    """How a site speaks, where a file says so."""
+    """The dialect in a file; None without a file."""
     return None if file is None else read_dialect(file)
 
 
 def sweep_templates(
     house: House, client: Environment, file: Path | None, names: Sequence[str] | None
 ) -> tuple[Template, ...]:
-    """The templates of a file, else those of the site's own tasks, of these names; a plan in free text made into steps.
+    """Templates of a file, else of the site's tasks, filtered by name. Plans in free text are turned into steps.
 
-    The model of the settings is asked once for each text. Raises ValidationError, UnknownTemplate, BadParameter,
+    The configured model is called once for each text. Raises ValidationError, UnknownTemplate, BadParameter,
     NoModel, ModelFailure, PlanRefused.
     """
     found = choose_templates(site_templates(client) if file is None else _FILE.validate_json(file.read_bytes()), names)
@@ -197,9 +202,9 @@ def sweep_templates(
 
 
 def choose_templates(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:
-    """The templates of the tasks that were asked for. Raises BadParameter for one that the site does not grade."""
+    """The templates with these names; all without names. Raises BadParameter for an unknown name."""
     by_id = {template.template_id: template for template in found}
     for name in names or ():
         if name not in by_id:
-            raise typer.BadParameter(f"the site grades no task {name!r}; expected one of {', '.join(sorted(by_id))}")
+            raise typer.BadParameter(f"the site has no task {name!r}; expected one of {', '.join(sorted(by_id))}")
     return tuple(by_id[name] for name in names) if names else tuple(found)

@@ -1,4 +1,4 @@
-"""How sweeps stand, as commands show it."""
+"""Progress of sweeps, as printed by commands."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .output import emit_json, print_facts, print_rows, say
 
 
 def row(found: SweepProgress) -> dict[str, object]:
-    """A sweep for programs, and for a table of them."""
+    """A sweep as a row, for tables and JSON."""
     return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
 
 
 def plain_seeking(sought: Sought) -> dict[str, object]:
-    """How seeking ended, for programs."""
+    """Result of variance seeking as JSON."""
     return {"added": sought.added, "stopped": sought.stopped}
 
 
 def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
-    """A sweep and its groups for people."""
+    """Print a sweep and its groups."""
     usable = sum(each.grpo_usable for each in groups.values())
     print_facts(
         [
@@ -51,15 +51,15 @@ def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
         for name, each in groups.items()
     ]
     print_rows(
-        rows, ("group", "runs", "passed", "shaped std", "usable", "why"), as_json=False, empty="no group was played"
+        rows, ("group", "runs", "passed", "shaped std", "usable", "why"), as_json=False, empty="no group was played yet"
     )
 
 
 def tell(house: House, planned: Sequence[SweepPlanned], *, as_json: bool) -> None:
-    """How a sweep that was only planned stands now."""
+    """Print the progress of a sweep that was only planned."""
     (found,) = sweep_progress(house.views(), planned)
     if as_json:
         emit_json(row(found))
         return
     say(f"{found.sweep}: {found.sentence()}.")
-    say(f"`{worker_of(planned[0])}` plays what waits.")
+    say(f"`{worker_of(planned[0])}` plays the waiting runs.")

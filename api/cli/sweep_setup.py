@@ -1,4 +1,4 @@
-"""What a sweep that a person asks for begins with: its site made ready, and its plan: of before, else made now."""
+"""Set up a sweep started by a user: prepare its site and find its earlier plan or make a new one."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ OPERATOR = "operator"
 
 @dataclass(frozen=True, slots=True)
 class SweepSetup:
-    """An admitted site that nobody else controls, and who plays on it.
+    """An admitted site, locked for this process, with its executor.
 
-    `before` is what was planned on it so far; `planned` the part of it under the name that was asked for.
+    `before` are all sweeps planned on it so far; `planned` those with the requested name.
     """
 
     house: House
@@ -45,11 +45,11 @@ class SweepSetup:
     planned: tuple[SweepPlanned, ...]
 
     def next_name(self) -> str:
-        """What a sweep is called that was given no name."""
+        """Default name of the next sweep."""
         return next_sweep_name(self.house.store, self.site)
 
     def reserved_seeds(self) -> frozenset[int]:
-        """The seeds that a benchmark of the site holds."""
+        """Seeds held by benchmarks of the site."""
         return benchmark_seeds(self.house.views(), self.site)
 
 
@@ -66,7 +66,7 @@ def set_up_sweep(
     verify_steps: bool,
     session: str | None = None,
 ) -> Iterator[SweepSetup]:
-    """The site of a sweep called `name`, its executor and its first facts, for as long as the block lasts.
+    """Prepare the site, executor and first facts of the sweep `name`; release them at the end of the block.
 
     Raises SessionNotKept, NoLogprobs, NoJudge, OtherExecutor, and what placed_at, executor_of, only_controller and
     see_admission raise.
@@ -88,18 +88,18 @@ def set_up_sweep(
 
 
 def _known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:
-    """What was planned under a name, with what was added to it; nothing where none was. Raises OtherExecutor."""
+    """Plans of the sweep with this name, including siblings added later; may be empty. Raises OtherExecutor."""
     stands = tuple(event for event in before if event.sweep == name)
     if stands:
-        refuse_other(executor, stands[0], f"Say {options_of(stands[0])}.")
-        TerminalReporter().say(f"{name} was planned before: what is left of it is played, as it was planned")
+        refuse_other(executor, stands[0], f"Use {options_of(stands[0])}.")
+        TerminalReporter().say(f"{name} already exists: playing its remaining runs as planned before")
     return stands
 
 
 def plan_now(
     ready: SweepSetup, generator: Generator, rng_seed: int, *, learn: bool, queued: bool
 ) -> tuple[SweepPlanned, ...]:
-    """The sweep of a generator, planned; with trials where it learns, and in the queue where it is `queued`."""
+    """Plan the sweep of a generator, with trials if it learns; put it in the queue if `queued`."""
     house = ready.house
     views = house.views()
     event = plan(

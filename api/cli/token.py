@@ -1,4 +1,4 @@
-"""`flywheel token`: who may call the REST API."""
+"""`flywheel token`: access tokens for the REST API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Name = Annotated[str, typer.Argument(help="The token's name.")]
 
 @app.command()
 def issue(name: Name, as_json: AsJson = False) -> None:
-    """Make a token and print it, this once."""
+    """Create a token and print it. It cannot be shown again."""
     with open_project() as house:
         plain = tokens.issue(house.store, name, "operator")
     emit_json({"name": name, "token": plain}) if as_json else say(plain)
@@ -26,12 +26,15 @@ def issue(name: Name, as_json: AsJson = False) -> None:
 
 @app.command("list")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List tokens by name; what they are is not stored."""
+    """List tokens by name. The tokens themselves are not stored."""
     with open_project() as house:
         states = house.views(read_position(house.store, as_of)).find(ACCESS).values()
     rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
     print_rows(
-        rows, ("token", "role", "revoked"), as_json=as_json, empty="no tokens; `flywheel token issue NAME` makes one"
+        rows,
+        ("token", "role", "revoked"),
+        as_json=as_json,
+        empty="no tokens; create one with `flywheel token issue NAME`",
     )
 
 

@@ -1,4 +1,4 @@
-"""`flywheel train`: one stage, from a frozen dataset to a checkpoint."""
+"""`flywheel train`: run one training stage, from a frozen dataset to a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .output import AsJson, TerminalReporter, emit_json, open_project, print_fac
 
 
 class TrainingAlgorithm(StrEnum):
-    """What is learned, and how."""
+    """Training algorithm of a stage."""
 
     WARMUP = "warmup"
     SFT = "sft"
@@ -34,24 +34,26 @@ class TrainingAlgorithm(StrEnum):
 
 
 BaseOf = Annotated[
-    str | None, typer.Option("--base", help="The base model: its folder, or the digest of one that a warm-up made.")
+    str | None, typer.Option("--base", help="The base model: a folder, or the digest of one made by a warm-up.")
 ]
 
 
 def train(
-    kind: Annotated[TrainingAlgorithm, typer.Argument(help="The stage.")],
+    kind: Annotated[TrainingAlgorithm, typer.Argument(help="The algorithm.")],
     *,
     dataset: Annotated[str, typer.Option(help="The dataset's digest, or its first eight characters or more.")],
     base: BaseOf = None,
-    parent: Annotated[str | None, typer.Option("--from", help="The checkpoint to go on from [none].")] = None,
+    parent: Annotated[str | None, typer.Option("--from", help="The checkpoint to continue from [none].")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Updates of the weights.")] = None,
     learning_rate: Annotated[str | None, typer.Option(help="Such as 0.0002 or 2e-4.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of every random choice [0].")] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="That share each step out, a GPU each [1].")] = None,
-    config: Annotated[Path | None, typer.Option(help="A JSON file with further fields (docs/training.md).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices [0].")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes that share each step, one GPU each [1].")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="JSON file with more fields (docs/training.md).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train on a dataset and save the checkpoint. A stage that was trained before is found, not trained again."""
+    """Train a model on a dataset and save the checkpoint. An identical earlier stage is reused, not trained again."""
     given = {"steps": steps, "learning_rate": learning_rate, "seed": seed, "processes": processes}
     asked = config_of(kind, config, {name: value for name, value in given.items() if value is not None})
     with open_project() as house:
@@ -66,7 +68,7 @@ def train(
 
 
 def config_of(kind: TrainingAlgorithm, file: Path | None, options: Mapping[str, Any]) -> StageConfig:
-    """The configuration that a file and options make; an option goes before the file. Raises BadConfig."""
+    """The configuration from a file and options; options override the file. Raises BadConfig."""
     try:
         said = {} if file is None else json.loads(file.read_bytes())
         return stage_config_of({**said, **options, "algorithm": kind.value})
@@ -75,18 +77,18 @@ def config_of(kind: TrainingAlgorithm, file: Path | None, options: Mapping[str, 
         where = ".".join(str(part) for part in first["loc"][1:]) or "the top"
         raise BadConfig(algorithm=kind.value, where=where, actual=first["msg"]) from error
     except (ValueError, TypeError) as error:
-        raise BadConfig(algorithm=kind.value, where=file, actual=f"it is no JSON object: {error}") from error
+        raise BadConfig(algorithm=kind.value, where=file, actual=f"not a JSON object: {error}") from error
 
 
 def row_of_checkpoint(state: WeightsState) -> dict[str, Any]:
-    """A checkpoint as it is listed, its files by name."""
+    """A checkpoint as a row, with its files by name."""
     row: dict[str, Any] = msgspec.to_builtins(state)
     return {**row, "files": {file.name: file.blob for file in state.files}}
 
 
 @contextmanager
 def training_bar(title: str, steps: int) -> Iterator[Watch]:
-    """A progress bar of a stage's steps, with what they measure; groups and staleness are said as they are known."""
+    """Show a stage's progress: a bar of its steps with their measures, and lines for groups and staleness."""
     reporter = TerminalReporter()
     with reporter.phase(title, steps) as advance:
         yield watch_progress(advance, reporter.say)

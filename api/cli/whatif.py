@@ -1,4 +1,4 @@
-"""`flywheel what-if`: what the same runs would have come to under another rule or another reward."""
+"""`flywheel what-if`: report how the same runs would have been judged under another rule or reward."""
 
 from __future__ import annotations
 
@@ -15,27 +15,36 @@ from projections.moves import StatusChange
 
 from ..history.whatif.compose import if_reward, if_rule
 from ..history.whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
-from ..history.whatif.report import DatasetWouldBe, RewardWouldBe, RewriteWouldBe, Unplayed, VerdictWouldBe, WhatIf
+from ..history.whatif.report import RewardWouldBe, RewriteWouldBe, VerdictWouldBe, WhatIf
 from ..house import House
 from ..positions import read_position
 from .output import AsJson, emit_json, open_project, say, spinner
 
 MOST_NAMED = 5
-SHORT = 12
 COUNTS = frozenset({"pairs", "missing", "runs", "passed"})
+
+NOT_PLAYED_AGAIN = "Runs are not played again: a run that would have carried other pieces keeps its recorded outcome."
 
 
 def what_if(
     rule: Annotated[Path | None, typer.Option(help="A promotion rule, in TOML or (ending .json) JSON.")] = None,
     reward: Annotated[Path | None, typer.Option(help="A reward definition, in TOML or (ending .json) JSON.")] = None,
-    to: Annotated[str | None, typer.Option(metavar="POSITION|TIME", help="Up to here. Default: the head.")] = None,
-    print_rule: Annotated[bool, typer.Option("--print-rule", help="Print the rule in force, to start from.")] = False,
+    to: Annotated[
+        str | None, typer.Option(metavar="POSITION|TIME", help="Last position or time to include. Default: the head.")
+    ] = None,
+    print_rule: Annotated[
+        bool, typer.Option("--print-rule", help="Print the rule in force as a file to edit.")
+    ] = False,
     print_reward: Annotated[
-        bool, typer.Option("--print-reward", help="Print the reward in force, to start from.")
+        bool, typer.Option("--print-reward", help="Print the reward in force as a file to edit.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fold history again under another rule or reward, beside the truth, and say what would differ. Appends nothing."""
+    """Report what another rule or reward would have decided.
+
+    Recomputes promotions, rewards and verdicts. Appends nothing. Runs are not played again: a run that would have
+    carried other pieces keeps its recorded outcome.
+    """
     if sum((rule is not None, reward is not None, print_rule, print_reward)) != 1:
         raise typer.BadParameter("expected one of --rule FILE, --reward FILE, --print-rule and --print-reward")
     asked_rule = None if rule is None else read_rule(rule)
@@ -47,11 +56,9 @@ def what_if(
             return
         with spinner("folding history again"):
             if asked_rule is not None:
-                found = if_rule(house.store, house.blobs, house.views, asked_rule, upto, house.embeddings_of)
+                found = if_rule(house.store, house.views, asked_rule, upto)
             elif asked_reward is not None:
-                found = if_reward(
-                    house.store, house.blobs, house.views, asked_reward, upto, embedded=house.embeddings_of
-                )
+                found = if_reward(house.store, house.blobs, house.views, asked_reward, upto)
     if as_json:
         emit_json(dataclasses.asdict(found))
         return
@@ -65,24 +72,23 @@ def _print_in_force(house: House, upto: Position, *, is_rule: bool, as_json: boo
 
 
 def describe_what_if(found: WhatIf) -> Iterator[str]:
-    """A what-if in sentences."""
+    """The report of a what-if as text lines."""
     asked = found.rule if found.rule is not None else found.reward
     what = "rule" if found.rule is not None else "reward"
     yield f"The same runs up to position {found.upto} under the {what} {_plain(asked or {})}"
     if found.is_empty:
-        yield f"Nothing would differ: this says what the {what} in force said."
+        yield "Nothing would differ from recorded history."
         return
+    yield NOT_PLAYED_AGAIN
     sections = (
         ("rewrites", [_rewrite(item) for item in found.rewrites]),
         ("rewards", _rewards(found.rewards)),
         ("cannot grade", _bullet_lines([f"{item.run}: {item.why}" for item in found.ungraded])),
         ("verdicts", [line for item in found.verdicts for line in _verdict(item)]),
-        ("datasets", [_dataset(item) for item in found.datasets]),
         (
             "champion",
             [f"{found.champion.actual or 'none'} → {found.champion.would or 'none'}"] if found.champion else [],
         ),
-        ("not played", _not_played(found)),
     )
     for name, lines in sections:
         if lines:
@@ -101,12 +107,12 @@ def _plain(definition: object) -> str:
 
 def _bullet_lines(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST_NAMED
-    return [*lines[:MOST_NAMED], *([f"and {more} more; --json names them all"] if more > 0 else [])]
+    return [*lines[:MOST_NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
 def _rewrite(item: RewriteWouldBe) -> str:
     wins = f"; on the wins of {', '.join(item.wins)}" if item.wins else ""
-    return f"{item.rewrite}: {_path(item.would)}; in truth {_path(item.actual)}{wins}"
+    return f"{item.rewrite}: {_path(item.would)}; recorded: {_path(item.actual)}{wins}"
 
 
 def _path(turns: tuple[StatusChange, ...]) -> str:
@@ -122,8 +128,8 @@ def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
         for item in moved
         if item.actual.value is not None and item.would.value is not None
     ]
-    mean = f", worth {decimal(sum(known) // len(known))} on average beside what they were" if any(known) else ""
-    return [f"{count_noun(len(moved), 'run')} would be graded otherwise{mean}", *_bullet_lines(flips)]
+    mean = f", value changed by {decimal(sum(known) // len(known))} on average" if any(known) else ""
+    return [f"{count_noun(len(moved), 'run')} would be graded differently{mean}", *_bullet_lines(flips)]
 
 
 def _flips(item: RewardWouldBe) -> bool:
@@ -139,7 +145,7 @@ def _verdict(item: VerdictWouldBe) -> list[str]:
 
 
 def _figure(name: str, value: object) -> str:
-    """A figure of a verdict: counts as they are, costs in dollars, the rest out of millionths."""
+    """A figure of a verdict as text: counts as integers, costs in dollars, the rest as decimals."""
     match value:
         case int() if name.endswith("cost"):
             return dollars(value)
@@ -153,36 +159,3 @@ def _figure(name: str, value: object) -> str:
             return ", ".join(map(str, names)) or "none"
         case _:
             return "not computed" if value is None else str(value)
-
-
-def _dataset(item: DatasetWouldBe) -> str:
-    if item.why is not None:
-        return f"{item.dataset[:SHORT]}: its rows cannot be made again: {item.why}"
-    rows = f"{item.rows} → {item.would_rows} rows, digest {(item.would or '')[:SHORT]}"
-    return (
-        f"{item.dataset[:SHORT]}: {rows}; {count_noun(len(item.added), 'run')} added, {len(item.removed)} removed,"
-        f" {count_noun(item.revalued, 'row')} worth something else"
-    )
-
-
-def _not_played(found: WhatIf) -> list[str]:
-    by_origin: dict[str, list[Unplayed]] = {}
-    for item in found.unplayed:
-        by_origin.setdefault(item.of, []).append(item)
-    lines = []
-    for of, items in by_origin.items():
-        lines.append(f"{count_noun(len(items), 'run')} of {of} would have applied something else, such as")
-        first = items[0]
-        lines.append(f"  {first.run}: {_pieces(first.would_apply)} instead of {_pieces(first.applied)}")
-    lines += [
-        f"so what {name} would have decided, and who would be champion after it, cannot be told"
-        for name in found.untold
-    ]
-    for asked in found.asked:
-        held = ", ".join(asked.pieces)
-        lines.append(f"an evaluation on {asked.benchmark} of a challenger that holds {held}: {asked.runs} runs")
-    return lines
-
-
-def _pieces(pieces: tuple[str, ...]) -> str:
-    return ", ".join(pieces) or "nothing"

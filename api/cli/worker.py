@@ -1,4 +1,4 @@
-"""`flywheel worker`: one more process at the log, here or on another machine."""
+"""`flywheel worker`: a process that plays queued rollouts, on this or another machine."""
 
 from __future__ import annotations
 
@@ -43,38 +43,49 @@ from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_options import VerifySteps, dialect_from
 
 _TEXTS = {
-    "added": "{count} jobs put that the queue lacked",
-    "rescued": "given out again, its worker was lost: {run}",
-    "failed": "failed, tried again: {run}: {error}",
-    "parked": "parked: {run}: {error}",
-    "timed_out": "took too long, is missing: {run}",
-    "unlearned": "{sweep} has ended, and not all is learned from it: {error}",
-    "again": "{count} parked jobs given out again",
-    "started": "{roles} for {site}; Ctrl-C ends it when what is under way has ended",
-    "stopped": "stopped; {open} jobs wait or are under way elsewhere, {parked} are parked",
+    "added": "added {count} planned jobs to the queue",
+    "rescued": "{run}: its worker was lost; put back in the queue",
+    "failed": "{run}: failed, will be retried: {error}",
+    "parked": "{run}: failed too often, parked: {error}",
+    "timed_out": "{run}: took too long, recorded as missing",
+    "unlearned": "{sweep}: ended, but learning from it failed: {error}",
+    "again": "put {count} parked jobs back in the queue",
+    "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
+    "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]
 
 
 def worker(
     *,
-    roles: Annotated[str, typer.Option(metavar="runner[,projector][,controller]", help="What it does.")] = "runner",
-    site: Annotated[str, typer.Option(help="The site whose rollouts it plays.")] = "marketplace",
+    roles: Annotated[
+        str, typer.Option(metavar="runner[,projector][,controller]", help="Roles of this process.")
+    ] = "runner",
+    site: Annotated[str, typer.Option(help="The site whose rollouts to play.")] = "marketplace",
     url: Url = None,
     admin_url: AdminUrl = None,
     sandbox: SandboxId = None,
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
-    executor: Annotated[Way, typer.Option(help="How: a plan over HTTP or in Chromium, or a model.")] = Way.PLAN,
+    executor: Annotated[
+        Way, typer.Option(help="How runs are executed: a plan over HTTP or in Chromium, or a model.")
+    ] = Way.PLAN,
     verify_steps: VerifySteps = False,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Runs side by side; 1 is sequential.")] = 4,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds a run may take; then it is missing.")] = 900,
+    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Time limit of a run in seconds; beyond it the run counts as missing.")
+    ] = 900,
     rescue_after: Annotated[
-        float, typer.Option(min=SHORTEST_RESCUE_S, help="Seconds without a sign of another worker until it is lost.")
+        float,
+        typer.Option(
+            min=SHORTEST_RESCUE_S, help="Seconds without a heartbeat after which another worker counts as lost."
+        ),
     ] = 30,
-    until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when nothing is left to do.")] = False,
-    retry_parked: Annotated[bool, typer.Option("--retry-parked", help="Give parked jobs out again first.")] = False,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when the queue is empty.")] = False,
+    retry_parked: Annotated[
+        bool, typer.Option("--retry-parked", help="First put parked jobs back in the queue.")
+    ] = False,
     rule: Rule = EvidenceRule.PAIRED,
     rounds: Rounds = 8,
     budget_runs: BudgetRuns = None,
@@ -84,9 +95,10 @@ def worker(
     cluster: Clusters = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each event.")] = False,
 ) -> None:
-    """Play planned rollouts from the queue, any number of processes together. Exit code 1 where jobs stay parked.
+    """Play queued rollouts, alone or with other workers.
 
-    A controller goes round the fast loop as `flywheel run` does, within its budget; then the worker ends.
+    With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
+    budget, as `flywheel run` does; then the worker exits.
     """
     chosen = _roles(roles)
     if "controller" in chosen:
@@ -145,7 +157,7 @@ def worker(
 
 
 def _control(controller: Controller, is_told_to_stop: Callable[[], bool]) -> str:
-    """Run a controller until it is done or told to stop; says why it stopped, on the terminal too."""
+    """Run a controller until it is done or told to stop. Reports and returns why it stopped."""
     why = replace(controller, is_told_to_stop=is_told_to_stop).run()
     controller.reporter.say(why)
     return why
@@ -154,7 +166,9 @@ def _control(controller: Controller, is_told_to_stop: Callable[[], bool]) -> str
 def _roles(named: str) -> list[Role]:
     chosen = [role for role in ROLES if role in named.split(",")]
     if not chosen or set(named.split(",")) - set(ROLES):
-        raise typer.BadParameter(f"{named!r} names no roles; expected {' or '.join(ROLES)}, or several with commas")
+        raise typer.BadParameter(
+            f"{named!r} is not a list of roles; expected {' or '.join(ROLES)}, separated by commas"
+        )
     return chosen
 
 

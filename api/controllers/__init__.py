@@ -1,1 +1,1 @@
-"""What runs next: the fast and the slow loop, the warm-up and both, each beside its pure reading of the log."""
+"""Controllers of the fast loop, the slow loop, both in sequence, and the warm-up. `*_next` modules decide, purely."""

@@ -1,4 +1,4 @@
-"""Both loops, one after the other: the log says which part is next, so who was killed goes on with that one."""
+"""Run both loops in sequence. The log says which loop is next, so a killed process resumes with that one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from .slow_next import SlowCourse
 
 
 def begin_both(house: House, site: str, fast: Course, slow: SlowCourse) -> str | None:
-    """Open the courses of both loops, or go on with those that were interrupted; why the fast one has ended, if it has.
+    """Open or resume the courses of both loops. Returns why the fast loop ended, or None if it is still to run.
 
-    The slow one is opened before anything is done: a fast course that was closed since is the fast part, whoever ran
-    it. Raises ControllerBusy.
+    The slow course is opened first: any fast course closed after that counts as the fast part. Raises ControllerBusy.
     """
     with only_controller(house.engine, site):
         open_course(house.store, house.views(), site, slow)
@@ -28,7 +27,7 @@ def begin_both(house: House, site: str, fast: Course, slow: SlowCourse) -> str |
 
 
 def fast_part_ended(views: Views, site: str) -> str | None:
-    """Why the fast part of both loops has ended: its course was closed since the slow one that goes on was opened.
+    """Reason why the fast part has ended: its course was closed after the open slow course was opened.
 
     None: the fast part is next, from its beginning or from where it was interrupted.
     """

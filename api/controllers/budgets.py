@@ -1,4 +1,4 @@
-"""A course and its budget: opened, resumed and closed in the log, and what it has spent so far as the log says."""
+"""Open, resume and close a course in the log, and compute how much of its budget is spent."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _NAMES: Final[Mapping[CourseLoop, str]] = {"fast": "course", "slow": "slow-cours
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a course used: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts.
+    """Resources used by a course: rounds, ended runs, micro-dollars, microseconds since it was opened, verdicts.
 
-    `unpriced` are the ended runs whose cost is not known, their own or that of what recovery asked after them; the
-    micro-dollars are what is known. `void` is the evaluation that was decided last, where its verdict is void.
+    `micro_dollars` sums the known costs. `unpriced` counts ended runs with an unknown cost, their own or that of
+    recovery's model calls. `void` names the evaluation decided last if its verdict is void.
     """
 
     rounds: int = 0
@@ -48,7 +48,7 @@ class Spent:
 
 
 def budget_of(course: Course | SlowCourse) -> Budget:
-    """The budget as it rides on the event. That of the slow loop is its rounds alone."""
+    """The budget as recorded in CourseOpened. The slow loop's budget is its number of rounds."""
     if isinstance(course, SlowCourse):
         return Budget(rounds=course.max_rounds, runs=None, micro_dollars=None, minutes=None, verdicts=None)
     return Budget(
@@ -61,7 +61,7 @@ def budget_of(course: Course | SlowCourse) -> Budget:
 
 
 def open_course(store: EventStore, views: Views, site: str, course: Course | SlowCourse) -> None:
-    """Open a course, or go on with the one that was interrupted, under the budget that is asked for now."""
+    """Open a course, or resume the open one under the budget given now."""
     loop: CourseLoop = "slow" if isinstance(course, SlowCourse) else "fast"
     state, budget = last_course(views, site, loop), budget_of(course)
     if state is not None and state.is_open:
@@ -75,7 +75,7 @@ def open_course(store: EventStore, views: Views, site: str, course: Course | Slo
 
 
 def close_course(store: EventStore, views: Views, site: str, why: str, loop: CourseLoop = "fast") -> None:
-    """Close the course of a loop that goes on, where one does."""
+    """Close the open course of a loop, if there is one."""
     state = present_course(views, site, loop)
     if state is not None:
         event = CourseClosed(course=state.course, environment=site, loop=loop, why=why)
@@ -83,7 +83,7 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
 
 
 def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
-    """What the course that goes on has spent; nothing where none does. Of runs that have ended, whoever played them.
+    """Resources used by the open course, zero if there is none. Counts ended runs of every executor and process.
 
     Evaluations of policies belong to the slow loop and do not count.
     """
@@ -116,7 +116,7 @@ def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> 
 
 
 def used_up(course: Course, used: Spent) -> str | None:
-    """Which part of the budget is spent, in words; None where all of it has something left."""
+    """Message saying which part of the budget is spent; None if every part has something left."""
     if course.max_runs is not None and used.runs >= course.max_runs:
         return f"the budget of {course.max_runs:,} runs is spent"
     if course.max_micro_dollars is not None and used.micro_dollars >= course.max_micro_dollars:
@@ -131,19 +131,19 @@ def used_up(course: Course, used: Spent) -> str | None:
 
 
 def dollars_left(course: Course, used: Spent) -> int | None:
-    """The micro-dollars that are left; None where there is no bound."""
+    """Micro-dollars left in the budget; None if it has no limit."""
     return None if course.max_micro_dollars is None else max(0, course.max_micro_dollars - used.micro_dollars)
 
 
 def seeds_within(course: Course, used: Spent, runs_a_seed: int) -> int:
-    """How many seeds the next round may take: as many as the course says, or as the runs left are enough for."""
+    """Number of seeds for the next round: the course's number, or fewer if the runs left do not suffice."""
     if course.max_runs is None:
         return course.seeds_per_round
     return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed))
 
 
 def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
-    """The sweeps that the controller planned on the site since the course was opened."""
+    """Names of the sweeps that the controller planned on the site since the course was opened."""
     found = []
     for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
         event = recorded.event

@@ -1,6 +1,6 @@
-"""The controller: says what is next, and has it done, until there is nothing more to do.
+"""The controller of the fast loop: decides the next step, executes it, and repeats until nothing is left to do.
 
-What is next is read from the log alone, so a killed process resumes where the log stands.
+The next step is read from the log alone, so a killed process resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
 
 
 def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
-    """Nobody watches."""
+    """A watch that ignores every update."""
 
 
 def never() -> bool:
-    """It is not told to stop."""
+    """A stop signal that is never set."""
     return False
 
 
@@ -72,8 +72,9 @@ def never() -> bool:
 class Controller:
     """The fast loop over one site. Sweeps and both arms of an evaluation are played by the same executor.
 
-    `admit` probes and admits the site where nobody has yet (None: somebody has to, first). `watch` is told how the
-    rounds stand whenever that changed. Where `is_told_to_stop` the course stays open, and whoever comes next goes on.
+    `admit` probes and admits a site that is not admitted yet (None: it must be admitted already). `watch` is called
+    with the rounds and the site's status after every step. When `is_told_to_stop` returns True, the course stays open
+    and the next run resumes it.
     """
 
     house: House
@@ -87,7 +88,7 @@ class Controller:
     is_told_to_stop: Callable[[], bool] = never
 
     def run(self) -> str:
-        """Go round until the budget is spent or nothing is left to try; says why it stopped.
+        """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
         Raises ControllerBusy, NotAdmitted.
         """
@@ -108,7 +109,7 @@ class Controller:
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
             self._show()
-        return "it was told to stop; whoever runs it next goes on from there"
+        return "stopped on request; the next run resumes from here"
 
     def _next(self, views: PostgresViews, used: Spent) -> Next:
         deciding = partial(
@@ -132,13 +133,13 @@ class Controller:
         return cover_tasks(views, self.site, step, [each.oracle_task_id for each in self._templates()])
 
     def _is_concerned(self, views: PostgresViews) -> bool:
-        """Whether memory changes a run of what the course takes on or the benchmark holds: no other run would tell."""
+        """True if memory would change a run of any task of the course or of the benchmark."""
         own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
         tasks = [each for each in site_templates(self.client) if each in own or each.oracle_task_id in held]
         return concerns(self.house, views, self.course.kinds, self.site, tasks)
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
-        """Have one thing done; what the gate decided, where it did."""
+        """Execute one step. Returns the gate's decision if the step led to one."""
         match step.what:
             case "plan_sweep":
                 self._plan(views, used)
@@ -158,7 +159,7 @@ class Controller:
         return None
 
     def _within_budget(self, views: PostgresViews, step: Next, used: Spent) -> Next:
-        """What is next, or to stop where the budget has no room for it; what was begun is always ended."""
+        """The step, or a stop if the budget does not allow it. Sweeps and evaluations already begun are finished."""
         if step.what in {"stop", "play_sweep", "play_arms"}:
             return step
         why = used_up(self.course, used)
@@ -170,7 +171,7 @@ class Controller:
         return step if why is None else Next("stop", why)
 
     def _has_every_verdict(self, used: Spent) -> bool:
-        """Whether the gate has reached as many verdicts as were asked for."""
+        """True if the gate has reached the requested number of verdicts."""
         return self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
 
     def _close(self, views: PostgresViews, why: str) -> str:
@@ -189,10 +190,10 @@ class Controller:
         for sweep in self._sweeps():
             if not plays(self.executor, sweep) and (left := pending_specs(views, sweep.specs, f"{sweep.sweep}__")):
                 who = describe_executor(sweep.executor, sweep.model)
-                self.reporter.say(f"{sweep.sweep} is left alone: its {len(left)} open runs were planned for {who}")
+                self.reporter.say(f"{sweep.sweep} skipped: its {len(left)} pending runs need {who}")
 
     def _begin(self) -> None:
-        """The facts without which nothing can be judged: prices, a first champion, an admitted site, a benchmark."""
+        """Append the facts that the gate needs if they are missing: prices, first champion, admission, benchmark."""
         first_facts(self.house)
         see_admission(self.house, self.client, self.site, self.admit)
         if first_benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
@@ -210,7 +211,7 @@ class Controller:
         )
 
     def _renew(self, views: PostgresViews, why: str) -> None:
-        """Another benchmark as large as the course says: of the same tasks, or of its own where any is lacking."""
+        """Freeze a benchmark of the course's size with the same tasks, or the course's if the present one lacks any."""
         course, own = self.course, self._templates()
         amounts = Amounts(len(course.visible_seeds), len(course.sealed_seeds), course.repeats)
         present = present_benchmark(views, self.site)
@@ -219,11 +220,11 @@ class Controller:
         if amounts.sealed * len(templates) < course.rules.min_pairs:
             raise TooSmall(benchmark=present.benchmark, actual=shortage(present, course.rules))
         fresh = renew(self.house, present, CONTROLLER, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
-        alpha = f"an alpha of its own, {decimal(fresh.alpha)} for {count_noun(fresh.challengers, 'challenger')}"
+        alpha = f"with a new alpha of {decimal(fresh.alpha)} for {count_noun(fresh.challengers, 'challenger')}"
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}, {alpha}")
 
     def _templates(self) -> tuple[Template, ...]:
-        """The site's tasks, of all clusters or of those that the course names."""
+        """Templates of the site's tasks in the clusters of the course; all of them if it names no cluster."""
         wanted = self.course.clusters
         return tuple(each for each in site_templates(self.client) if not wanted or each.cluster in wanted)
 
@@ -239,14 +240,14 @@ class Controller:
         return found.among(self._templates(), self.site)
 
     def _seeds(self, views: PostgresViews, used: Spent) -> int:
-        """How many seeds a task the next round takes at most, within the runs that are left."""
+        """Maximum number of seeds per task in the next round, given the runs that are left."""
         siblings = siblings_for_trials(self._candidates(views), self.course.siblings)
         return seeds_within(self.course, used, siblings * len(self._templates()))
 
     def _plan(self, views: PostgresViews, used: Spent) -> None:
         see_admission(self.house, self.client, self.site, None)
         number = used.rounds + 1
-        with self.reporter.phase(f"round {number}: failure clusters and instances", 2) as advance:
+        with self.reporter.phase(f"round {number}: choosing task instances", 2) as advance:
             generator = self._generator(views, self._sweeps(), self._seeds(views, used))
             advance()
             plan(
@@ -264,7 +265,7 @@ class Controller:
             advance()
 
     def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
-        """More instances where the last round failed; all tasks alike in a first one, or where nothing failed."""
+        """Generate more instances for tasks that failed in the last round; equally many per task if none failed."""
         course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, self.site)
         siblings = siblings_for_trials(self._candidates(views), course.siblings)
         last, held = self._last(), benchmark_seeds(views, self.site)
@@ -283,7 +284,7 @@ class Controller:
             self.reporter.say(line)
 
     def _open(self, views: PostgresViews) -> None:
-        with self.reporter.phase("challenger: what memory holds now", 2) as advance:
+        with self.reporter.phase("building the challenger from current memory", 2) as advance:
             challenger, blob = challenger_now(self.house, views, self.course.kinds)
             self.house.blobs.put([blob])
             advance()

@@ -1,4 +1,4 @@
-"""What is next: a pure reading of the log, so that a killed controller resumes where the log stands."""
+"""Decide the next step of the fast loop from the log alone, so that a killed controller resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 
 FRUITLESS = 2
-"""After so many rounds of a course, one with today's memory that leaves nothing on trial is the last."""
+"""Number of rounds after which the course stops if the last one used current memory and nothing is on trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What to do next, and why."""
+    """The next step and the reason for it."""
 
     what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "renew_benchmark", "stop"]
     why: str
@@ -63,13 +63,13 @@ def decide(
     void: str | None = None,
     is_concerned: bool = True,
 ) -> Next:
-    """What the log says is next: first what was begun, then the gate for what was learned, then another round.
+    """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
-    A sweep that was planned for another executor is left to that one, an evaluation of policies to the slow loop.
-    `last` is the controller's last round: only that says whether there is something to improve. What is cold
-    (`without`) enters no challenger; `tryable` are the candidates for which a round could still bring evidence.
-    A `void` evaluation, the last one that the course had decided, ends it: its arms could not be compared. Where no
-    run of the site would be another one with what was learned (`is_concerned`), it is left to other sites to judge.
+    Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
+    Only `last`, the controller's last round, tells whether there is something to improve. Cold pieces (`without`) enter
+    no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
+    verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
+    this site (not `is_concerned`), this site does not judge it.
     """
     if void is not None:
         return Next("stop", f"{void} was decided: void")
@@ -93,7 +93,7 @@ def decide(
 
 
 def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
-    """What was begun on the site and has not ended; None where nothing was."""
+    """The unfinished sweep or evaluation of the site; None if there is none."""
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
@@ -104,14 +104,14 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
 
 
 def _judged_memories(views: Views, site: str) -> Iterator[str]:
-    """The memories that were judged on a site, by digest. A void verdict judged nothing: its arms do not compare."""
+    """Digests of the memories judged on a site. Void verdicts do not count."""
     for state in views.find(VERDICTS).values():
         if state.decision != "void" and is_benchmark_of(views, state.benchmark, site):
             yield state.challenger["memory"]["digest"]
 
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:
-    """To the gate, first of all with a benchmark that can promote: it has alpha left, and instances enough."""
+    """Open an evaluation, or renew the benchmark first if it has no alpha left or too few instances."""
     benchmark = present_benchmark(views, site)
     if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
         return Next("renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers")
@@ -121,9 +121,9 @@ def _judge_next(views: Views, site: str, course: Course) -> Next:
 
 
 def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Next:
-    """What is next where the gate is: first of all a benchmark that holds the oracle tasks a course takes on.
+    """The step itself, or a renewal of the benchmark if it lacks any of the course's oracle tasks.
 
-    The first course of a site froze what it took on itself, which another one may go beyond.
+    The first course of a site froze a benchmark of its own tasks; a later course may have more.
     """
     present = present_benchmark(views, site)
     missing = missing_tasks(present, tasks)
@@ -133,14 +133,14 @@ def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Ne
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
-    """Whether a sweep was played with today's memory and none of its untreated runs failed."""
+    """True if a sweep used current memory and none of its runs without a trial piece failed."""
     rewards = views.find(REWARDS, f"{sweep.sweep}__")
     failed = [spec for spec in sweep.specs if spec.is_plain and not _has_passed(rewards.get(spec.spec_id))]
     return is_played_with(sweep, present) and not failed
 
 
 def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
-    """Whether a sweep was played with today's memory."""
+    """True if a sweep used current memory."""
     return sweep.artifact.memory.digest == present.memory.digest
 
 

@@ -1,4 +1,4 @@
-"""The rounds of a course as they stand: what failed, what was played, what came of it. Pure over views."""
+"""Progress of a course, round by round: runs, failures, proposed pieces and cost. Pure over views."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST = 3
 
 @dataclass(frozen=True, slots=True)
 class FastRound:
-    """One sweep of a course: its runs, how many passed among those that tried nothing, and what of memory it met.
+    """One sweep of a course: its runs, and how many of the runs without a trial piece (`plain`) passed.
 
-    `failing` are the largest failure clusters in words. `proposed` counts pieces found in it, `on_trial` and `promoted`
-    what there is now. `cost` has what recovery asked, too.
+    `failing` describes the largest failure clusters. `proposed` counts the pieces found in the sweep. `cost` includes
+    recovery's model calls.
     """
 
     number: int
@@ -46,7 +46,7 @@ class FastRound:
 
 @dataclass(frozen=True, slots=True)
 class SiteStatus:
-    """How a site stands: pieces on trial and in memory, verdicts, and the champion's last move."""
+    """Status of a site: number of pieces on trial and in memory, and its verdicts."""
 
     on_trial: int
     promoted: int
@@ -56,12 +56,12 @@ class SiteStatus:
 def rounds_played(
     views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[str, int | None]
 ) -> tuple[FastRound, ...]:
-    """Each sweep as a round, in order, counted from 1; `asked` are the costs of what recovery asked, by run."""
+    """Each sweep as a round, in order, counted from 1. `asked` has the cost of recovery's model calls by run."""
     return tuple(_round(views, number, sweep, asked) for number, sweep in enumerate(sweeps, start=1))
 
 
 def site_status(views: Views, site: str) -> SiteStatus:
-    """How a site stands now."""
+    """Current status of a site."""
     states = candidacies(views).values()
     decided = {
         key: state for key, state in views.find(VERDICTS).items() if is_benchmark_of(views, state.benchmark, site)
@@ -69,24 +69,24 @@ def site_status(views: Views, site: str) -> SiteStatus:
     return SiteStatus(
         on_trial=sum(state.is_on_trial for state in states),
         promoted=sum(state.status == "promoted" for state in states),
-        verdicts=tuple((key, state.decision or "under way") for key, state in decided.items()),
+        verdicts=tuple((key, state.decision or "running") for key, state in decided.items()),
     )
 
 
 def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterator[str]:
-    """What a sweep brought, line by line: how runs failed, what was found, what its trials decided.
+    """Outcome of a sweep as text lines: failure clusters, proposed pieces, and pieces whose status changed.
 
     `before` has the status of each piece before the sweep.
     """
     prefix = f"{sweep.sweep}__"
     for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
-        where = f" at “{cluster.step_intent}”" if cluster.step_intent else ""
+        where = f" at step “{cluster.step_intent}”" if cluster.step_intent else ""
         yield f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}"
     for key, state in candidacies(views).items():
         if key not in before:
-            yield f"proposed {key}: {_does(state)}, found in {state.proposed_by or 'no run'}"
+            yield f"proposed {key}: {_does(state)} (learned from {state.proposed_by or 'no run'})"
         elif state.status != before[key]:
-            yield f"{state.status} {key} after {state.wins} wins and {state.losses} losses"
+            yield f"{state.status} {key}: {state.wins} of {state.wins + state.losses} trial runs won"
 
 
 def _does(state: Candidacy) -> str:

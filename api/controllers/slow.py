@@ -1,6 +1,6 @@
-"""The slow controller: sweep, dataset, training, gate, again; what is next is read from the log alone.
+"""The controller of the slow loop: sweep, dataset, training, gate, repeat. The next step is read from the log alone.
 
-It never loads weights itself. Who plays a sweep with them is handed in, and training is a process of its own.
+It never loads weights itself: the executor that uses them is injected, and training runs in a separate process.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ from .slow_next import (
 from .warmup_next import bases_of, newest_base
 
 Serving = Callable[[Base], AbstractContextManager[Executor]]
-"""Makes ready the executor that plays any weights: `base` is the base model given, a digest a checkpoint on it."""
+"""Start an executor on a base model. It can play the base (`base`) and every checkpoint on it, named by digest."""
 
 WarmUp = Callable[[], str]
-"""Makes the first base model where there is none, resumable as everything else: its digest in the log."""
+"""Make the first base model and return its digest. Resumes an interrupted warm-up from the log."""
 
 
 def tasks_of(client: Environment, course: SlowCourse) -> tuple[Template, ...]:
-    """The tasks of a site that a course plays. Raises Unknown."""
+    """Templates of the tasks that a course plays on a site. Raises Unknown."""
     known_tasks = {template.oracle_task_id: template for template in site_templates(client)}
     for task in course.tasks:
         if task not in known_tasks:
@@ -88,7 +88,7 @@ def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
 class SlowController:
     """The slow loop over one site. Sweeps and both arms of an evaluation are played by the executor of `serving`.
 
-    `base` names a base model; None takes the one that somebody warmed up last, else the champion's, else the one that
+    `base` names a base model. None takes the last one warmed up by hand, else the champion's, else the one that
     `warm_up` makes or has made.
     """
 
@@ -105,10 +105,10 @@ class SlowController:
     _died: list[str] = field(default_factory=list)
 
     def run(self) -> str:
-        """Go on until all rounds were made; says why it stopped.
+        """Play rounds until all are done. Returns the reason for stopping.
 
-        Raises ControllerBusy, NotAdmitted, NoBase, OtherTasks, and NotServed or the like where the champion's weights
-        are of another base: its arm could not be played.
+        Raises ControllerBusy, NotAdmitted, NoBase, OtherTasks, and what refuse_unserved raises if the champion's
+        weights have another base, because its arm could not be played.
         """
         with only_controller(self.house.engine, self.site):
             first_facts(self.house)
@@ -140,7 +140,7 @@ class SlowController:
             if step.what == "stop":
                 close_course(self.house.store, views, self.site, step.why, "slow")
                 return step.why
-            if step.what != "freeze":  # of runs that teach nothing there is nothing to freeze
+            if step.what != "freeze":  # a sweep without usable rows freezes nothing
                 open_course(self.house.store, views, self.site, self.course)
             if step.what == "plan_sweep":
                 self._plan(step.weights, executor)
@@ -167,7 +167,7 @@ class SlowController:
     def _base(self) -> Base:
         """The base model: named, or warmed up by hand, or the champion's, or warmed up now. Raises NoBase.
 
-        What a warm-up made is its own to choose from: its newest is not always the one it takes.
+        Bases made by a warm-up of this loop are excluded from "newest": the warm-up itself chooses among them.
         """
         views = self.house.views()
         choosing = bases_of(views, {sweep.sweep for sweep in planned_by(self.house.store, WARM_UP)})
@@ -178,13 +178,13 @@ class SlowController:
         if named is None:
             if self.warm_up is None:
                 raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
-            if not rounds_on(self.house.store, self.site):  # else there may be nothing left to do
+            if not rounds_on(self.house.store, self.site):  # with rounds played, the loop may already be finished
                 open_course(self.house.store, views, self.site, self.course)
             named = self.warm_up()
         return base_of(self.house, named, None)
 
     def _benchmark(self) -> BenchmarkFrozen:
-        """As large as the course says, at seeds that nobody has seen and that the fast loop does not keep."""
+        """A benchmark of the course's size, at seeds that no run has used and the fast loop has not reserved."""
         name, templates, sizes, views = (
             benchmark_name(self.site),
             tasks_of(self.client, self.course),
@@ -197,7 +197,7 @@ class SlowController:
         return freeze_benchmark(name, self.site, without, visible, sealed, sizes.repeats)
 
     def _refuse_other_tasks(self) -> None:
-        """Raise OtherTasks where the benchmark judges other tasks than those that would be played."""
+        """Raise OtherTasks if the benchmark judges other tasks than the course plays."""
         benchmark = policy_benchmark(self.house.views(), self.site)
         judged = {template.oracle_task_id for template in benchmark.templates}
         played = {template.oracle_task_id for template in tasks_of(self.client, self.course)}
@@ -228,7 +228,7 @@ class SlowController:
             actor=SLOW_CONTROLLER,
             weights=weights,
         )
-        self.reporter.say(f"{planned.sweep} is played by {planned.artifact}")
+        self.reporter.say(f"{planned.sweep} will be played with {planned.artifact}")
 
     def _freeze(self, last: SlowRound) -> None:
         try:
@@ -237,9 +237,10 @@ class SlowController:
             )
         except EmptyDataset as error:
             self._barren.add(last.sweep.sweep)
-            return self.reporter.say(f"{last.sweep.sweep} teaches nothing: {error}")
+            return self.reporter.say(f"{last.sweep.sweep} gave no training rows: {error}")
         digest = datasets.freeze_dataset(self.house.store, made, SLOW_CONTROLLER)
-        return self.reporter.say(f"{digest[:8]}: {made.height} rows of {made.groups} groups for {made.query.kind}")
+        rows = f"{made.height} rows of {made.groups} groups"
+        return self.reporter.say(f"froze dataset {digest[:8]} for {made.query.kind}: {rows}")
 
     def _train(self, last: SlowRound, base: Base) -> None:
         views = self.house.views()
@@ -253,17 +254,17 @@ class SlowController:
                     self._barren.add(last.sweep.sweep)
                 return self.reporter.say(str(error))
             except (DatasetErased, DatasetWithdrawn, datasets.DatasetDiffers) as error:
-                self.reporter.say(f"{last.sweep.sweep} is frozen again: {error}")
+                self.reporter.say(f"freezing a new dataset of {last.sweep.sweep}: {error}")
                 return self._freeze(last)
         told = describe_measures(self.house.views(), saved)
-        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({saved.algorithm}); its last step: {told}")
+        return self.reporter.say(f"saved checkpoint {saved.checkpoint[:8]} ({saved.algorithm}); last step: {told}")
 
     def _left_no_event(self, stage: Stage, last: SlowRound) -> bool:
-        """Whether a stage ended before it began: then the log does not say that its round is over."""
+        """True if a stage ended before it appended an event: then the log does not show that its round is over."""
         return self.house.views().get(TRAININGS, stage.name) == last.training
 
     def _may_pass(self, stage: Stage, error: TrainingEnded) -> bool:
-        """Whether a stage whose process died is begun again, as decide_slow says of those that the log knows."""
+        """True if a stage whose process died may be retried; the same rule as in decide_slow."""
         self._died.append(stage.name)
         return error.facts["error"] == PROCESS_ENDED and self._died.count(stage.name) < MOST_ATTEMPTS
 
@@ -273,7 +274,7 @@ class SlowController:
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
     def _open(self, last: SlowRound, executor: Executor) -> None:
-        """The checkpoint with the champion's memory against the champion: weights alone differ."""
+        """Challenge the champion with the checkpoint and the champion's memory, so that only the weights differ."""
         views = self.house.views()
         challenger = present_champion(views).pointed_artifact().model_copy(update={"weights": require(last.checkpoint)})
         benchmark = policy_benchmark(views, self.site)

@@ -44,7 +44,7 @@ from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
 
 MOST_ATTEMPTS = 3
-"""So often a stage is begun whose process dies, kills of the controller counted: its memory may be short for good."""
+"""Maximum attempts at a stage whose process dies, kills of the controller included. Memory may be too small for it."""
 
 StageOf = SftConfig | DpoConfig | GrpoConfig
 
@@ -54,11 +54,11 @@ _OPENED = attrgetter("opened_since")
 
 @dataclass(frozen=True, slots=True)
 class SlowCourse:
-    """How the slow loop goes: the stages in order, the last one repeated, and how many rounds in all.
+    """Configuration of the slow loop: its stages in order, the last one repeated, and the total number of rounds.
 
-    `sizes` says how large sweeps and benchmark are, and the rules; the benchmark's seeds are drawn. Siblings are drawn
-    at `temperature_micro`. DPO and GRPO read `reward`; SFT takes runs that passed, with `best_of_group` one of each
-    group. `tasks` are those of the site that are played (empty: all that it grades).
+    `sizes` has the sizes of sweeps and benchmark and the gate's rules; the benchmark's seeds are drawn. Siblings are
+    sampled at `temperature_micro`. DPO and GRPO use `reward`; SFT uses runs that passed, with `best_of_group` one per
+    group. `tasks` are the tasks to play (empty: all that the site grades).
     """
 
     stages: tuple[StageOf, ...]
@@ -70,11 +70,11 @@ class SlowCourse:
     tasks: tuple[str, ...] = ()
 
     def stage(self, number: int) -> StageOf:
-        """The stage of a round, counted from 0."""
+        """Stage of a round; rounds are counted from 0."""
         return self.stages[min(number, len(self.stages) - 1)]
 
     def query(self, stage: StageOf, site: str, sweep: str) -> Query:
-        """What a stage is trained on: the runs of its sweep."""
+        """Dataset query of a stage: the runs of its sweep."""
         match stage:
             case SftConfig():
                 return SftQuery(runs="policy", best_of_group=self.best_of_group, environment=site, sweep=sweep)
@@ -86,7 +86,7 @@ class SlowCourse:
 
 @dataclass(frozen=True, slots=True)
 class SlowRound:
-    """How one round stands. None: it is not so far yet."""
+    """Progress of one round. None: the round has not reached that step."""
 
     sweep: SweepPlanned
     stage: StageOf
@@ -97,12 +97,12 @@ class SlowRound:
 
     @property
     def parent(self) -> str | None:
-        """The checkpoint that played the sweep, which training goes on from; None: the base did."""
+        """The checkpoint that played the sweep and that training continues from; None: the base model."""
         return None if self.sweep.artifact.weights == BASE else self.sweep.artifact.weights
 
     @property
     def checkpoint(self) -> str | None:
-        """What training gave."""
+        """Digest of the checkpoint that training saved; None if it has not."""
         return None if self.training is None else self.training.checkpoint
 
 
@@ -111,7 +111,7 @@ What = Literal["play_sweep", "freeze", "train", "renew_benchmark", "open_evaluat
 
 @dataclass(frozen=True, slots=True)
 class SlowNext:
-    """What to do next, and why. `weights` are those that the next sweep is played with."""
+    """The next step and the reason for it. `weights` are the weights for the next sweep."""
 
     what: What
     why: str
@@ -120,12 +120,12 @@ class SlowNext:
 
 
 def benchmark_name(site: str) -> str:
-    """The first benchmark that checkpoints are judged on."""
+    """Name of the first benchmark for checkpoints."""
     return f"{site}-policies-1"
 
 
 def policy_benchmark(views: Views, site: str) -> BenchmarkFrozen:
-    """The benchmark that checkpoints are judged on now. Raises FactMissing."""
+    """The current benchmark for checkpoints. Raises FactMissing."""
     benchmarks = views.find(BENCHMARKS)
     return require(benchmarks.get(newest_successor(benchmarks, benchmark_name(site)))).frozen_event()
 
@@ -133,9 +133,9 @@ def policy_benchmark(views: Views, site: str) -> BenchmarkFrozen:
 def rounds_so_far(
     views: Views, sweeps: Sequence[SweepPlanned], course: SlowCourse, site: str, base: str
 ) -> tuple[SlowRound, ...]:
-    """How each round stands, in order. `sweeps` are the slow loop's own, `base` is the digest of the base model.
+    """Progress of each round, in order. `sweeps` are the slow loop's own, `base` is the digest of the base model.
 
-    A round that led to a verdict stands as it was, whatever stages the course has now.
+    A round with a verdict keeps its recorded training, even if the course has other stages now.
     """
     return tuple(_round(views, sweep, course.stage(number), course, site, base) for number, sweep in enumerate(sweeps))
 
@@ -157,7 +157,7 @@ def _round(views: Views, sweep: SweepPlanned, stage: StageOf, course: SlowCourse
 
 
 def _newest_verdict(views: Views, sweep: SweepPlanned, site: str, base: str) -> VerdictState | None:
-    """The newest verdict on a checkpoint that was learned from a sweep, whatever stage gave it."""
+    """The newest verdict on a checkpoint trained on a sweep, by any stage."""
     datasets = {s.dataset for s in views.find(CHECKPOINTS, "dataset/").values() if s.parse_query().sweep == sweep.sweep}
     learned = {s.checkpoint for s in views.find(WEIGHTS).values() if s.dataset in datasets and s.base == base}
     decided = (state for state in _judged_evaluations(views, site, learned) if state.decision is not None)
@@ -165,14 +165,14 @@ def _newest_verdict(views: Views, sweep: SweepPlanned, site: str, base: str) -> 
 
 
 def _judged_evaluations(views: Views, site: str, checkpoints: Collection[str | None]) -> tuple[VerdictState, ...]:
-    """The evaluations of these checkpoints on the slow loop's own benchmarks; others say nothing of its rounds."""
+    """Evaluations of these checkpoints on the slow loop's own benchmarks."""
     own = _benchmarks_of(views, site)
     every = views.find(VERDICTS).values()
     return tuple(s for s in every if s.benchmark in own and s.challenger["weights"] in checkpoints)
 
 
 def _benchmarks_of(views: Views, site: str) -> frozenset[str]:
-    """The first benchmark that checkpoints are judged on, and its successors."""
+    """Names of the first benchmark for checkpoints and of its successors."""
     states, found = views.find(BENCHMARKS), {benchmark_name(site)}
     while more := {key for key, state in states.items() if state.successor_of in found} - found:
         found |= more
@@ -190,10 +190,10 @@ def decide_slow(
     executor: Executor,
     barren: Collection[str] = (),
 ) -> SlowNext:
-    """What the log says is next: the last round to its end, then another one.
+    """Decide the next step: finish the last round, then start another one.
 
-    `used` are all sweeps of the site, whose seeds are taken. A sweep that gave no rows is `barren`: its round is over,
-    and so is one whose training failed. A stage whose process died is begun again, MOST_ATTEMPTS times at most.
+    `used` are all sweeps of the site; their seeds are taken. A round is over if its sweep gave no rows (`barren`) or
+    its training failed. A stage whose process died is retried, up to MOST_ATTEMPTS attempts.
     """
     last = rounds[-1] if rounds else None
     if last is not None and plays(executor, last.sweep):
@@ -209,7 +209,7 @@ def decide_slow(
 
 
 def _within(views: Views, last: SlowRound, course: SlowCourse, site: str, barren: Collection[str]) -> SlowNext | None:
-    """The next thing in a round; None where it is over."""
+    """The next step within a round; None if the round is over."""
     name = last.sweep.sweep
     if pending_specs(views, last.sweep.specs, f"{name}__"):
         return SlowNext("play_sweep", "a sweep was planned and has not ended", last)
@@ -229,7 +229,7 @@ def _within(views: Views, last: SlowRound, course: SlowCourse, site: str, barren
 
 
 def _is_given_up(training: TrainingState) -> bool:
-    """Whether a stage failed for good: what training itself refuses it would refuse again."""
+    """True if a stage failed and is not retried. An error of training itself would occur again."""
     may_pass = training.error == PROCESS_ENDED and training.attempts < MOST_ATTEMPTS
     return training.status == "failed" and not may_pass
 
@@ -246,10 +246,9 @@ def _judge_next(views: Views, last: SlowRound, course: SlowCourse, site: str) ->
 
 
 def weights_to_go_on_with(views: Views, rounds: Sequence[SlowRound], base: str) -> str:
-    """The newest checkpoint that the gate held though it was better than the present champion, else the champion's.
+    """The newest checkpoint that the gate held although it beat the present champion on average, else the champion's.
 
-    A later round that gave nothing, or something worse, takes nothing from that. Where the champion is on another
-    base, the base itself.
+    Later rounds without a checkpoint or with a worse one do not change that. If the champion has another base: BASE.
     """
     present = present_champion(views).pointed_artifact().weights
     for each in reversed(rounds):
@@ -260,7 +259,7 @@ def weights_to_go_on_with(views: Views, rounds: Sequence[SlowRound], base: str) 
 
 
 def _was_better(state: VerdictState | None, champion_weights: str) -> bool:
-    """Whether a challenger that was held did better on average than a champion of these weights."""
+    """True if a challenger was held although it beat a champion of these weights on average."""
     verdict = None if state is None else state.verdict_reached()
     if verdict is None or verdict.champion.artifact.weights != champion_weights:
         return False

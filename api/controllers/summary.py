@@ -1,4 +1,4 @@
-"""What a run of the controller came to, read from the log."""
+"""Summary of a `flywheel run`, read from the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..sweeps.recovery_costs import known_sum, recovery_costs
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The closing table of `flywheel run`; successes are of sealed instances, with 95 % Wilson intervals."""
+    """The closing table of `flywheel run`. Success rates are on sealed instances, with 95 % Wilson intervals."""
 
     loop: str
     site: str
@@ -49,12 +49,12 @@ class Summary:
     seconds: float
 
     def rows(self) -> list[tuple[str, str]]:
-        """The table for people."""
+        """The table as pairs of label and text."""
         return [
-            ("ended because", self.ended),
+            ("stopped because", self.ended),
             ("verdict", f"{self.decision} ({self.evaluation})" if self.decision else "none yet"),
-            ("sealed success before", self.before),
-            ("sealed success after", self.after),
+            ("success rate before", self.before),
+            ("success rate after", self.after),
             ("champion now", self.champion),
             ("runs", f"{self.runs} ({self.missing} missing)"),
             ("rewards", f"{self.graded} graded, {self.passed} passed, {self.spent}"),
@@ -67,12 +67,12 @@ class Summary:
         ]
 
     def plain(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """The summary as JSON."""
         return asdict(self)
 
 
 def summarise(house: House, site: str, loop: str, ended: str, seconds: float) -> Summary:
-    """Read the summary at the head."""
+    """Read the summary at the head of the log."""
     views = house.views()
     runs = views.find(RUNS).values()
     rewards = views.find(REWARDS).values()
@@ -103,7 +103,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
 
 
 def last_verdict(views: PostgresViews, site: str) -> VerdictState | None:
-    """The newest evaluation of a site that was decided."""
+    """The newest evaluation of a site that has a verdict."""
     of_site = {key for key, state in views.find(BENCHMARKS).items() if state.environment == site}
     decided = [v for v in views.find(VERDICTS).values() if v.decision is not None and v.benchmark in of_site]
     return max(decided, key=lambda state: state.opened_since, default=None)
@@ -126,7 +126,7 @@ def _successes(state: VerdictState | None) -> tuple[str, str]:
 
 def _success(arm: ArmSummary) -> str:
     rate = arm.passed * 1_000_000 // arm.runs if arm.runs else 0
-    return f"{_short(rate)} {_span(arm.success)}  {arm.passed} of {arm.runs} runs, {arm.artifact}"
+    return f"{_short(rate)} {_span(arm.success)}  {arm.passed} of {arm.runs} sealed runs passed with {arm.artifact}"
 
 
 def _span(interval: Interval) -> str:
@@ -139,16 +139,16 @@ def _short(millionths: int) -> str:
 
 def _champion(views: PostgresViews) -> str:
     state = present_champion(views)
-    return f"{state.name}, since position {state.since}, by {state.by}"
+    return f"{state.name}, since position {state.since}, set by {state.by}"
 
 
 def _describe_spending(spent: CostState | None, asked: Mapping[str, int | None]) -> str:
-    """What runs cost, and recovery's model beside them."""
+    """Total cost of runs and of recovery's model calls, as text."""
     if spent is None:
         return "nothing spent"
     unknown = spent.unknown + sum(cost is None for cost in asked.values())
     aside = f", {unknown} of unknown cost" if unknown else ""
-    model = f", {dollars(known_sum(asked))} of it on recovery's model" if asked else ""
+    model = f", {dollars(known_sum(asked))} of it on recovery's model calls" if asked else ""
     return f"{dollars(spent.spent + known_sum(asked))} spent{model}{aside}"
 
 

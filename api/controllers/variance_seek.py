@@ -1,4 +1,4 @@
-"""Variance seeking: more siblings for groups whose runs all ended alike, until they differ or the budget is spent."""
+"""Variance seeking: add siblings to groups whose runs all ended alike, until they differ or the budget is spent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..sweeps.recovery_costs import known_sum, recovery_costs
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where seeking stops: siblings a group, and micro-dollars that the whole sweep may have cost (None: no limit)."""
+    """Limits of seeking: siblings per group, and micro-dollars for the whole sweep (None: no limit)."""
 
     max_siblings: int
     max_cost: int | None
@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """How seeking ended: siblings added, each group's class, and what the sweep has cost so far (micro-dollars)."""
+    """Result of seeking: siblings added, each group's class, and the sweep's cost so far in micro-dollars."""
 
     added: int
     groups: Mapping[str, GroupClass]
@@ -41,7 +41,7 @@ class Sought:
 
 
 def cost_of_sweep(store: EventStore, views: Views, sweep: str) -> int:
-    """What a sweep's graded runs and recovery cost, in micro-dollars; a cost that is not known counts as nothing."""
+    """Cost of a sweep's graded runs and recovery in micro-dollars. An unknown cost counts as 0."""
     planned = next(iter(store.read(stream=f"sweep/{sweep}")), None)
     asked = recovery_costs(views, 0 if planned is None else planned.position)
     rewards = views.find(REWARDS, f"{sweep}__").values()
@@ -59,7 +59,7 @@ def seek(
     *,
     actor: str,
 ) -> Sought:
-    """Add one sibling at a time to each group that GRPO cannot use, all at the temperatures its siblings had."""
+    """Add one sibling at a time to each group that GRPO cannot use, at the temperatures of its siblings."""
     added = 0
     while True:
         views = house.views()
@@ -69,7 +69,8 @@ def seek(
             return Sought(added, found, cost, "the cost limit was reached")
         if not specs:
             is_done = all(each.grpo_usable for each in found.values())
-            return Sought(added, found, cost, "each group differs" if is_done else "groups have all their siblings")
+            why = "the runs of each group differ" if is_done else "each group has the maximum number of siblings"
+            return Sought(added, found, cost, why)
         play_sweep(house, client, extend(house, views, sweep, specs, actor), course, reporter, executor)
         added += len(specs)
 

@@ -1,6 +1,6 @@
-"""A first base model where there is none: demonstrations, a small model made in place, turns of warm-up, each measured.
+"""Make a first base model: play demonstrations, create a small model, train it in turns and measure each turn.
 
-Nothing is downloaded. What is next is read from the log alone, so that a warm-up that was killed repeats nothing.
+Nothing is downloaded. The next step is read from the log alone, so a killed warm-up repeats nothing.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from .warmup_next import (
 )
 
 DEMONSTRATOR: Final = Demonstrator(wording="brief")
-"""Who demonstrates: a small model is told little."""
+"""Executor of the demonstrations. Its prompts are brief, because the model to train is small."""
 
 _MICRO: Final = 1_000_000
 
 
 @dataclass(frozen=True)
 class Warming:
-    """The warm-up over one site, for the tasks of a slow loop. Turns are measured by the executor of `serving`."""
+    """The warm-up on one site, for the tasks of a slow loop. The executor of `serving` measures each turn."""
 
     house: House
     client: Environment
@@ -64,10 +64,10 @@ class Warming:
     serving: Serving
 
     def run(self) -> str:
-        """Go on until a base model is taken: its digest. For who is alone on the site.
+        """Run the warm-up until a base model is chosen. Returns its digest. The caller must hold the site's lock.
 
-        Raises LibrariesMissing, Unknown, NoBase where seeds run out, EmptyDataset where no demonstration passed,
-        TrainingEnded, and what playing does.
+        Raises LibrariesMissing, Unknown, NoBase if seeds run out, EmptyDataset if no demonstration passed,
+        TrainingEnded, and what playing raises.
         """
         refuse_missing("that a warm-up makes")
         templates = tasks_of(self.client, self.course)
@@ -93,7 +93,7 @@ class Warming:
         return tuple(each for each in planned_by(self.house.store, WARM_UP) if each.environment == self.site)
 
     def _show(self, shown: SweepPlanned | None, templates: Sequence[Template]) -> None:
-        """Play the plan of each task, with what memory has for it, as a policy would be told of it."""
+        """Play the plan of each task with current memory, recorded as the prompts and answers of a policy."""
         if shown is None:
             generator = SeedSweep(self._free_name(), templates, self._fresh(self.warming.demonstrated))
             shown = self._plan_sweep(generator, DEMONSTRATOR)
@@ -108,33 +108,33 @@ class Warming:
         query = SftQuery(runs="demonstration", environment=self.site, sweep=shown.sweep, tokens=tokens)
         made = freeze.make_rows(self.house.store, self.house.blobs, self.house.views(), query)
         digest = freeze.freeze_dataset(self.house.store, freeze.refuse_empty(made), WARM_UP)
-        self.reporter.say(f"{digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
+        self.reporter.say(f"froze dataset {digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
         passed = require(success_of(self.house.views(), shown))
         if not self.warming.is_warm(passed):
-            way_out = "what learns from them will hardly pass more; where the fast loop goes first, it mends the plans"
+            way_out = "a model trained on them will hardly do better. Run the fast loop first to improve the plans"
             self.reporter.say(f"{_share(passed)} of the demonstrations passed, less than {self.warming.low}: {way_out}")
 
     def _train(self, step: WarmingNext) -> None:
-        """One turn. Where what it would learn from does not count any more, it is frozen again, and all begins anew."""
+        """Train one turn. If its dataset is no longer valid, freeze a new one, and all turns start over."""
         shown, dataset, turn = require(step.shown), require(step.dataset), step.turn
         if turn is None:
             base, number = first_base(self.house, shown, self.warming.shape), 0
             if tokens_of(base.path) != tokens_in(dataset):
-                return self._freeze(shown)  # other texts count now, or other libraries cut them otherwise
+                return self._freeze(shown)  # other texts are used now, or the tokenizer library differs
         else:
             base, number = base_of(self.house, turn.weights.checkpoint, None), turn.number + 1
         stage = Stage(dataset, base, None, self.warming.stage(number))
         try:
             saved = self._train_stage(stage)
         except (DatasetErased, DatasetWithdrawn, freeze.DatasetDiffers) as error:
-            self.reporter.say(f"{shown.sweep} is frozen again: {error}")
+            self.reporter.say(f"freezing a new dataset of {shown.sweep}: {error}")
             return self._freeze(shown)
         told = describe_measures(self.house.views(), saved)
         turns = f"turn {number + 1} of {self.warming.turns} at most"
-        return self.reporter.say(f"saved {saved.checkpoint[:8]} ({turns}); its last step: {told}")
+        return self.reporter.say(f"saved base model {saved.checkpoint[:8]} ({turns}); last step: {told}")
 
     def _train_stage(self, stage: Stage) -> WeightsState:
-        """What a stage gives. One whose process dies is begun again, as often as in a round of the slow loop."""
+        """Train a stage. If its process dies, retry up to MOST_ATTEMPTS attempts, as in the slow loop."""
         died = 0
         while True:
             try:
@@ -147,7 +147,7 @@ class Warming:
                 self.reporter.say(str(error))
 
     def _measure(self, turn: WarmupTurn, templates: Sequence[Template], seeds: Sequence[int]) -> None:
-        """Let a base play each task at the seeds that the others were measured at, else at fresh ones."""
+        """Measure a base model on each task, at the seeds of the earlier measurements or else at fresh ones."""
         digest = turn.weights.checkpoint
         with self.serving(base_of(self.house, digest, None)) as executor:
             sweep = turn.sweep
@@ -158,13 +158,13 @@ class Warming:
                 sweep = self._plan_sweep(SeedSweep(name, templates, seeds, 1, temperatures), executor)
             play_sweep(self.house, self.client, sweep, self.course.sizes, self.reporter, executor)
         success = _share(require(success_of(self.house.views(), sweep)))
-        self.reporter.say(f"after {turn.steps} steps {digest[:8]} passes {success} of {len(sweep.specs)} instances")
+        self.reporter.say(f"{digest[:8]} after {turn.steps} steps passes {success} of {len(sweep.specs)} instances")
 
     def _take(self, turn: WarmupTurn, why: str) -> str:
         digest = turn.weights.checkpoint
-        passes = "" if turn.success is None else f" and passes {_share(turn.success)}"
+        passes = "" if turn.success is None else f", success rate {_share(turn.success)}"
         band = f"{self.warming.low} to {self.warming.high}"
-        self.reporter.say(f"{digest[:8]} is the base: {why} (it has {turn.steps} steps{passes}; the band is {band})")
+        self.reporter.say(f"chose base model {digest[:8]}: {why} ({turn.steps} steps{passes}, target {band})")
         return digest
 
     def _plan_sweep(self, generator: SeedSweep, executor: Executor) -> SweepPlanned:
@@ -181,13 +181,13 @@ class Warming:
         )
 
     def _fresh(self, amount: int) -> tuple[int, ...]:
-        """So many training seeds that no sweep has seen and no benchmark holds. Raises NoBase."""
+        """`amount` training seeds that no sweep has used and no benchmark holds. Raises NoBase."""
         sizes, held = self.course.sizes, benchmark_seeds(self.house.views(), self.site)
         seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
         if len(seeds) < amount:
             left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
             raise NoBase(
-                actual=f"a warm-up asks for {amount} that no sweep has seen and no benchmark holds, and {left}"
+                actual=f"a warm-up needs {amount} seeds that no sweep has used and no benchmark holds, and {left}"
             )
         return seeds
 
@@ -200,7 +200,7 @@ class Warming:
 
 
 def is_told_briefly(house: House, base: str) -> bool:
-    """Whether a base model was warmed up here, on demonstrations that are told little."""
+    """True if a base model was made by a warm-up of this project, with brief prompts."""
     return base in bases_of(house.views(), {sweep.sweep for sweep in planned_by(house.store, WARM_UP)})
 
 

@@ -1,7 +1,7 @@
-"""What a warm-up does next: a pure reading of the log, so that a killed one resumes where the log stands.
+"""Decide the next step of a warm-up from the log alone, so that a killed one resumes where it stopped.
 
-A first base model learns from demonstrations of a site's tasks, a turn at a time. Each turn goes on from the one before
-and is measured by a sweep. The sweeps say which turn is taken, so that one that came later and is worse is not.
+A first base model is trained on demonstrations of a site's tasks, one turn at a time. Each turn continues from the one
+before and is measured by a sweep. The measurements decide which turn is chosen, so a later but worse one is not.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Seeds = Annotated[int, Field(ge=1, le=9_000)]
 
 
 class WarmingCourse(FrozenModel):
-    """How a first base model is made and when it is warm enough.
+    """Configuration of a warm-up: how a first base model is made and when it is good enough.
 
-    Of each task `demonstrated` seeds are shown, and each turn is measured at `measured` others. The first turn takes
-    the configuration `first`, the others `further`, each with a seed of its own. It ends where a turn passes `low` of
-    what it is measured on, or after so many `turns`; what lies nearest to `low` to `high` is taken. The sizes are for
-    one task on a CPU.
+    Each task is demonstrated at `demonstrated` seeds, and each turn is measured at `measured` other seeds. The first
+    turn uses the configuration `first`, later ones `further`, each with another seed. The warm-up ends when a turn's
+    success rate reaches `low`, or after `turns` turns, and takes the turn nearest to the band from `low` to `high`.
+    The default sizes suit one task on a CPU.
     """
 
     shape: Shape = Shape("llama", vocabulary=640, hidden=128, layers=3, inner=384, longest=2048)
@@ -53,27 +53,27 @@ class WarmingCourse(FrozenModel):
     @model_validator(mode="after")
     def _is_a_band(self) -> Self:
         if not Decimal(self.low) <= Decimal(self.high) <= 1:
-            raise ValueError(f"low {self.low} to high {self.high} is no band of success: expected low <= high <= 1")
+            raise ValueError(f"low {self.low} to high {self.high} is not a range: expected low <= high <= 1")
         return self
 
     def stage(self, number: int) -> WarmupConfig:
-        """The configuration of a turn, counted from 0."""
+        """Configuration of a turn; turns are counted from 0."""
         if number == 0:
             return self.first
         return self.further.model_copy(update={"seed": self.further.seed + number - 1})
 
     def is_warm(self, success: int) -> bool:
-        """Whether a success in millionths is that of a base that is not warmed up any further."""
+        """True if a success rate in millionths is high enough to end the warm-up."""
         return success >= Decimal(self.low) * _MICRO
 
     def away(self, success: int) -> Decimal:
-        """How far from the band a success in millionths lies."""
+        """Distance of a success rate from the band, both in millionths."""
         return max(Decimal(self.low) * _MICRO - success, success - Decimal(self.high) * _MICRO, Decimal(0))
 
 
 @dataclass(frozen=True, slots=True)
 class WarmupTurn:
-    """A base model that was made, and how it stands. `steps` are those of all turns so far.
+    """One turn: the base model it saved, its measurement, and the training steps of all turns so far.
 
     `success` is the share of the measuring sweep's runs that passed, in millionths; None: the sweep has not ended.
     """
@@ -90,7 +90,7 @@ What = Literal["show", "freeze", "train", "measure", "take"]
 
 @dataclass(frozen=True, slots=True)
 class WarmingNext:
-    """What to do next, and why. `turn` is the one that is measured, gone on from or taken; None: there is none yet."""
+    """The next step and the reason for it. `turn` is the turn to measure, continue or take; None: there is none yet."""
 
     what: What
     why: str
@@ -100,7 +100,7 @@ class WarmingNext:
 
 
 def measured_name(site: str, base: str) -> str:
-    """The sweep that a base model is measured by."""
+    """Name of the sweep that measures a base model."""
     return f"{site}-measured-{base[:12]}"
 
 
@@ -113,9 +113,9 @@ def decide_warming(
     site: str,
     tasks: Collection[str],
 ) -> WarmingNext:
-    """What the log says is next. `own` are the warm-up's sweeps on the site, `rounds` the slow loop's.
+    """Decide the next step. `own` are the warm-up's sweeps on the site, `rounds` the slow loop's.
 
-    A base that rounds were played with stays the one, whatever the course is now.
+    A base that the slow loop has already used stays chosen, whatever the course is now.
     """
     shown = _newest_demonstrations(views, own, course, tasks)
     if shown is None:
@@ -136,7 +136,7 @@ def decide_warming(
 def _within(
     turns: Sequence[WarmupTurn], course: WarmingCourse, shown: SweepPlanned, dataset: DatasetState
 ) -> WarmingNext:
-    """The next thing on one dataset."""
+    """The next step with one dataset."""
     for turn in turns:
         if turn.success is None:
             return WarmingNext("measure", "a base was saved, and what it passes is not known", shown, dataset, turn)
@@ -148,14 +148,14 @@ def _within(
 
 
 def nearest(turns: Sequence[WarmupTurn], course: WarmingCourse) -> WarmupTurn:
-    """The turn whose success lies nearest to the band, of two alike the first. All of them were measured."""
+    """The turn whose success rate is nearest to the band; the first one on a tie. All turns must be measured."""
     return min(turns, key=lambda turn: (course.away(require(turn.success)), turn.number))
 
 
 def _newest_demonstrations(
     views: Views, own: Sequence[SweepPlanned], course: WarmingCourse, tasks: Collection[str]
 ) -> SweepPlanned | None:
-    """The newest demonstrations of these tasks; where nothing was learned from them, as many as the course asks for."""
+    """The newest demonstrations of these tasks; unless a base was trained on them, only if they are enough."""
     for sweep in reversed(own):
         if sweep.executor == DEMONSTRATION and tasks_in(sweep) == set(tasks):
             is_enough = len(sweep.specs) >= course.demonstrated * len(tasks)
@@ -166,7 +166,7 @@ def _newest_demonstrations(
 def _turns(
     views: Views, own: Sequence[SweepPlanned], site: str, datasets: Sequence[DatasetState]
 ) -> tuple[WarmupTurn, ...]:
-    """Every base model that was made on these datasets, in order."""
+    """Every base model trained on these datasets as a turn, in order."""
     planned = {sweep.sweep: sweep for sweep in own}
     turns: list[WarmupTurn] = []
     for number, weights in enumerate(_bases(views, datasets)):
@@ -178,9 +178,9 @@ def _turns(
 
 
 def success_of(views: Views, sweep: SweepPlanned) -> int | None:
-    """The share of a sweep's runs that passed, in millionths; None where it has not ended.
+    """The share of a sweep's runs that passed, in millionths; None if it has not ended.
 
-    A run that the platform could not play counts as one that did not pass.
+    A run that the platform could not play counts as not passed.
     """
     prefix = f"{sweep.sweep}__"
     if pending_specs(views, sweep.specs, prefix):
@@ -191,19 +191,19 @@ def success_of(views: Views, sweep: SweepPlanned) -> int | None:
 
 
 def datasets_of(views: Views, sweeps: Collection[str]) -> tuple[DatasetState, ...]:
-    """The datasets that were frozen of these sweeps' demonstrations."""
+    """Datasets frozen from these sweeps' demonstrations."""
     frozen = views.find(CHECKPOINTS, "dataset/").values()
     return tuple(state for state in frozen if state.parse_query().sweep in sweeps and tokens_in(state) is not None)
 
 
 def tokens_in(dataset: DatasetState) -> Tokens | None:
-    """What the words of a dataset's demonstrations were made into ids with; None where it has none."""
+    """Tokenizer of a dataset of demonstrations; None for other datasets."""
     query = dataset.parse_query()
     return query.tokens if isinstance(query, SftQuery) else None
 
 
 def measured_seeds(own: Sequence[SweepPlanned], tasks: Collection[str], amount: int) -> tuple[int, ...]:
-    """The seeds of the last measuring sweep, so that turns differ by the base alone; none where it had fewer."""
+    """Seeds of the last measuring sweep, so that turns differ only by the base; empty if it had fewer than `amount`."""
     for sweep in reversed(own):
         if sweep.executor != DEMONSTRATION and tasks_in(sweep) == set(tasks):
             seeds = dict.fromkeys(spec.env_seed for spec in sweep.specs)
@@ -212,24 +212,24 @@ def measured_seeds(own: Sequence[SweepPlanned], tasks: Collection[str], amount: 
 
 
 def tasks_in(sweep: SweepPlanned) -> set[str]:
-    """The oracle tasks that a sweep plays."""
+    """Oracle task ids of a sweep."""
     return {template.oracle_task_id for template in sweep.templates}
 
 
 def _bases(views: Views, datasets: Iterable[DatasetState]) -> list[WeightsState]:
-    """The base models that were made on these datasets, in the order they were saved."""
+    """Base models trained on these datasets, in the order in which they were saved."""
     names = {state.dataset for state in datasets}
     found = (state for state in views.find(WEIGHTS).values() if state.is_base and state.dataset in names)
     return sorted(found, key=lambda state: state.since)
 
 
 def bases_of(views: Views, sweeps: Collection[str]) -> tuple[str, ...]:
-    """The digests of the base models that were made on these sweeps' demonstrations, in order."""
+    """Digests of the base models trained on these sweeps' demonstrations, in order."""
     return tuple(state.checkpoint for state in _bases(views, datasets_of(views, sweeps)))
 
 
 def newest_base(views: Views, but: Collection[str] = ()) -> str | None:
-    """The base model that was warmed up last, but for these; None where there is none. Digests."""
+    """Digest of the newest warmed-up base model that is not in `but`; None if there is none."""
     warmed = [state for state in views.find(WEIGHTS).values() if state.is_base and state.checkpoint not in but]
     last = max(warmed, key=lambda state: state.since, default=None)
     return None if last is None else last.checkpoint

@@ -65,7 +65,6 @@ class RowBatch:
     """Rows as a frame, the place and digest of each, the number of groups, and refused runs by reason."""
 
     frame: pl.DataFrame
-    places: tuple[Place, ...]
     digests: tuple[bytes, ...]
     groups: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -112,22 +111,21 @@ def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery
     known = knowledge(store, views)
     selection = select_sft(query, runs, rewards, known.instances, known.oracles, views.find(GROUPS), known.left_out)
     refused = Counter({item.reason: item.runs for item in selection.refused})
-    yield RowBatch(to_frame(()), (), (), selection.groups, refused)
+    yield RowBatch(to_frame(()), (), selection.groups, refused)
     for start in range(0, len(selection.runs), _RUNS_AT_ONCE):
         rows = [
             row
             for run in selection.runs[start : start + _RUNS_AT_ONCE]
             for row in sft_rows(runs[run], rewards[run], store.read(stream=f"run/{run}", upto=views.upto), text_of)
         ]
-        places = tuple(((row.run,), row.step) for row in rows)
-        yield RowBatch(to_frame(rows), places, tuple(map(step_digest, rows)))
+        yield RowBatch(to_frame(rows), tuple(map(step_digest, rows)))
 
 
 def _of_policies(
     store: EventStore, blobs: Inventory, views: Views, query: SftQuery | DpoQuery | GrpoQuery, groups_at_once: int
 ) -> Iterator[RowBatch]:
     known = knowledge(store, views)
-    yield RowBatch(frame_of(query.kind, ()), (), (), 0, _count_withdrawn(query, views, known))
+    yield RowBatch(frame_of(query.kind, ()), (), 0, _count_withdrawn(query, views, known))
     readings = _readings(blobs, query)
     for page in _pages(views, query, groups_at_once):
         groups = [group for group in page if looked_at(query, group)]
@@ -187,8 +185,7 @@ def _batch(
         refused.update(made.refused.values())
         rows += made.rows
         giving += bool(made.rows)
-    places = tuple(map(_place, rows))
-    return RowBatch(frame_of(query.kind, rows), places, tuple(map(row_digest, rows)), giving, refused)
+    return RowBatch(frame_of(query.kind, rows), tuple(map(row_digest, rows)), giving, refused)
 
 
 def read_group_facts(store: EventStore, views: Views, groups: Iterable[GroupState]) -> dict[str, RunFacts]:
@@ -231,10 +228,3 @@ def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
         found.update((address, read_message(address, blob)) for address, blob in fetch_blobs(blobs, wanted))
         wanted = {parent for address in wanted if (parent := found[address][1]) is not None} - found.keys()
     return found
-
-
-def _place(row: Content) -> Place:
-    if "chosen_run" in row:
-        return (str(row["chosen_run"]), str(row["rejected_run"])), 0
-    call = row["call"]
-    return (str(row["run"]),), call if isinstance(call, int) else 0

@@ -1,4 +1,4 @@
-"""Under whose name the server runs: PostgreSQL refuses root."""
+"""The operating-system account of the server, because PostgreSQL refuses to run as root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL":
 
 @dataclass(frozen=True)
 class ServerAccount:
-    """How to start a program: a command to put before it, and the user to become when that is not ourselves."""
+    """How to start a program: a command prefix, and the user to switch to, if any."""
 
     prefix: tuple[str, ...] = ()
     uid: int | None = None
@@ -36,7 +36,7 @@ def how_to_run(uid: int, *, unshare_works: bool) -> Way:
 
 
 def unshare_works(program: Path, folder: Path) -> bool:
-    """Say whether a user namespace can be made here and reaches the program and the folder, by trying it."""
+    """Return True if a user namespace can be created and reaches the program and the folder. Tries it."""
     if shutil.which("unshare", path=ENVIRONMENT["PATH"]) is None:
         return False
     reach = ("/bin/sh", "-c", 'test -x "$0" && test -w "$1"', str(program), str(folder))
@@ -73,7 +73,7 @@ def account(way: Way, user: str | None) -> ServerAccount:
 def run_as(
     account: ServerAccount, command: Sequence[str], *, cwd: Path, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end under the account, with a small environment of its own and away from our terminal."""
+    """Run a command to its end under the account, with a minimal environment and detached from the terminal."""
     return subprocess.run(  # noqa: S603 - the programs are the wheel's, unshare and sh, with arguments of ours
         [*account.prefix, *command],
         cwd=cwd,
@@ -93,7 +93,7 @@ def run_as(
 
 
 def own(path: Path, account: ServerAccount) -> None:
-    """Give a file or folder to the account, where that is another user."""
+    """Change the owner of a file or folder to the account, if that is another user."""
     if account.uid is not None and account.gid is not None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 

@@ -1,4 +1,4 @@
-"""A home made ours: its folder created, its owner checked, its lock held."""
+"""Claim a home: create its folder, check its owner, hold its lock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .postmaster import POLL_S
 
 
 def owns_home(home: Path) -> bool:
-    """Say whether the home has a database folder, and that it is ours.
+    """Return True if the home has a database folder that belongs to this user.
 
     Raises ForeignHome when it belongs to another user, HomeNotWritable when it is out of reach.
     """
@@ -49,7 +49,7 @@ def claim_home(home: Path) -> None:
 
 @contextmanager
 def hold_home_lock(home: Path, deadline: float) -> Iterator[None]:
-    """Hold the home's lock; a process that dies lets go of it.
+    """Hold the home's lock. It is released when the process dies.
 
     Raises DatabaseBusy at the deadline.
     """
@@ -63,7 +63,7 @@ def hold_home_lock(home: Path, deadline: float) -> Iterator[None]:
 
 
 def own_folder(place: Path, account: ServerAccount) -> None:
-    """Create a folder that only the account reaches, or see that the one there is such a folder.
+    """Create a folder that only the account can access, or check that the existing one is such a folder.
 
     Raises UnsafeFolder when somebody else made it.
     """
@@ -78,7 +78,7 @@ def own_folder(place: Path, account: ServerAccount) -> None:
 
 
 def shared_folder(place: Path) -> None:
-    """Create a folder of root's that everybody may pass, or see that the one there can be written by root alone.
+    """Create a folder owned by root that everybody may traverse, or check that only root can write the existing one.
 
     Raises UnsafeFolder when others may write it.
     """

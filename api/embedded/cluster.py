@@ -27,7 +27,7 @@ ASK_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a home's server; `version` is exact while it runs, else the major one of its data folder."""
+    """Status of a home's server. `version` is exact while it runs, else the major version of its data folder."""
 
     running: bool
     pid: int | None
@@ -39,9 +39,9 @@ class Status:
 
 
 def up(home: Path, *, timeout_s: float = 300.0, way: Way | None = None) -> Endpoints:
-    """Set the home's database up where it is not, start it where it is not running, and return its endpoints.
+    """Set up the home's database if needed, start it if it is not running, and return its endpoints.
 
-    `way` says how root shall run the server of a new home; a home that was set up keeps its own.
+    `way` says how root runs the server of a new home; an existing home keeps its way.
 
     Raises HomeNotWritable, ForeignHome, BinariesMissing, OtherMajorVersion, PasswordsMissing, DamagedFile,
     DatabaseBusy, InitFailed, StartFailed, StillStarting, StillStopping, Unreachable, UnsafeFolder, SocketPathUnusable,
@@ -56,7 +56,7 @@ def up(home: Path, *, timeout_s: float = 300.0, way: Way | None = None) -> Endpo
 
 
 def down(home: Path) -> bool:
-    """Stop the home's server by a fast shutdown, and say whether it ran.
+    """Stop the home's server by a fast shutdown. Returns True if it was running.
 
     Raises ForeignHome, HomeNotWritable, DatabaseBusy, DamagedFile or StillStopping.
     """
@@ -77,7 +77,7 @@ def down(home: Path) -> bool:
 
 
 def status(home: Path) -> Status:
-    """Return what is known of the home's server, changing nothing.
+    """Return the status of the home's server. Changes nothing.
 
     Raises ForeignHome, HomeNotWritable or DamagedFile.
     """
@@ -102,7 +102,7 @@ def status(home: Path) -> Status:
 
 
 def endpoints(home: Path) -> Endpoints:
-    """Return the URLs of the home's database, starting nothing.
+    """Return the URLs of the home's database. Starts nothing.
 
     Raises NeverSetUp, ForeignHome, HomeNotWritable or DamagedFile.
     """
@@ -116,7 +116,7 @@ def _layout(home: Path) -> Layout:
 
 
 def _answers(home: Path, deadline: float) -> bool:
-    """Say whether the server runs and lets the application in: then there is nothing to do."""
+    """Return True if the server runs and accepts the application, so that there is nothing to do."""
     layout, passwords = _layout(home), read_passwords(home)
     found = postmaster.find_server(layout.data)
     if passwords is None or found is None or not found.ready:
@@ -140,7 +140,7 @@ def _bring_up(home: Path, way: Way | None, deadline: float) -> None:
 
 
 def _start(setup: Setup, layout: Layout, passwords: Passwords | None, deadline: float) -> tuple[Layout, Passwords]:
-    """Without passwords there is no data folder yet, and it is made first."""
+    """Start the server. Without passwords there is no data folder yet, so it is created first."""
     runs_as, installed = account(setup.way, setup.user), reachable_binaries(setup, layout)
     place = sockets(layout.home, layout.store, Path(tempfile.gettempdir()).resolve())
     layout = settled_sockets(setup, layout, place)

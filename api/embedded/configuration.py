@@ -1,4 +1,4 @@
-"""The server's settings: pure text."""
+"""The server's settings, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home set up: the way to run chosen and remembered, the data folder made in one step."""
+"""Set up a home: choose and record how to run the server, and create the data folder atomically."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INITDB = (
 
 
 def choose_setup(home: Path, way: Way | None) -> Setup:
-    """Return how the home was set up, or choose how it shall be; the folder for sockets is not decided here."""
+    """Return how the home was set up, or choose how to set it up. The folder for sockets is chosen elsewhere."""
     known = read_setup(home)
     if known is not None:
         return known
@@ -51,7 +51,7 @@ def choose_setup(home: Path, way: Way | None) -> Setup:
 
 
 def reachable_binaries(setup: Setup, layout: Layout) -> Path:
-    """Return the folder of binaries that the home's way to run reaches, copied where it must be."""
+    """Return a folder of binaries that the server's account can access; copies them if needed."""
     source = binaries.binaries_folder()
     if setup.way != "copied":
         return source
@@ -61,7 +61,7 @@ def reachable_binaries(setup: Setup, layout: Layout) -> Path:
 
 
 def settled_sockets(setup: Setup, layout: Layout, place: Path) -> Layout:
-    """Create the folder for the socket and remember it, so that every process looks for the server there."""
+    """Create the folder for the socket and record it, so that every process finds the server there."""
     own_folder(place, account(setup.way, setup.user))
     inside = setup.way != "copied" and place.parent == layout.store
     wanted = Setup(setup.way, setup.store, place.name if inside else str(place), setup.user)
@@ -87,7 +87,7 @@ def existing_passwords(layout: Layout) -> Passwords | None:
 
 
 def data_version(data: Path) -> str | None:
-    """Return the major version that a data folder says it is of, None when it does not say."""
+    """Return the major version of a data folder; None if it does not state one."""
     try:
         return (data / "PG_VERSION").read_text().strip()
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def data_version(data: Path) -> str | None:
 
 
 def create(installed: Path, layout: Layout, runs_as: ServerAccount, deadline: float) -> Passwords:
-    """Make the data folder beside its final place and move it there once it is whole; return the new passwords.
+    """Create the data folder beside its final place and move it there once it is complete; return the new passwords.
 
     Raises InitFailed with what initdb said.
     """

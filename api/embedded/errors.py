@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded PostgreSQL, each with its way out."""
+"""Errors of the embedded PostgreSQL. The docstring of an error is its message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PasswordsMissing(FlywheelError):
 
 
 class OtherMajorVersion(FlywheelError):
-    """The data folder {data} is of PostgreSQL {actual}, expected {expected}.
+    """The data folder {data} belongs to PostgreSQL {actual}, expected {expected}.
     Upgrade it with pg_upgrade, or set FLYWHEEL_HOME to another folder."""
 
 
@@ -58,33 +58,33 @@ class NeedsRoot(FlywheelError):
 
 
 class DatabaseBusy(FlywheelError):
-    """Another process holds {lock} for longer than {timeout_s:.0f} s: expected it to finish starting or stopping
-    the database. Look at `flywheel db status`, then try again."""
+    """Another process has held {lock} for more than {timeout_s:.0f} s, to start or stop the database.
+    Look at `flywheel db status`, then try again."""
 
 
 class InitFailed(FlywheelError):
-    """The data folder {data} could not be made: initdb {actual}, expected it to succeed. It said:
+    """The data folder {data} could not be created: initdb {actual}. Its output:
     {tail}"""
 
 
 class StartFailed(FlywheelError):
-    """The PostgreSQL server of {data} did not start: expected it to accept connections, it ended. The end of {log}:
+    """The PostgreSQL server of {data} ended instead of accepting connections. The end of {log}:
     {tail}"""
 
 
 class StillStarting(FlywheelError):
-    """The PostgreSQL server of {data} (process {pid}) does not accept connections yet, expected so within the time
-    allowed. It keeps recovering: run `flywheel db up` again to wait on. The end of {log}:
+    """The PostgreSQL server of {data} (process {pid}) did not accept connections within the time
+    allowed. It is still recovering: run `flywheel db up` again to keep waiting. The end of {log}:
     {tail}"""
 
 
 class StillStopping(FlywheelError):
     """Processes {pids} of the PostgreSQL server of {data} have not ended within the time allowed.
-    Run `flywheel db down` again to wait on. The end of {log}:
+    Run `flywheel db down` again to keep waiting. The end of {log}:
     {tail}"""
 
 
 class Unreachable(FlywheelError):
-    """The PostgreSQL server of {data} runs but refuses the role {role}: {actual}. Expected a connection.
+    """The PostgreSQL server of {data} runs but refuses the role {role}: {actual}.
     The end of {log}:
     {tail}"""

@@ -1,4 +1,4 @@
-"""Where everything lies below a home: pure paths."""
+"""Paths below a home. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Layout:
 
     @property
     def configuration(self) -> Path:
-        """Our settings, included at the end of postgresql.conf."""
+        """Flywheel's settings file, included at the end of postgresql.conf."""
         return self.store / "flywheel.conf"
 
 
@@ -60,7 +60,7 @@ def home_digest(home: Path) -> str:
 
 
 def holds_sockets(place: Path) -> bool:
-    """Say whether a socket in this folder can be bound by the server and named in a libpq connection string."""
+    """Return True if the server can bind a socket in this folder and libpq can name it in a connection string."""
     path = place / f".s.PGSQL.{PORT}"
     plain = str(path).isprintable() and "," not in str(path)
     return plain and len(os.fsencode(path)) <= SOCKET_PATH_BYTES

@@ -1,4 +1,4 @@
-"""One server process: found, launched, awaited, stopped."""
+"""Find, launch, await and stop the server process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAUNCH = 'exec "$@" </dev/null >>"$0" 2>&1 & echo $!'
 
 @dataclass(frozen=True)
 class Postmaster:
-    """A server as its pid file tells of it."""
+    """A server as described by its pid file."""
 
     pid: int
     started_at: datetime
@@ -35,7 +35,7 @@ class Postmaster:
 
 
 def parse_pid_file(text: str) -> Postmaster | None:
-    """Return what a postmaster.pid says, or None while it is not written to its third line."""
+    """Parse a postmaster.pid; None while its first three lines are not complete."""
     lines = text.split("\n")
     if len(lines) < 4 or not lines[0].strip().isdigit() or not lines[2].strip().isdigit():  # noqa: PLR2004
         return None
@@ -44,7 +44,7 @@ def parse_pid_file(text: str) -> Postmaster | None:
 
 
 def find_server(data: Path) -> Postmaster | None:
-    """Return the server of the data folder, or None when none lives, whatever its pid file says."""
+    """Return the running server of the data folder, or None; a stale pid file is ignored."""
     found = _read_pid_file(data)
     return found if found is not None and is_server(found.pid, data) else None
 
@@ -64,7 +64,7 @@ def remove_leftovers(layout: Layout, deadline: float) -> None:
 
 
 def launch(binaries: Path, layout: Layout, account: ServerAccount) -> int:
-    """Start a server that outlives us, in a session of its own and with its output in the log; return its process.
+    """Start a server that outlives this process, in a new session and with its output in the log; return its pid.
 
     Raises StartFailed when it cannot even be started.
     """
@@ -105,7 +105,7 @@ def stop(pid: int, layout: Layout, deadline: float) -> None:
 
 
 def await_end(pids: list[int], layout: Layout, deadline: float) -> None:
-    """Wait until none of the processes lives.
+    """Wait until all of the processes have ended.
 
     Raises StillStopping at the deadline.
     """
@@ -126,12 +126,12 @@ def tail(log: Path) -> str:
 
 
 def patience_s(deadline: float) -> int:
-    """Return the seconds to wait for one connection: a server that hangs shall not outlast the deadline by much."""
+    """Return the timeout of one connection attempt in seconds, so that a hanging server hardly exceeds the deadline."""
     return max(2, min(30, round(deadline - time.monotonic())))
 
 
 def _accepts(pid: int, layout: Layout, deadline: float) -> bool:
-    """Ask only a server that calls itself ready: each question to one that recovers is a line in its log."""
+    """Return True if the server accepts connections. Asks only when it reports ready, to keep its log short."""
     told = _read_pid_file(layout.data)
     if told is None or told.pid != pid or not told.ready:
         return False

@@ -1,4 +1,4 @@
-"""What the system knows of a process: whether it lives, and whether it is the server of a data folder."""
+"""Look up processes: whether one is alive, and whether it is the server of a data folder."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ PROC = Path("/proc")
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether the process runs; one that ended and was never reaped (a zombie) does not."""
+    """Return True if the process runs. A process that ended and was never reaped (a zombie) does not."""
     return (_state_and_name(pid) or ("Z", ""))[0] not in "ZX"
 
 
 def is_server(pid: int, data: Path) -> bool:
-    """Say whether the process is a living PostgreSQL of this data folder, and not another that got its number."""
+    """Return True if the process is a running PostgreSQL of this data folder, not another one that reused its pid."""
     return _is_postgres(pid) and _works_in(pid, data)
 
 
 def servers_in(data: Path) -> list[int]:
-    """Return the living PostgreSQL processes of this data folder, children of a killed server included.
+    """Return the running PostgreSQL processes of this data folder, including children of a killed server.
 
     A server whose folder was deleted under it is one of them: when it ends, it removes the socket of its successor.
     """
@@ -49,7 +49,7 @@ def _state_and_name(pid: int) -> tuple[str, str] | None:
 
 
 def _works_in(pid: int, data: Path) -> bool:
-    """A server's working folder is its data folder; where that is hidden from us, its command line names it."""
+    """Return True if the process works in the data folder; reads its command line if its folder is not visible."""
     if not PROC.is_dir():
         return _ps(pid, "command").endswith(f"-D {data}")
     try:

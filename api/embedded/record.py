@@ -1,4 +1,4 @@
-"""What a home remembers: how it was set up, and its passwords."""
+"""Files of a home: how it was set up, and its passwords."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATABASE = "flywheel"
 
 @dataclass(frozen=True)
 class Setup:
-    """How a home was set up; `store` and `sockets` are relative to its folder, or absolute where they lie elsewhere."""
+    """How a home was set up. `store` and `sockets` are relative to its folder, or absolute if they lie elsewhere."""
 
     way: Way
     store: str
@@ -28,7 +28,7 @@ class Setup:
     user: str | None = None
 
     def layout(self, home: Path) -> Layout:
-        """Return the paths of the home set up so; a home that was moved takes its relative parts along."""
+        """Return the paths of a home with this setup. Relative parts move with the home."""
         return Layout(home, folder(home) / self.store, folder(home) / self.sockets)
 
 
@@ -81,7 +81,7 @@ def read_setup(home: Path) -> Setup | None:
 
 
 def write_setup(home: Path, setup: Setup) -> None:
-    """Remember how the home is set up."""
+    """Record how the home is set up."""
     write_private(setup_file(home), json.dumps(asdict(setup), indent=2) + "\n")
 
 
@@ -100,14 +100,14 @@ def read_passwords(home: Path) -> Passwords | None:
 
 
 def new_passwords(home: Path) -> Passwords:
-    """Make random passwords and keep them in a private file."""
+    """Create random passwords and store them in a private file."""
     made = {role: secrets.token_urlsafe(24) for role in (ADMIN, OWNER, APP)}
     write_private(passwords_file(home), json.dumps(made, indent=2) + "\n")
     return Passwords(**made)
 
 
 def recorded_endpoints(home: Path) -> Endpoints:
-    """Return the URLs of a home that was set up, starting nothing.
+    """Return the URLs of a home that was set up. Starts nothing.
 
     Raises NeverSetUp when it was not.
     """
@@ -126,7 +126,7 @@ def url(role: str, passwords: Passwords, sockets: Path) -> str:
 
 
 def write_private(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file in one step: after a crash it holds the old text or the new, and only its readers may read it."""
+    """Write a file atomically with this mode: after a crash it holds the old text or the new."""
     partial = path.with_name(path.name + ".new")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

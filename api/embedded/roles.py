@@ -1,4 +1,4 @@
-"""The three roles and the database, in SQL that may be run again."""
+"""Create the three roles and the database, with idempotent SQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTRIBUTES = {
 def connect_as(
     role: str, passwords: Passwords, layout: Layout, deadline: float, *, database: str = DATABASE
 ) -> psycopg.Connection[Any]:
-    """Return a connection as the role, in autocommit; psycopg.OperationalError says why there is none."""
+    """Return an autocommit connection as the role. Raises psycopg.OperationalError."""
     return psycopg.connect(
         host=str(layout.sockets),
         port=PORT,
@@ -54,7 +54,7 @@ def ensure_roles(passwords: Passwords, layout: Layout, deadline: float) -> None:
 
 
 def _role(admin: psycopg.Connection[Any], role: str, passwords: Passwords) -> None:
-    """Only the SCRAM verifier travels in the statement, so a log of statements never holds a password."""
+    """Create or update a role. The statement has only the SCRAM verifier, so a statement log shows no password."""
     if not admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
         admin.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
     verifier = admin.pgconn.encrypt_password(passwords.of(role).encode(), role.encode(), b"scram-sha-256").decode()

@@ -1,1 +1,1 @@
-"""Environments: connected to, probed, admitted, leased."""
+"""Connect to environments, probe, admit and lease them."""

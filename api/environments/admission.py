@@ -1,4 +1,4 @@
-"""Probing an environment and recording what was found; and the controller's own way to do both at first use."""
+"""Probe an environment, record the result and admit it; also automatically at its first use."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FIRST_USE = "probed at first use, and nothing failed"
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What was recorded of one probing: the environment's state after it, and the position of the admission."""
+    """Result of probing: the environment's new state, and the position of the admission if there is one."""
 
     state: EnvironmentState
     admitted: Position | None
 
 
 def probe_and_record(house: House, target: Target, reporter: Reporter, actor: str, *, reason: str | None) -> Probed:
-    """Ask every probe and record the report; where nothing failed and a `reason` is given, admit.
+    """Run every probe and record the report. Admit the site if no probe failed and a `reason` is given.
 
-    Raises EnvironmentDown where the site stops answering: then nothing is recorded.
+    Raises EnvironmentDown if the site stops answering; then nothing is recorded.
     """
     with reporter.phase(f"probing {target.name}", len(PROBES)) as advance:
         found = report(target, advance=advance)
@@ -51,23 +51,23 @@ def probe_and_record(house: House, target: Target, reporter: Reporter, actor: st
 def target_at(
     placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0, dialect: Dialect | None = None
 ) -> Target:
-    """What is probed of a site that was placed. Raises EnvironmentFailure."""
+    """Target for probing a connected site. Raises EnvironmentFailure."""
     if isinstance(placed.environment, MiniWob) and placed.tabs is not None:
         return miniwob.miniwob_target(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
     return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 
 def first_admission(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
-    """How a site is admitted at its first use. One that runs elsewhere is admitted by whoever knows it: None."""
+    """Function that admits a bundled site at its first use; None for a site that runs elsewhere."""
     if not placed.is_ours:
         return None
     return lambda: admit_at_first_use(house, placed, reporter)
 
 
 def see_admission(house: House, environment: Environment, site: str, admit: Callable[[], None] | None) -> None:
-    """Only an admitted site is swept, judged on or frozen into a benchmark.
+    """Check that the site is admitted; otherwise call `admit` and check again.
 
-    Raises OtherSite where another site answers, NotAdmitted after `admit` was tried.
+    Raises OtherSite if another site answers, NotAdmitted if it is still not admitted.
     """
     health = environment.health()
     if health.site != site:
@@ -83,10 +83,10 @@ def see_admission(house: House, environment: Environment, site: str, admit: Call
 
 
 def admit_at_first_use(house: House, placed: Placed, reporter: Reporter) -> None:
-    """Probe a site that we started and admit it; where that was cut short after the report, only admit it.
+    """Probe a site started by this process and admit it. If a report exists already, only admit the site.
 
-    A site that fails is not admitted: whoever asks for it next says why. Raises NotAdmitted where somebody else probed
-    these tasks last and did not admit them: that stands until they do.
+    A site with a failed probe is not admitted; the next check reports why. Raises NotAdmitted if another actor probed
+    these tasks last and did not admit them.
     """
     target = target_at(placed)
     before = house.views().get(ENVIRONMENTS, target.name)
@@ -102,7 +102,7 @@ def admit_at_first_use(house: House, placed: Placed, reporter: Reporter) -> None
 
 
 def _prober(house: House, state: EnvironmentState) -> str:
-    """Who recorded the newest report of an environment."""
+    """Actor who recorded the newest report of an environment."""
     since = Position(state.probed_since)
     (report,) = house.store.read(after=Position(since - 1), upto=since, stream=STREAM.format(state.environment))
     return report.actor

@@ -1,4 +1,4 @@
-"""The site that a command plays on: one of ours, started for it, or one that runs elsewhere."""
+"""Connect a command to its site: a bundled one, started for it, or one that runs elsewhere."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .miniwob import is_miniwob, open_task
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a site is: at an address, or in a Daytona sandbox that exists.
+    """Location of a site: an address, or an existing Daytona sandbox.
 
-    `admin_url` and `admin_port` are left out where pages and admin surface are one.
+    `admin_url` and `admin_port` are None if pages and admin API share an address.
     """
 
     url: str | None = None
@@ -36,12 +36,12 @@ class Where:
 
 
 ANEW = Where()
-"""Nowhere yet: one of our own sites, started for the command."""
+"""No location: a bundled site is started for the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A site that serves, and the environment over it; `tabs` are those of MiniWoB++, whose executors need them."""
+    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need."""
 
     site: Site
     environment: Environment
@@ -49,13 +49,13 @@ class Placed:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the site was started for this: a process of ours, or tabs in one."""
+        """True if the site was started for this command."""
         return self.site.pid is not None or self.tabs is not None
 
 
 @contextmanager
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
-    """A site ready to be played on. One of a single instance is leased over the house's database.
+    """Start or connect to a site. A single-instance site is leased through the project's database.
 
     Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises.
     """
@@ -73,7 +73,7 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
 
 @contextmanager
 def site_elsewhere(settings: Settings, name: str, where: Where) -> Iterator[Site]:
-    """A site that runs elsewhere, for as long as the block lasts. Raises NoSite, BadSiteUrl, SandboxFailed."""
+    """Connect to a site that runs elsewhere until the block ends. Raises NoSite, BadSiteUrl, SandboxFailed."""
     token = settings.env_admin_token
     if token is None:
         raise NoSite(actual="FLYWHEEL_ENV_ADMIN_TOKEN is not set", expected="the site's admin token in it")
@@ -89,7 +89,7 @@ def site_elsewhere(settings: Settings, name: str, where: Where) -> Iterator[Site
 
 
 def account_of(settings: Settings) -> DaytonaAccount:
-    """Whose sandboxes they are. Raises NoSite."""
+    """The configured Daytona account. Raises NoSite."""
     if settings.daytona_key is None:
         raise NoSite(actual="FLYWHEEL_DAYTONA_KEY is not set", expected="the key of the sandbox's owner in it")
     return DaytonaAccount(settings.daytona_key.get_secret_value(), settings.daytona_url, settings.daytona_target)

@@ -1,4 +1,4 @@
-"""Leases of sites across processes and machines, on the database that they all know."""
+"""Leases of sites across processes and machines, held in the shared database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IS_HELD = text(
     " WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND pg_locks.pid = pg_backend_pid()"
     " AND ((classid::bigint << 32) | objid::bigint) = :number"
 )
-# A machine that lost its power says no goodbye: after a minute of silence its session, and so its lease, ends.
+# If a machine loses power, keepalives end its session, and with it the lease, after about a minute.
 _SETTINGS = text(
     "SELECT set_config('application_name', :name, false), set_config('lock_timeout', :wait, false),"
     " set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),"
@@ -40,9 +40,9 @@ _LOCK_NOT_AVAILABLE = "55P03"
 
 @dataclass(frozen=True, slots=True)
 class DatabaseLeases:
-    """Leases as PostgreSQL session locks: the server frees one when its holder ends, `kill -9` included.
+    """Leases as PostgreSQL session locks: the server releases one when its holder ends, `kill -9` included.
 
-    Each lease held keeps one connection of the engine; `holder` is what others are told about who holds it.
+    Each lease keeps one connection of the engine. `holder` describes the holder to others.
     """
 
     engine: Engine
@@ -51,9 +51,9 @@ class DatabaseLeases:
 
     @contextmanager
     def __call__(self, key: str) -> Iterator[Callable[[], None]]:
-        """Hold a key. Raises LeaseTaken, with its holder, and LeaseLost where the session ended meanwhile."""
+        """Hold a key. Raises LeaseTaken, with its holder, and LeaseLost if the session ended in the meantime."""
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            # The session is ended, not given back to the pool: then nothing of it stays, however the block ends.
+            # Close the session instead of returning it to the pool, so that the lock is always released.
             connection.detach()
             number = connection.execute(_NUMBER, {"key": key}).scalar_one()
             self._take(connection, key, number)
@@ -74,7 +74,7 @@ class DatabaseLeases:
 
 
 def _ask(connection: Connection, statement: TextClause, key: str, number: int) -> None:
-    """Ask the session that holds the lock about it, or to give it back. Raises LeaseLost where it does not hold it."""
+    """Run a statement about a lock in its session. Raises LeaseLost if the session does not hold it."""
     ended = "the database session ended"
     if connection.invalidated:
         raise LeaseLost(key=key, actual=ended)
@@ -87,5 +87,5 @@ def _ask(connection: Connection, statement: TextClause, key: str, number: int) -
 
 
 def this_process() -> str:
-    """What others are told about who holds a lease: this process, on this machine."""
+    """Description of this process and machine as the holder of a lease."""
     return f"flywheel {os.getpid()}@{socket.gethostname()}"

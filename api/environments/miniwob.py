@@ -1,4 +1,4 @@
-"""MiniWoB++ for commands: the environment of one task over tabs of our own, and what its probes are given."""
+"""MiniWoB++ for commands: the environment of one task in its own browser tabs, and its target for probing."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _STEPS = 40
 
 
 def is_miniwob(name: str) -> bool:
-    """Whether a site's name is that of a task of MiniWoB++, such as `miniwob.click-button`."""
+    """True if a site's name is a task of MiniWoB++, such as `miniwob.click-button`."""
     return name.startswith(f"{SITE}.")
 
 
 @contextmanager
 def open_task(name: str, chromium: Path | None) -> Iterator[tuple[MiniWob, Tabs]]:
-    """The environment of a task and its tabs, in a Chromium. Raises UnknownPage, PagesMissing, BrowserMissing."""
+    """Open the environment of a task and its tabs, in a Chromium. Raises UnknownPage, PagesMissing, BrowserMissing."""
     with open_tabs(chromium) as tabs, MiniWob(name, tabs) as environment:
         yield environment, tabs
 
 
 def miniwob_target(environment: MiniWob, tabs: Tabs, *, seeds: tuple[int, ...], rng_seed: int) -> Target:
-    """A task to be probed; its script is the known solution. What asks for an admin port or plain pages is skipped."""
+    """Target for probing a task, with its script as the known solution. Probes of admin API and HTTP are skipped."""
 
     def solve(instance: Instance) -> None:
         MiniWobScript(tabs).execute(Assignment("", (), _STEPS), instance)

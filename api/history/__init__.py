@@ -1,1 +1,1 @@
-"""What has happened: replayed, graded again, withdrawn, erased, signed, and asked what-if."""
+"""Operations on recorded history: replay, regrade, withdraw, erase, sign, what-if."""

@@ -1,4 +1,4 @@
-"""Erasure: a subject's key and bytes are destroyed, then the log says so. What had seen them is listed."""
+"""Erasure: destroy a subject's key and bytes, record it, and list what was learned from the data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STREAM = "erasures"
 
 @dataclass(frozen=True, slots=True)
 class SubjectTrace:
-    """What had seen a subject's data: its runs and what was learned from them; since when it is erased, if it is."""
+    """A subject's runs, what was learned from them, and the position of its erasure, if there is one."""
 
     runs: tuple[str, ...]
     tainted: Tainted
@@ -30,13 +30,13 @@ class SubjectTrace:
 
 
 def what_is_known_of(house: House, views: Views, subject: str) -> SubjectTrace:
-    """What the log knows of a subject, as of what `views` show."""
+    """Trace of a subject in the log, at the position of `views`."""
     runs, before = runs_of_subject(views, subject), erasure(views, subject)
     return SubjectTrace(runs, taint_of_runs(house, views, runs), None if before is None else before.since)
 
 
 def is_known(house: House, found: SubjectTrace, subject: str) -> bool:
-    """Whether a run or a blob is the subject's, or it was erased before. Looks through the blobs where no run is."""
+    """True if a run or blob belongs to the subject, or it was erased before. Scans all blobs if no run does."""
     if found.runs or found.since is not None:
         return True
     tag = subject_tag(subject)
@@ -44,7 +44,7 @@ def is_known(house: House, found: SubjectTrace, subject: str) -> bool:
 
 
 def erasure_event(subject: str, reason: str) -> SubjectErased:
-    """The event of an erasure, made before anything is destroyed. Raises NoReason, UnstorableText, ValidationError."""
+    """Event of an erasure, created before anything is destroyed. Raises NoReason, UnstorableText, ValidationError."""
     if not reason.strip():
         raise NoReason(what="the subject is erased")
     canonical({"subject": subject, "reason": reason})
@@ -52,10 +52,10 @@ def erasure_event(subject: str, reason: str) -> SubjectErased:
 
 
 def erase_subject(store: EventStore, blobs: BlobStore, event: SubjectErased, actor: str) -> tuple[int, Position]:
-    """Destroy the subject's key and bytes, then record it: the number of blobs, and the position that says so.
+    """Destroy the subject's key and bytes, then record it. Returns the number of blobs and the event's position.
 
-    A process that is killed in between has destroyed what it was asked to and not said so: doing it again says it.
-    Where it was said before, that position stands with its reason. `blobs` is a store that may delete.
+    If the process is killed in between, calling it again records the erasure. An earlier record keeps its position and
+    reason. `blobs` must have the right to delete.
     """
     destroyed = blobs.erase(event.subject)
     key = f"erase:{hashlib.sha256(event.subject.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Ended runs shown to a judge, its opinions into the log. A proxy: nothing decides by them where an oracle spoke."""
+"""Grade ended runs with a judge model and record its opinions. An oracle's grade always takes precedence."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from ..sweeps.models import open_model
 ACTOR: Final = "judge"
 
 Outcome = Literal["opined", "already", "not_ended", "missing", "personal", "failed"]
-"""already: this judge has spoken of it. personal: its pages belong to a person, so no judge is shown them. failed: no
-opinion came of it, and `reason` says why."""
+"""already: this judge has graded it before. personal: its pages belong to a person, so they are not shown to a model.
+failed: there is no opinion, and `reason` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """What came of showing one run to a judge; `score` in millionths."""
+    """Result of grading one run with a judge; `score` in millionths."""
 
     run: str
     outcome: Outcome
@@ -46,14 +46,12 @@ class JudgeResult:
 
 @contextmanager
 def judge_from(settings: Settings) -> Iterator[Model]:
-    """The judge that the settings name. Raises NoJudge, BadEndpoint."""
+    """Open the configured judge model. Raises NoJudge, BadEndpoint."""
     name, key, url = settings.judge_model, settings.judge_key, settings.judge_url
     if name is None:
         raise NoJudge(actual="FLYWHEEL_JUDGE_MODEL is not set", expected="the name of a model that judges")
     if settings.judge_api == "anthropic" and key is None:
-        raise NoJudge(
-            actual="FLYWHEEL_JUDGE_KEY is not set", expected="a key; Anthropic's API takes no request without"
-        )
+        raise NoJudge(actual="FLYWHEEL_JUDGE_KEY is not set", expected="a key, which Anthropic's API requires")
     with open_model(settings.judge_api, name, url, key) as model:
         yield model
 
@@ -66,10 +64,10 @@ def grade_runs(
     max_parallel: int = 4,
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[JudgeResult, ...]:
-    """Show runs to a judge, each once, and append what it says as it says it; in the order given.
+    """Grade runs with a judge, each once, and append each opinion as it arrives. Results are in the order given.
 
-    A failure over one run leaves the others alone; a judge that refuses every question ends it: ModelRefused,
-    ModelUnknown, BadEndpoint. Raises Unknown for a run that is not there, before anything is asked.
+    A failure of one run does not affect the others. Raises ModelRefused, ModelUnknown or BadEndpoint if the model
+    cannot be used at all, and Unknown for an unknown run before any call.
     """
     named = tuple(dict.fromkeys(runs))
     views = house.views()
@@ -90,7 +88,7 @@ def grade_runs(
 def _grade(house: House, views: PostgresViews, model: Model, run: str) -> JudgeResult:
     state, judge = views.get(RUNS, run), judge_name(model.name, PROMPT_VERSION)
     if state is None or not state.is_ended:
-        return JudgeResult(run, "not_ended", reason="it is not played to its end yet")
+        return JudgeResult(run, "not_ended", reason="it has not ended yet")
     if state.status == "missing":
         return JudgeResult(run, "missing", reason=f"it was not played: {state.missing_reason}")
     spoken = views.get(JUDGES, run)
@@ -110,7 +108,7 @@ def _grade(house: House, views: PostgresViews, model: Model, run: str) -> JudgeR
 
 
 def shown_run(house: House, views: PostgresViews, run: str) -> ShownRun | None:
-    """A run as a judge sees it: events and pages; None where they are a person's. Raises BlobMissing, RunUnreadable."""
+    """A run as shown to a judge; None if its pages belong to a person. Raises BlobMissing, RunUnreadable."""
     events = [recorded.event for recorded in house.store.read(stream=f"run/{run}", upto=views.upto)]
     start = next((event for event in events if isinstance(event, RunStarted)), None)
     end = next((event for event in events if isinstance(event, RunFinished)), None)
@@ -151,5 +149,5 @@ def _record(house: House, model: Model, run: str, group: str, opinion: JudgeOpin
     key = f"judge:{judge_name(model.name, PROMPT_VERSION)}:{run}"
     (outcome,) = house.store.append([Append(f"run/{run}", (event,), ACTOR, key=key)])
     if isinstance(outcome, KeyReused):
-        return JudgeResult(run, "already", reason="it spoke of it meanwhile")
+        return JudgeResult(run, "already", reason="another process has recorded its opinion in the meantime")
     return JudgeResult(run, "opined", opinion.passed, opinion.score, opinion.reason)

@@ -1,4 +1,4 @@
-"""Memory out to a file that a person may edit, and in again from one."""
+"""Export memory to a file that a person may edit, and import it again."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ from ..sweeps.candidates import is_poisoned
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file's text, how many pieces it holds, and which were left out.
+    """A file's text, its number of pieces, and the pieces that were left out.
 
-    Because their content was `erased`, because they are `quarantined`, or because the run that they were found in was
-    contaminated (`poisoned`).
+    Reasons: content `erased`, piece `quarantined`, or found in a contaminated run (`poisoned`).
     """
 
     text: str
@@ -46,14 +45,14 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a file brought: pieces that are candidates now, and those that memory knew already."""
+    """Result of an import: pieces that are candidates now, and pieces already known."""
 
     fresh: tuple[str, ...]
     known: tuple[str, ...]
 
 
 def export_memory(house: House, views: Views) -> Exported:
-    """Every piece of every kind but what is quarantined, poisoned or erased; rewrites as recipes of their step."""
+    """Export all pieces except quarantined, poisoned and erased ones. Rewrites become recipes of their step."""
     found: dict[str, MemoryFileEntry] = {}
     erased: list[str] = []
     states, read_content = candidacies(views), content_reader(house.blobs)
@@ -79,10 +78,10 @@ def export_memory(house: House, views: Views) -> Exported:
 
 
 def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:
-    """Append what a file holds and memory lacks, as candidates under this rule: in one commit, or nothing.
+    """Append the new pieces of a file as candidates under this rule, in one commit.
 
-    Of what is on trial or in use nothing is said anew; what was retired, demoted or cold is a candidate again. Raises
-    BadMemoryFile before anything is appended.
+    Pieces on trial or in use are skipped; retired, demoted and cold ones become candidates again. Raises BadMemoryFile
+    before anything is appended.
     """
     entries = by_name(read_memory_file(text))
     views = house.views()

@@ -37,13 +37,13 @@ from ..queries.runs import require_run
 ACTOR: Final = "operator"
 
 Outcome = Literal["graded", "already", "not_ended", "missing", "contaminated", "undecided", "erased", "failed"]
-"""already: this verifier's grade is in force. undecided: its evaluation has no verdict yet, and arms are compared
-under one verifier. erased: its end state was. failed: it cannot be graded again, and `reason` says why."""
+"""already: this verifier's grade is in force. undecided: its evaluation has no verdict yet, and both arms need the same
+verifier. erased: its end state was erased. failed: it cannot be graded again, and `reason` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Regrade:
-    """What came of grading one run again; the grade in force and the one before; in millionths."""
+    """Result of grading one run again: the grade in force and the one before, in millionths."""
 
     run: str
     outcome: Outcome
@@ -62,10 +62,10 @@ def regrade_runs(
     known: Mapping[str, Verifier] = VERIFIERS,
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[Regrade, ...]:
-    """Grade runs again and append each grade that is new; each run once, in the order given.
+    """Grade runs again, each once, and append each new grade. Results are in the order given.
 
-    Doing it again changes nothing. A run that cannot be graded leaves the others alone. Raises UnknownVerifier, and
-    Unknown for a run that is not there, before anything is written.
+    Idempotent. A run that cannot be graded does not affect the others. Raises UnknownVerifier, and Unknown for an
+    unknown run, before anything is written.
     """
     grade, views = verifier(version, known), house.views()
     named = [require_run(views, run) for run in dict.fromkeys(runs)]
@@ -82,7 +82,7 @@ def _regrade(house: House, views: PostgresViews, run: RunState, version: str, gr
         return refused
     reward = views.get(REWARDS, run.run)
     if reward is None:
-        return Regrade(run.run, "failed", reason="it was never graded: there is no grade to stand beside")
+        return Regrade(run.run, "failed", reason="it has no grade yet")
     if reward.version == version:
         return _answer(run.run, "already", reward)
     try:
@@ -95,18 +95,20 @@ def _regrade(house: House, views: PostgresViews, run: RunState, version: str, gr
     request = Append(f"run/{run.run}", (event,), ACTOR, key=key, cause=Position(reward.since))
     (outcome,) = house.store.append([request])
     if isinstance(outcome, KeyReused):
-        return Regrade(run.run, "failed", reason=f"{version} gave it another grade meanwhile, at {outcome.first}")
+        return Regrade(
+            run.run, "failed", reason=f"another process recorded a different grade by {version}, at {outcome.first}"
+        )
     return Regrade(run.run, "graded", event.passed, event.score, reward.passed, reward.score)
 
 
 def _refuse(views: Views, run: RunState) -> Regrade | None:
-    """The answer of a run whose grade would say nothing, or would say it in the middle of a judgement."""
+    """Result for a run that must not be graded again; None if it may be."""
     if not run.is_ended:
-        return Regrade(run.run, "not_ended", reason="it is not played to its end yet")
+        return Regrade(run.run, "not_ended", reason="it has not ended yet")
     if run.status == "missing":
         return Regrade(run.run, "missing", reason=f"it was not played: {run.missing_reason}")
     if is_contaminated(views, run):
-        return Regrade(run.run, "contaminated", reason="it began from another state than the runs beside it")
+        return Regrade(run.run, "contaminated", reason="it began from another state than its siblings")
     opened = None if run.evaluation is None else views.get(VERDICTS, run.evaluation)
     if opened is not None and opened.decision is None:
         return Regrade(run.run, "undecided", reason=f"{run.evaluation} has no verdict yet")
@@ -118,7 +120,7 @@ def _answer(run: str, outcome: Outcome, reward: RewardState) -> Regrade:
 
 
 def _grade(house: House, run: str, version: str, grade: Verifier) -> RewardGraded:
-    """The reward by another verifier. Raises CannotGrade, BlobErased, BlobMissing."""
+    """Compute the reward by another verifier. Raises CannotGrade, BlobErased, BlobMissing."""
     events = [item.event for item in house.store.read(stream=f"run/{run}")]
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     finished = next((event for event in events if isinstance(event, RunFinished)), None)
@@ -131,7 +133,7 @@ def _grade(house: House, run: str, version: str, grade: Verifier) -> RewardGrade
 
 
 def conduct_in(store: EventStore, blobs: BlobStore, started: RunStarted, finished: RunFinished) -> Conduct | None:
-    """How a run went, from its stream and its plan; None where the bytes of the plan are gone."""
+    """Conduct of a run, computed from its stream and plan; None if the plan's bytes are gone."""
     try:
         plan = plan_from(blobs.get(started.plan).body)
     except (BlobErased, BlobMissing):
@@ -142,6 +144,6 @@ def conduct_in(store: EventStore, blobs: BlobStore, started: RunStarted, finishe
 
 
 def ended_runs_of(views: Views, sweep: str | None) -> list[str]:
-    """The runs that were played to their end, of a sweep or an evaluation, or (None) all of them."""
+    """Ids of ended runs that are not missing, of a sweep or evaluation, or of all (None)."""
     prefix = "" if sweep is None else f"{sweep}__"
     return [run for run, state in views.find(RUNS, prefix).items() if state.is_ended and state.status != "missing"]

@@ -1,4 +1,4 @@
-"""A recorded run gathered from log and blobs, and executed again from them. Reads alone; nothing is written."""
+"""Replay a recorded run from log and blobs. Writes nothing."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from ..queries.runs import unknown_run
 def replay_run(
     store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
 ) -> Replayed:
-    """Execute a recorded run again. An erased blob that it needs makes the answer *erased*.
+    """Execute a recorded run again from its record. The outcome is *erased* if a blob it needs was erased.
 
-    Its plan is derived with the embedding model that its memory was pinned with. Raises Unknown, NotReplayable,
+    Its plan is derived with the embedding model pinned by its memory. Raises Unknown, NotReplayable,
     BlobMissing, BlobDamaged, EmbeddingsMissing, EmbeddingsOther.
     """
     try:
@@ -53,7 +53,7 @@ def replay_run(
 def recording_of(
     store: EventStore, blobs: BlobStore, views_at: ViewsAt, run: str, embedded: Embedded = by_words
 ) -> Recording:
-    """All that log and blobs hold of a run.
+    """Everything recorded about a run in log and blobs.
 
     Raises Unknown, NotReplayable, BlobMissing, BlobDamaged, BlobErased, EmbeddingsMissing, EmbeddingsOther.
     """
@@ -78,7 +78,7 @@ def recording_of(
 
 
 def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:
-    """The first and the last fact of a run that was played by the plan executor."""
+    """RunStarted and RunFinished of a run of the plan executor. Raises Unknown, NotReplayable."""
     started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)
     if started is None:
         raise unknown_run(run)
@@ -105,7 +105,7 @@ def _derive_plan(
     begun: Position,
     embedded: Embedded,
 ) -> Overlaid | None:
-    """The plan that the run's template and memory give, with what it tried; None where the log has no such template."""
+    """Plan derived from the run's template, memory and trial; None if the log has no such template."""
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None
@@ -124,7 +124,7 @@ def _derive_plan(
 
 
 def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
-    """The template that a run was planned with: of its sweep, or of its evaluation. Raises BlobMissing, BlobErased."""
+    """Template of a run, from its sweep or evaluation. Raises BlobMissing, BlobErased."""
     if started.arm is not None:
         return _of_evaluation(store, blobs, started, started.arm, upto)
     for item in store.read(stream=f"sweep/{started.spec.sweep}", upto=upto):
@@ -151,7 +151,7 @@ def _of_evaluation(
 
 
 def _memory(views_at: ViewsAt, started: RunStarted) -> str | None:
-    """The digest that the run's memory folds to now; None where folds of other versions made it."""
+    """Digest of the run's memory folded again; None if it was made by other versions of the folds."""
     memory = started.artifact.memory
     if memory.upto == 0:
         return forget_everything(started.artifact.weights)[0].memory.digest
@@ -167,7 +167,7 @@ def _end_state(blobs: BlobStore, finished: RunFinished) -> bytes | None:
 
 
 def book_of(store: EventStore, version: int, upto: Position) -> PriceBook | None:
-    """The newest price book of a version up to a position."""
+    """Newest price book of a version up to a position."""
     books = (item.event for item in store.read(types=("PriceBookSet",), upto=upto))
     found = [event for event in books if isinstance(event, PriceBookSet) and event.version == version]
     return PriceBook(**found[-1].model_dump(exclude={"type"})) if found else None

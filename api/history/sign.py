@@ -1,4 +1,4 @@
-"""Signing the head and checking what was signed: the keys folder, the clock, and the log."""
+"""Sign the head of the log, and check signed heads, with keys from the keys folder."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ PRIVATE, PUBLIC, LAST = "signing.key", "signing.pub", "last-signature.json"
 
 
 def store_opener(house: House) -> Opening:
-    """How another process opens this house's store."""
+    """Description with which another process opens this project's store."""
     return partial(
         store_on_one_connection, application_url(house.settings), house.settings.project, house.settings.archive_folder
     )
 
 
 def log_up_to(house: House, head: Position) -> LogHead:
-    """The log up to `head`, to sign or to compare with what was signed."""
+    """The log up to `head`, to sign or to compare with a signed head."""
     return LogHead(house.settings.project, head, partial(chain_at, house.store))
 
 
 def to_sign(house: House) -> tuple[LogHead, Position]:
-    """The log with the head to sign, and the position that was signed last (or the start).
+    """The log with the head to sign, and the position signed last (or the start).
 
-    Raises NothingToSign, NotASignature, and ForeignLog, LogTruncated or LogRewritten where the log does not extend what
-    was signed last.
+    Raises NothingToSign, NotASignature, and ForeignLog, LogTruncated or LogRewritten if the log does not extend the
+    head signed last.
     """
     last = house.settings.key_folder / LAST
     now = log_up_to(house, house.store.head())
@@ -62,7 +62,7 @@ def to_sign(house: House) -> tuple[LogHead, Position]:
 
 
 def sign_head(house: House, now: LogHead, at: datetime) -> Signed:
-    """The head that `to_sign` gave, signed and kept as what was signed last. Raises BadKeyFile, OSError."""
+    """Sign the head returned by `to_sign` and store it as the last signed one. Raises BadKeyFile, OSError."""
     folder = house.settings.key_folder
     signed = sign(now, at, private_key(folder))
     write_private(folder / LAST, signed_text(signed))
@@ -70,7 +70,7 @@ def sign_head(house: House, now: LogHead, at: datetime) -> Signed:
 
 
 def check_signed(house: House, file: Path, public_key: Path | None, head: Position) -> Signed:
-    """What a file says was signed, once the trusted key signed it and the log up to `head` still has it.
+    """Check a signed head: signed by the trusted key and still part of the log up to `head`. Returns it.
 
     Raises NotASignature, NoTrustedKey, BadKeyFile, ForeignKey, SignatureBroken, ForeignLog, LogTruncated, LogRewritten.
     """
@@ -81,7 +81,7 @@ def check_signed(house: House, file: Path, public_key: Path | None, head: Positi
 
 
 def read_signed(file: Path) -> Signed:
-    """The statement in a file. Raises NotASignature, OSError."""
+    """Read a signed statement from a file. Raises NotASignature, OSError."""
     try:
         return Signed.model_validate_json(file.read_bytes())
     except ValidationError as error:
@@ -91,12 +91,12 @@ def read_signed(file: Path) -> Signed:
 
 
 def signed_text(signed: Signed) -> str:
-    """A statement as it is kept in a file: one JSON object, a field a line."""
+    """A signed statement as a JSON object with one field per line."""
     return signed.model_dump_json(indent=2) + "\n"
 
 
 def write_signed(signed: Signed, file: Path) -> None:
-    """Put a statement where it is asked for, whole or not at all. Raises OSError."""
+    """Write a signed statement to a file atomically. Raises OSError."""
     partial_file = file.with_name(file.name + ".partial")
     partial_file.write_text(signed_text(signed), "utf-8")
     partial_file.replace(file)
@@ -116,7 +116,7 @@ def trusted_key(file: Path) -> Ed25519PublicKey:
 
 
 def private_key(folder: Path) -> Ed25519PrivateKey:
-    """The key that this project signs with, made at first use. Raises BadKeyFile, OSError."""
+    """The project's signing key, created at first use. Raises BadKeyFile, OSError."""
     file = folder / PRIVATE
     if not file.exists():
         _make(folder)
@@ -131,7 +131,7 @@ def private_key(folder: Path) -> Ed25519PrivateKey:
 
 
 def _make(folder: Path) -> None:
-    """A new key under its name; of several that are made at once the first stays."""
+    """Create a key file; if several processes do so at once, the first key stays."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = folder / f".{PRIVATE}.{secrets.token_hex(8)}"
     pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -146,7 +146,7 @@ def _make(folder: Path) -> None:
 
 
 def _publish(folder: Path, key: Ed25519PrivateKey) -> None:
-    """The public key beside the private one, for others to keep."""
+    """Write the public key beside the private one."""
     pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     file = folder / PUBLIC
     if not file.exists() or file.read_text("utf-8", errors="replace") != pem:

@@ -25,7 +25,7 @@ _MOST_NAMED = 5
 
 
 def taint_of_runs(house: House, views: Views, runs: Collection[str]) -> Tainted:
-    """What was learned from these runs, as of what `views` show."""
+    """What was learned from these runs, at the position of `views`."""
     return trace_taint(views, runs, holding_over(house.store, house.views))
 
 
@@ -59,7 +59,7 @@ def withdraw_runs(store: EventStore, runs: Sequence[str], reason: str, actor: st
 
 
 def withdrawal(runs: Sequence[str], reason: str) -> tuple[RunsWithdrawn, ...]:
-    """The events that withdraw these runs. Raises NoReason."""
+    """Events that withdraw these runs. Raises NoReason."""
     if not reason.strip():
         raise NoReason(what="the runs are withdrawn")
     return tuple(RunsWithdrawn(runs=part, reason=reason) for part in _parts(runs))

@@ -1,1 +1,1 @@
-"""Sweeps: planned, drawn, played by jobs, and read for what they teach."""
+"""Plan sweeps, play their jobs, and learn from their runs."""

@@ -1,4 +1,4 @@
-"""The model that recovery asks, where the settings name one; what it fails in is said once, and costs no run."""
+"""The model that recovery may call. A failure of the model is reported once and fails no run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..settings import Settings
 from .models import local_folder, local_host, open_model
 
 PATIENCE: Final = Patience(timeout_s=20.0, tries=2, longest_wait_s=2.0)
-"""A failed run waits for the answer, and so do its instance and its place among the runs side by side."""
+"""Short, because a failed run keeps its instance and its slot while it waits for the answer."""
 
 _SHARE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Advisor:
-    """A Model whose failures are told as they happen, each kind of them once."""
+    """A Model that reports its failures, each kind once."""
 
     model: Model
     tell: Callable[[str], None]
@@ -46,7 +46,7 @@ class Advisor:
             kind = type(failure).__name__
             if kind not in self.told:
                 self.told.add(kind)
-                self.tell(f"recovery goes without its model {self.name}, {kind}: {failure}")
+                self.tell(f"recovery continues without its model {self.name}; {kind}: {failure}")
             raise
 
 
@@ -54,9 +54,9 @@ class Advisor:
 def advisor_of(
     settings: Settings, tell: Callable[[str], None], *, timeout_s: float | None, is_asked: bool = True
 ) -> Iterator[Model | None]:
-    """The model that the settings name for recovery; None where they name none, or none `is_asked`.
+    """The model configured for recovery; None if there is none, or if not `is_asked`.
 
-    A run may take `timeout_s`. Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    `timeout_s` is the time limit of a run. Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
     name = settings.recovery_model
     if name is None or not is_asked:
@@ -73,7 +73,7 @@ def advisor_of(
 
 
 def patience_within(timeout_s: float | None) -> Patience:
-    """How long an answer is waited for: each of two tries at most a quarter of what a run may take."""
+    """Timeouts of a call: each of two tries takes at most a quarter of a run's time limit."""
     if timeout_s is None:
         return PATIENCE
     return replace(PATIENCE, timeout_s=min(PATIENCE.timeout_s, timeout_s / _SHARE))

@@ -1,4 +1,4 @@
-"""Substrates chosen for the groups of a sweep, and credited when it has ended."""
+"""Choose a substrate for each trial group of a sweep, and credit the choice when the sweep has ended."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..queries.runs import pending_specs
 
 
 def stream_of(environment: str, cluster: str) -> str:
-    """Where a cluster's choices and credits stand."""
+    """Stream of a cluster's choices and credits."""
     return f"substrate/{environment}/{cluster}"
 
 
 def allot(
     views: Views, sweep: SweepPlanned, candidates: Sequence[TrialPiece], decay: Decay, budget_left: int | None
 ) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
-    """A sweep in which each trial group uses the substrate that the allocator chose for it, and those choices."""
+    """The sweep with the substrate that the allocator chose for each trial group, and the choices as events."""
     clusters = {template.template_id: template.cluster for template in sweep.templates}
     opened = open_to(sweep.specs, sweep.templates, candidates, sweep.environment)
     with_candidate = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
@@ -43,7 +43,7 @@ def allot(
 
 
 def choice_appends(choices: Sequence[SubstrateChosen], actor: str = CONTROLLER) -> list[Append]:
-    """The requests that record choices, each once."""
+    """Append requests for choices, with idempotency keys."""
     return [
         Append(stream_of(each.environment, each.cluster), (each,), actor, key=f"choose:{each.group}")
         for each in choices
@@ -51,7 +51,7 @@ def choice_appends(choices: Sequence[SubstrateChosen], actor: str = CONTROLLER) 
 
 
 def choices_of(store: EventStore, sweep: SweepPlanned) -> dict[str, SubstrateChosen]:
-    """What was chosen for the groups of a sweep, by group."""
+    """Recorded choices of a sweep, by group."""
     found = {}
     for cluster in sorted({template.cluster for template in sweep.templates}):
         for recorded in store.read(stream=stream_of(sweep.environment, cluster), types=["SubstrateChosen"]):
@@ -61,7 +61,7 @@ def choices_of(store: EventStore, sweep: SweepPlanned) -> dict[str, SubstrateCho
 
 
 def credit_choices(house: House, sweep: SweepPlanned, actor: str = CONTROLLER) -> None:
-    """Credit what was chosen for the groups of a sweep that has ended. Crediting it again changes nothing."""
+    """Credit the choices of a sweep that has ended. Idempotent."""
     choices = choices_of(house.store, sweep)
     if not choices:
         return
@@ -87,7 +87,7 @@ def credit_choices(house: House, sweep: SweepPlanned, actor: str = CONTROLLER) -
 
 
 def _applied_kinds(store: EventStore, sweep: SweepPlanned) -> dict[str, frozenset[PieceKind]]:
-    """The kinds of memory that really applied in the runs with a candidate of a sweep, by run."""
+    """Kinds of the candidates that really applied in a sweep's runs, by run."""
     with_candidate: list[Spec] = [spec for spec in sweep.specs if spec.candidate is not None]
     starts = (
         recorded.event

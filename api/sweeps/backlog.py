@@ -1,4 +1,4 @@
-"""What the log says is still to be done on a site: specs of planned sweeps to play, sweeps that ended to learn from."""
+"""Pending work on a site, read from the log: specs to play, and ended sweeps to learn from."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .executors import plays
 
 @dataclass(slots=True)
 class Backlog:
-    """The sweeps of one site that were planned for one executor and the model it asks: open ones, and those `over`.
+    """Sweeps of one site planned for one executor and model: open ones (`sweeps`) and ended ones (`over`).
 
-    What was read of the log is remembered: a sweep that has ended stays so. Where one taught something, `learn` is
-    given it, once; to learn from it again must change nothing.
+    Reads the log incrementally. `learn` is called once for each ended sweep that can teach something; it must be
+    idempotent.
     """
 
     house: House
@@ -36,10 +36,9 @@ class Backlog:
     over: list[SweepPlanned] = field(default_factory=list)
 
     def refill(self, queue: RolloutQueue) -> int:
-        """Put a job for each spec that was planned, has not ended and has none; how many those were.
+        """Queue a job for each pending spec without one, then learn from ended sweeps. Returns the number of new jobs.
 
-        Then it is learned from the sweeps that have ended. While a controller works on the site neither is done: it
-        plays what it has planned, and learns from it.
+        Does nothing while a controller works on the site, because the controller plays its sweeps itself.
         """
         if is_controlled(self.house.engine, self.site):
             return 0
@@ -49,7 +48,7 @@ class Backlog:
         return added
 
     def pending_tickets(self) -> tuple[JobTicket, ...]:
-        """What is still to be played, in the order it was planned."""
+        """Jobs of pending specs, in the order in which they were planned."""
         views = self.house.views()
         for recorded in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"]):
             event = recorded.event

@@ -1,4 +1,4 @@
-"""Captures what the good runs of a sweep that has ended show about those that failed, once."""
+"""Capture pieces from passed runs of an ended sweep for the steps at which other runs failed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .jobs import returning_now
 def capture_from(
     house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: Collection[PieceKind], *, brings_back: bool = True
 ) -> None:
-    """Append what good runs show about failing steps, as candidates under this rule; of these kinds alone.
+    """Append pieces of these kinds captured from passed runs for failing steps, as candidates under this rule.
 
-    Only plain runs count, that passed with the artifact as it was: none that tried something, was contaminated or
-    withdrawn, or belongs to a benchmark. What is known already is not appended again; with `brings_back` what was given
-    up comes back by a sweep that was planned since, never by the one that gave it.
+    Only plain runs count: no trials, contaminated or withdrawn runs, and none of a benchmark. Known pieces are not
+    proposed again. With `brings_back`, a given-up piece becomes a candidate again if the sweep was planned after that
+    and did not propose it itself.
     """
     views = house.views()
     failing = tuple(failing_of(views, sweep))
@@ -47,9 +47,9 @@ def capture_from(
 
 
 def returning_by(store: EventStore, sweep: SweepPlanned, returning: Mapping[str, Candidacy]) -> frozenset[str]:
-    """Of the pieces that may return, those that this sweep may bring back.
+    """The pieces in `returning` that this sweep may bring back.
 
-    It was planned after they were given up, and none of its own runs proposed them.
+    The sweep must be planned after they were given up, and none of its runs may have proposed them.
     """
     planned = next(store.read(stream=f"sweep/{sweep.sweep}", types=["SweepPlanned"]), None)
     since = 0 if planned is None else microseconds(planned.at)
@@ -60,7 +60,7 @@ def returning_by(store: EventStore, sweep: SweepPlanned, returning: Mapping[str,
 
 
 def failing_of(views: Views, sweep: SweepPlanned) -> Iterator[FailingStep]:
-    """The steps at which plain runs of a sweep failed, each once, in order of template and place."""
+    """Steps at which plain runs of a sweep failed, without duplicates, ordered by template and place."""
     prefix = f"{sweep.sweep}__"
     plain = {spec.spec_id for spec in sweep.specs if spec.is_plain} - contaminated_runs(views, prefix)
     plans = {template.template_id: template.plan_steps for template in sweep.templates}
@@ -74,7 +74,7 @@ def failing_of(views: Views, sweep: SweepPlanned) -> Iterator[FailingStep]:
 
 
 def good_runs(house: House, views: Views, sweep: SweepPlanned) -> Iterator[GoodRun]:
-    """The plain runs of a sweep that passed, in order, with the plans that they executed."""
+    """Plain runs of a sweep that passed, in order, with their executed plans."""
     prefix = f"{sweep.sweep}__"
     runs, rewards = views.find(RUNS, prefix), views.find(REWARDS, prefix)
     barred = contaminated_runs(views, prefix) | left_out(views).keys()

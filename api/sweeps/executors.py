@@ -1,4 +1,4 @@
-"""The ways of doing tasks that a command can ask for, made ready from the settings."""
+"""Executors that a command can choose, created from the settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .models import agent_model, local_folder, local_host
 
 
 class Way(StrEnum):
-    """A way of doing tasks."""
+    """Name of an executor on the command line."""
 
     PLAN = "plan"
     BROWSER = "browser"
@@ -51,10 +51,10 @@ def executor_of(
     tabs: Tabs | None = None,
     folder_of: FolderOf = no_checkpoints,
 ) -> Iterator[Executor]:
-    """The executor of a way, ready to be used; a policy asks the model of the settings, or another of that endpoint.
+    """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
-    The model `transformers:FOLDER` is a base model in this process, with the checkpoints whose folders `folder_of`
-    knows. `tabs` are those that a site of MiniWoB++ lives in: there a policy, the scripts or plans with slots act.
+    The model `transformers:FOLDER` is a base model in this process, with checkpoints from `folder_of`. `tabs` are the
+    browser tabs of a MiniWoB++ site, which only a policy, scripts and plans with slots can use.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
     fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
@@ -84,44 +84,44 @@ def executor_of(
 
 
 def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
-    """What gives recovery the surroundings of a run that an executor played."""
+    """Factory of the inspector with which recovery looks at the instance of a failed run."""
     return miniwob_inspectors(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpInspector
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
-    """What a plan says of the executor that plays it: its name, None for plans over HTTP, and the model it asks."""
+    """The executor as recorded in events: its name (None for plans over HTTP) and its model."""
     name = None if executor.name == PLAN.name else executor.name
     return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:
-    """Whether a sweep was planned for this executor, and for the model that it asks."""
+    """True if a sweep was planned for this executor and its model."""
     return recorded_as(executor) == (sweep.executor, sweep.model)
 
 
 def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
-    """The options of a command that plays what was planned."""
+    """Command-line options that select the recorded executor and model."""
     model = planned.model if isinstance(planned, SweepPlanned) else None
     return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
 
 
 def worker_of(sweep: SweepPlanned) -> str:
-    """The command that plays a sweep's jobs out of the queue."""
+    """The worker command that plays a sweep's queued jobs."""
     model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
     executor = f" --executor {sweep.executor}" if sweep.executor else ""
     return f"{model}flywheel worker --site {sweep.environment}{executor}"
 
 
 def _without_api(model: str) -> str:
-    """A model as the settings name it: its recorded name begins with the API it is asked by.
+    """The model's name in the settings, which is its recorded name without the API prefix.
 
-    A base model in a process is named by its folder, of which the log knows the digest alone.
+    A base model in this process is named by its folder; the log has only its digest, so FOLDER is a placeholder.
     """
     return f"{PREFIX}FOLDER" if model.startswith(PREFIX) else model.partition(":")[2] or model
 
 
 def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:
-    """Raise OtherExecutor where a sweep was planned for another executor, or for another model."""
+    """Raise OtherExecutor if a sweep was planned for another executor or model."""
     if not plays(executor, sweep):
         raise OtherExecutor(
             what=f"The sweep {sweep.sweep}",
@@ -132,5 +132,5 @@ def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:
 
 
 def describe_executor(executor: str | None, model: str | None = None) -> str:
-    """An executor as a plan records it, for people."""
+    """A recorded executor and model as text."""
     return f"the executor {executor or PLAN.name}{f' with {model}' if model else ''}"

@@ -1,4 +1,4 @@
-"""Jobs played side by side under a progress bar, each of them recorded as it ends."""
+"""Play jobs in parallel with a progress bar; each run is recorded when it ends."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ from .step_checks import watching_of
 
 
 class Advance(Protocol):
-    """Counts one step of a phase. A `note` says what came of it, and is shown until the next step."""
+    """Counts one step of a phase. A `note` about its result is shown until the next step."""
 
     def __call__(self, *, note: str = "") -> None:
-        """Count it."""
+        """Count one step."""
         ...
 
 
 class Reporter(Protocol):
-    """Where progress is shown."""
+    """Receiver of progress and messages."""
 
     def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
-        """A phase of `total` steps; the function it gives counts one."""
+        """Begin a phase of `total` steps. The returned function counts one step."""
         ...
 
     def say(self, text: str) -> None:
-        """One line about what has happened."""
+        """Show one line about an event."""
         ...
 
 
 def pieces_of(house: House, artifact: Artifact) -> tuple[AnyPiece, ...]:
-    """What an artifact remembers, less what was erased. Raises BlobMissing, and what House.embeddings_of does."""
+    """Pieces of an artifact's memory without erased ones. Raises BlobMissing, and what House.embeddings_of raises."""
     content = house.blobs.get(artifact.memory.digest).body
     return pieces_from(content, content_reader(house.blobs), house.embeddings_of(artifact.memory))
 
 
 def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec]) -> list[Job]:
-    """Some specs of a sweep, each with all that its run needs to know.
+    """Jobs for some specs of a sweep, each with everything that its run needs.
 
-    Raises BlobMissing, FactMissing, and what House.embeddings_of does.
+    Raises BlobMissing, FactMissing, and what House.embeddings_of raises.
     """
     by_id = {template.template_id: template for template in sweep.templates}
     pieces = pieces_of(house, sweep.artifact)
@@ -93,12 +93,12 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
 
 
 def returning_now(views: Views, site: str) -> frozenset[str]:
-    """The pieces that a new proposal brings back now; not those that the course under way has given up."""
+    """Given-up pieces that a new proposal makes candidates again; not those given up in the current course."""
     return may_return(candidacies(views), datetime.now(UTC)) - pieces_retired_in_course(views, site)
 
 
 def refuse_session_not_kept(state_key: str | None, executor: Executor) -> None:
-    """Who holds a conversation keeps nothing of its browser, so it plays no sessions. Raises SessionNotKept."""
+    """Raise SessionNotKept for a session with an executor that keeps no browser profile."""
     if state_key is not None and executor.name in {*PLANLESS, DEMONSTRATION}:
         raise SessionNotKept(actual=state_key, executor=executor.name)
 
@@ -112,10 +112,10 @@ def play_jobs(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play every job, at the prices in force now. An error is raised when all the others have ended.
+    """Play every job, at current prices. The first error is raised after all jobs have ended.
 
-    For who is alone on the site: a run that was started with another plan, by other code, is missing. Raises
-    SessionNotKept, NoJudge, and what advisor_of does, before any is played.
+    The caller must hold the site's lock, because a run started earlier with another plan is recorded as missing.
+    Raises SessionNotKept, NoJudge, and what advisor_of raises, before any job is played.
     """
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
@@ -156,7 +156,7 @@ def _dispatch(house: House, means: Means, title: str, jobs: Sequence[Job], cours
 def _outcomes(
     calls: Sequence[Call[Job]], work: Callable[[Job, StateKey], None], course: Course
 ) -> Iterator[Outcome[Job, None]]:
-    """How each call ended. An arm's run that took too long is begun again first: a missing one takes its pair along."""
+    """Outcome of each call. Timed-out runs of an evaluation are retried, because a missing one voids its pair."""
     for tries_left in reversed(range(course.tries)):
         late = []
         dispatch = Dispatch(calls, work, max_parallel=course.max_parallel, timeout_s=course.timeout_s)
@@ -178,7 +178,7 @@ def _play_alone(house: House, means: Means, job: Job, state: StateKey) -> None:
 
 
 def play_one(house: House, means: Means, job: Job, state: StateKey) -> Played:
-    """Play and record one job with the browser profile of its state. Runs that walk no plan carry no plan of memory.
+    """Play and record one job with the browser profile of its session.
 
     Raises SessionNotKept, StartedOtherwise, KeyTaken.
     """
@@ -193,17 +193,17 @@ def play_one(house: House, means: Means, job: Job, state: StateKey) -> Played:
 
 
 def give_up(house: House, job: Job, executor: Executor, why: str) -> None:
-    """Record a run that is not waited for any more as missing, unless it has ended. Raises KeyTaken."""
+    """Record an abandoned run as missing, unless it has ended. Raises KeyTaken."""
     abandon(_with_memory(job, executor), house.store, house.blobs, executor.name, why)
 
 
 def took_longer(timeout_s: float) -> str:
-    """Why a run was given up."""
+    """Reason recorded for a run that timed out."""
     return f"it took longer than {timeout_s:g} s"
 
 
 def _with_memory(job: Job, executor: Executor) -> Job:
-    """A job with what its executor takes of memory: a policy that is told in full is told what helped before."""
+    """The job with the memory its executor uses: none for a planless executor, or hints for a fully prompted policy."""
     if executor.name not in PLANLESS:
         return job
     is_told = isinstance(executor, PolicyExecutor | LocalPolicies) and executor.wording == "full"

@@ -1,4 +1,4 @@
-"""Models that the settings name, opened and closed."""
+"""Open and close the models named by the settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_model(
     served: Served | None = None,
     patience: Patience | None = None,
 ) -> Iterator[Model]:
-    """A model at an endpoint. Raises NoModel, BadEndpoint."""
+    """Open a model at an endpoint. Raises NoModel, BadEndpoint."""
     model: OpenAI | Anthropic
     if api == "openai":
         model = OpenAI(
@@ -49,7 +49,7 @@ def open_model(
             patience,
         )
     elif key is None:
-        raise NoModel(actual="there is no key", expected="one; Anthropic's API takes no request without")
+        raise NoModel(actual="there is no key", expected="a key, which Anthropic's API requires")
     else:
         model = Anthropic(AnthropicSettings(model=name, api_key=key, base_url=url or anthropic.BASE_URL), patience)
     try:
@@ -60,7 +60,7 @@ def open_model(
 
 @contextmanager
 def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
-    """The model that agents ask, or another of its endpoint, or a base model in this process.
+    """Open the agent's model: the configured one, another `name` at its endpoint, or a base model in this process.
 
     Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
@@ -85,20 +85,20 @@ def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
 
 
 def local_folder(settings: Settings, name: str | None = None) -> Path | None:
-    """The folder of a base model, where the model of the settings or of this name is one: `transformers:FOLDER`."""
+    """Folder of the base model if the model is `transformers:FOLDER`, else None."""
     wanted = (settings.model if name is None else name) or ""
     return Path(wanted.removeprefix(PREFIX)) if wanted.startswith(PREFIX) else None
 
 
 @contextmanager
 def local_host(folder: Path, settings: Settings) -> Iterator[Host]:
-    """A base model in this process. Raises BaseUnfit, LibrariesMissing."""
+    """Load a base model in this process. Raises BaseUnfit, LibrariesMissing."""
     with closing(Host(folder, threads=settings.model_threads)) as host:
         yield host
 
 
 def _served_tokens(settings: Settings) -> Served | None:
-    """What the settings say of the endpoint's tokens; None unless both digests are there."""
+    """Tokenizer and chat template configured for the endpoint; None unless both digests are set."""
     tokenizer, template = settings.model_tokenizer, settings.model_chat_template
     if tokenizer is None or template is None:
         return None

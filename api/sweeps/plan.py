@@ -1,4 +1,4 @@
-"""Sweeps planned and played, whoever asks for them: the controller, or a person with `flywheel rollout`."""
+"""Plan and play sweeps, for the controllers and for `flywheel rollout`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from .executors import options_of, recorded_as, refuse_other
 from .jobs import Reporter, jobs_of, play_jobs
 
 KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
-"""What the controller freezes a site's first benchmark from."""
+"""Seeds reserved for a site's first benchmark."""
 
 
 def first_facts(house: House) -> None:
-    """The facts without which nothing can be played: prices and a first champion. Appended once."""
+    """Append the facts needed before any run: prices and a first champion. Idempotent."""
     artifact, blob = forget_everything(BASE)
     house.blobs.put([blob])
     first = ChampionPointed(artifact=artifact, by="genesis", reason="the bare plans", evaluation=None)
@@ -57,22 +57,19 @@ def first_facts(house: House) -> None:
 
 
 def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
-    """What was planned on a site, in order; a sweep that was extended comes more than once."""
+    """SweepPlanned events of a site, in order. An extended sweep has several."""
     found = (recorded.event for recorded in store.read(types=["SweepPlanned"]))
     return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
 
 
 def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
-    """The sweeps that somebody planned, on any site, in order."""
+    """SweepPlanned events of an actor on all sites, in order."""
     found = (recorded.event for recorded in store.read(types=["SweepPlanned"]) if recorded.actor == actor)
     return tuple(event for event in found if isinstance(event, SweepPlanned))
 
 
 def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
-    """The learning sweeps that the controller planned on a site, in order, each with what was added to it later.
-
-    Only those after a position.
-    """
+    """Learning sweeps that the controller planned on a site after a position, in order, with added siblings."""
     found: dict[str, SweepPlanned] = {}
     for recorded in store.read(after=Position(after), types=["SweepPlanned"]):
         event = recorded.event
@@ -87,14 +84,14 @@ def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanne
 
 
 def site_templates(client: Environment) -> tuple[Template, ...]:
-    """The templates of all tasks that a site grades. Raises UnknownTemplate."""
+    """Templates of all tasks that a site grades. Raises UnknownTemplate."""
     if isinstance(client, MiniWob):
         return (client.task.template(),)
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 
 def next_sweep_name(store: EventStore, site: str) -> str:
-    """The name of a site's next sweep: the site and a number. A sweep of another site may be called so too."""
+    """Name of a site's next sweep: the site and a number that no sweep of any site uses."""
     planned = [recorded.event for recorded in store.read(types=["SweepPlanned"])]
     sites = {event.sweep: event.environment for event in planned if isinstance(event, SweepPlanned)}
     names = sites.keys()
@@ -106,7 +103,7 @@ def next_sweep_name(store: EventStore, site: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How much a biased sweep draws, and from which seeds."""
+    """Size and seeds of a biased sweep."""
 
     seeds: Sequence[int]
     instances: int
@@ -118,7 +115,7 @@ class Draw:
 def biased_generator(
     views: Views, site: str, name: str, found: Sequence[Template], sorting: Sorting, draw: Draw, of: str | None = None
 ) -> FailureBiased:
-    """The generator that draws where this site's runs failed, as the views see it; only those of the sweep `of`."""
+    """Generator that draws more instances where runs of the site (or only of the sweep `of`) failed."""
     prefix = "" if of is None else f"{of}__"
     return FailureBiased(
         sweep=name,
@@ -137,7 +134,7 @@ def biased_generator(
 
 
 def kept_to_judge(views: Views, site: str, found: Iterable[Template]) -> frozenset[Instance]:
-    """What no sweep of these tasks may play: what a benchmark holds, and the seeds that one is still frozen from."""
+    """Instances that no sweep may play: those of benchmarks, and the seeds reserved for a first benchmark."""
     kept = {(site, template.oracle_task_id, seed) for template in found for seed in KEPT_SEEDS}
     return benchmark_instances(views.find(BENCHMARKS).values()) | kept
 
@@ -159,12 +156,12 @@ def plan(
     budget_left: int | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
 ) -> SweepPlanned:
-    """Pin today's memory and the executor, and append the sweep; with its jobs, where there is a `queue` for them.
+    """Append a sweep that pins current memory and the executor; also add its jobs to the `queue`, if given.
 
-    `weights` are those that play (None: the champion's). `trials` are the shares of its groups that try what is on
-    trial, or do without a promoted piece; None: nothing is tried. With `decay` the allocator chooses the substrate of
-    each treated group, within `budget_left` micro-dollars. Only pieces of these `kinds` are remembered and tried.
-    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings do.
+    `weights` are the weights to play with (None: the champion's). `trials` are the shares of groups that try a
+    candidate or withhold a promoted piece (None: no trials). With `decay`, the allocator chooses the substrate of each
+    group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
+    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings raise.
     """
     weights = weights or present_champion(views).pointed_artifact().weights
     matching = house.embeddings
@@ -197,9 +194,9 @@ def plan(
 def _append(
     house: House, event: SweepPlanned, choices: Sequence[Append], queue: RolloutQueue | None, actor: str
 ) -> None:
-    """Together, because choices that were lost to a kill could never be credited. Raises SweepExists."""
+    """Append sweep and choices in one commit, so that a kill cannot lose choices. Raises SweepExists."""
     stream = f"sweep/{event.sweep}"
-    # Looked for first: what is appended with a refused sweep is not refused with it.
+    # Check first, because the choices would be appended even if the sweep itself is refused.
     if next(house.store.read(stream=stream), None) is not None:
         raise SweepExists(actual=event.sweep)
     request = Append(stream, (event,), actor, expect=0, key=f"sweep:{event.sweep}")
@@ -212,14 +209,14 @@ def _append(
 
 
 def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
-    """The shares; where there is nothing to withhold, its share is treated too."""
+    """The shares; without promoted pieces, the share for withholding goes to candidates."""
     if trials is None or has_promoted:
         return trials
     return Trials(treated_micro=trials.treated_micro + trials.withheld_micro, withheld_micro=0)
 
 
 def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
-    """Append further siblings of a sweep's groups. Raises BenchmarkInstance, NotExtended."""
+    """Append more siblings to a sweep's groups. Raises BenchmarkInstance, NotExtended."""
     frozen = kept_to_judge(views, sweep.environment, sweep.templates)
     refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
     drawn = {spec.template for spec in specs}
@@ -243,20 +240,20 @@ def play_sweep(
     reporter: Reporter,
     executor: Executor = PLAN,
 ) -> None:
-    """Play what is left of a sweep, credit what its runs tried, and capture what they show.
+    """Play the pending runs of a sweep, credit its trials, and capture new pieces.
 
-    Raises OtherExecutor, BlobMissing, and what refuse_unserved does.
+    Raises OtherExecutor, BlobMissing, and what refuse_unserved raises.
     """
-    refuse_other(executor, sweep, f"Say {options_of(sweep)}.")
+    refuse_other(executor, sweep, f"Use {options_of(sweep)}.")
     refuse_unserved(executor, (sweep.artifact,))
     views = house.views()
     jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
-    play_jobs(house, client, f"sweep {sweep.sweep} with {sweep.artifact}", jobs, course, reporter, executor)
+    play_jobs(house, client, f"sweep {sweep.sweep} with artifact {sweep.artifact}", jobs, course, reporter, executor)
     learn_from(house, sweep, course)
 
 
 def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
-    """Credit what a sweep tried and capture what it shows, where it has ended; another time it changes nothing.
+    """Credit the trials of an ended sweep and capture new pieces. Idempotent.
 
     Raises BlobMissing.
     """
@@ -267,9 +264,9 @@ def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back
 
 
 def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
-    """Learn from sweeps that have ended, where whoever played them did not: killed before that, or one of many workers.
+    """Learn from ended sweeps whose player did not, because it was killed or was one of several workers.
 
-    What was given up stays so: a course that has ended may have found it again, and left it at that.
+    Given-up pieces are not brought back here, because an ended course may have left them so on purpose.
 
     Raises BlobMissing.
     """
@@ -278,7 +275,7 @@ def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> Non
 
 
 def credit(house: House, sweep: SweepPlanned) -> None:
-    """The trials of a sweep that has ended, in its order; one that goes on would be credited out of order."""
+    """Credit the trials of an ended sweep, in order. An open sweep is skipped, to keep that order."""
     views, prefix = house.views(), f"{sweep.sweep}__"
     if pending_specs(views, sweep.specs, prefix):
         return

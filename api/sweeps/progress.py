@@ -1,4 +1,4 @@
-"""How a sweep stands: every spec that was planned, and what became of it. Pure over views."""
+"""Progress of sweeps: the status of every planned spec. Pure over views."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from projections.runs import RUNS, RunState
 class SweepProgress:
     """Counts of one sweep: `received = graded + missing + failed + playing + waiting`.
 
-    Each spec is in one of them. graded: completed, and the oracle spoke. failed: the agent halted or ran out of budget
-    (the oracle spoke too). missing: the platform's fault, no reward. playing: started and not ended. waiting: not
-    started. `passed` is how many the oracle passed, of graded and failed.
+    Each spec is in exactly one. graded: completed and graded by the oracle. failed: the agent halted or ran out of
+    budget (also graded). missing: the platform failed, no reward. playing: started and not ended. waiting: not
+    started. `passed` counts the runs that the oracle passed, among graded and failed.
     """
 
     sweep: str
@@ -34,17 +34,17 @@ class SweepProgress:
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing is left to play."""
+        """True if nothing is left to play."""
         return self.playing == self.waiting == 0
 
     def sentence(self) -> str:
-        """The books of it in words."""
+        """The counts as text."""
         books = f"{self.received} received = {self.graded} graded + {self.missing} missing + {self.failed} failed"
         return books if self.is_ended else f"{books} + {self.playing} playing + {self.waiting} waiting"
 
 
 def sweep_progress(views: Views, events: Iterable[SweepPlanned]) -> tuple[SweepProgress, ...]:
-    """How each sweep stands, in the order in which they were planned."""
+    """Progress of each sweep, in the order in which they were planned."""
     by_name: dict[str, list[SweepPlanned]] = {}
     for event in events:
         by_name.setdefault(event.sweep, []).append(event)

@@ -1,4 +1,4 @@
-"""What recovery's model cost. It is in no reward: a run does not pay for being looked at, but a budget does."""
+"""Cost of recovery's model calls. It is part of no reward, but it counts against the budget."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from projections.engine.views import Views
 
 
 def recovery_costs(views: Views, after: int = 0) -> Mapping[str, int | None]:
-    """Micro-dollars of what recovery asked, by run, at the prices in force then; None where they are not known.
-
-    Only of what was asked after a position.
-    """
+    """Micro-dollars of recovery's calls after a position, by run, at the prices then in force; None: unknown."""
     books = _books(views)
     found: dict[str, int | None] = {}
     for run, advice in views.find(ADVICE).items():
@@ -26,12 +23,12 @@ def recovery_costs(views: Views, after: int = 0) -> Mapping[str, int | None]:
 
 
 def known_sum(costs: Mapping[str, int | None], prefix: str = "") -> int:
-    """The sum of those that are known, of runs whose name begins so; in micro-dollars."""
+    """Sum of the known costs of runs with this prefix, in micro-dollars."""
     return sum(cost or 0 for run, cost in costs.items() if run.startswith(prefix))
 
 
 def _books(views: Views) -> Sequence[tuple[int, PriceBook]]:
-    """Every price book with the position it was set at, in order."""
+    """Every price book with its position, in order."""
     changes = views.history(COSTS, PRICES)
     return [(each.since, each.state.book) for each in changes if each.state is not None and each.state.book is not None]
 

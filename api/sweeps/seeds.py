@@ -1,4 +1,4 @@
-"""Training seeds that are still free."""
+"""Unused training seeds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..course import Course
 def fresh_seeds(
     sweeps: Sequence[SweepPlanned], course: Course, amount: int | None = None, held: Collection[int] = frozenset()
 ) -> tuple[int, ...]:
-    """The next training seeds that no sweep has seen and no benchmark holds (`held`).
+    """The next training seeds that no sweep has used and no benchmark holds (`held`).
 
-    As many as a round takes or `amount`; fewer when they run out.
+    Returns `amount` seeds, by default the number per round; fewer if they run out.
     """
     seen = {spec.env_seed for sweep in sweeps for spec in sweep.specs}.union(held)
     unseen = (seed for seed in range(course.training_seeds) if seed not in seen)

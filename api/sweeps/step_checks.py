@@ -1,4 +1,4 @@
-"""Who checks the steps of runs: the site's own record, or the judge's model where a site has none."""
+"""Check the steps of runs: against the site's record, or with the judge's model if the site has none."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..history.grade import judge_from
 from ..settings import Settings
 
 Watching = Callable[[Instance], Watch]
-"""Makes the watch of one instance."""
+"""Factory of the watch of one instance."""
 
 
 def nobody(_instance: Instance) -> Watch:
-    """Nobody looks."""
+    """A watch that checks nothing."""
     return no_verification
 
 
 @contextmanager
 def watching_of(settings: Settings, client: Environment, site: str, *, verify_steps: bool) -> Iterator[Watching]:
-    """Who looks at the steps of each instance: nobody, the site's record where it has one, else the judge's model.
+    """Factory of watches: no checks, checks against the site's record, or checks with the judge's model.
 
-    Where there is a record no model is opened. Raises NoJudge, BadEndpoint.
+    No model is opened if the site has a record. Raises NoJudge, BadEndpoint.
     """
     if not verify_steps:
         yield nobody
@@ -40,6 +40,6 @@ def watching_of(settings: Settings, client: Environment, site: str, *, verify_st
 
 
 def refuse_unchecked(settings: Settings, client: Environment, *, verify_steps: bool) -> None:
-    """Raise NoJudge, BadEndpoint where steps are to be checked and there is neither a record nor a judge."""
+    """Raise NoJudge or BadEndpoint if steps must be checked and there is neither a record nor a judge."""
     with watching_of(settings, client, "", verify_steps=verify_steps):
         return

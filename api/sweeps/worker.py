@@ -1,7 +1,7 @@
-"""One process at the log, in any role.
+"""A worker process with one or more roles.
 
-A runner plays rollouts of the queue and learns from what has ended, a projector keeps tables current, a controller
-decides what is next.
+A runner plays queued rollouts and learns from ended sweeps, a projector keeps projections current, a controller runs
+the fast loop.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ _MOST_UNANSWERED = 3
 Role = Literal["runner", "projector", "controller"]
 ROLES: tuple[Role, ...] = ("runner", "projector", "controller")
 Controlling = Callable[[Callable[[], bool]], str]
-"""Goes round the loop until it is done, or told to stop by what it is given; says why it stopped."""
+"""Runs the fast loop until it is done or the given function returns True. Returns why it stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What was planned under one name of a sweep, with what was known and the means in force when it was met here."""
+    """A sweep as first read by this worker: its plans, and the views and means at that time."""
 
     planned: tuple[SweepPlanned, ...]
     views: Views
     means: Means
 
     def job(self, house: House, spec_id: str) -> Job:
-        """The job of one of its specs. Raises FactMissing."""
+        """Job of one of its specs. Raises FactMissing."""
         found = ((event, spec) for event in self.planned for spec in event.specs if spec.spec_id == spec_id)
         event, spec = require(next(found, None))
         return jobs_of(house, self.views, event, [spec])[0]
@@ -71,7 +71,7 @@ class Met:
 
 @dataclass(frozen=True, slots=True)
 class SiteRunner:
-    """Plays jobs of one site into the log. Where the next run would go missing as the last did, `lost` is told."""
+    """Plays queued jobs of one site. Calls `lost` when a failure would make all following runs missing as well."""
 
     house: House
     client: Environment
@@ -86,7 +86,7 @@ class SiteRunner:
     unanswered: list[str] = field(default_factory=list)
 
     def play(self, ticket: JobTicket, state: StateKey) -> Facts:
-        """Play one spec; nothing where its run has ended. Raises where its job cannot be made, served or recorded."""
+        """Play one spec, unless its run has ended. Raises if its job cannot be built, served or recorded."""
         if self._has_ended(ticket):
             return {"status": "ended before"}
         met = self._meet(ticket)
@@ -98,7 +98,7 @@ class SiteRunner:
         return facts
 
     def may_play(self) -> bool:
-        """Whether the site is left to workers now: a controller is alone on it."""
+        """True if workers may play on the site, because no controller is working on it."""
         return not is_controlled(self.house.engine, self.site)
 
     def give_up(self, ticket: JobTicket) -> None:
@@ -107,13 +107,13 @@ class SiteRunner:
         give_up(self.house, job, self.executor, took_longer(self.terms.timeout_s))
 
     def _note_missing(self, job: Job, facts: Facts) -> None:
-        """Look at why a run is missing: what will not go away by itself would make all that follow missing too."""
+        """Check why a run is missing. Calls `lost` if the cause would also affect the following runs."""
         why = f"{job.run} is missing for {facts.get('reason')}, {facts.get('detail')}"
         match facts.get("reason"):
             case "model_down":
                 self.unanswered.append(job.run)
                 if len(self.unanswered) >= _MOST_UNANSWERED:
-                    self.lost(PlayedInVain(site=self.site, actual=f"{why}; so are those before it"))
+                    self.lost(PlayedInVain(site=self.site, actual=f"{why}; so are the runs before it"))
                 return
             case "environment_refused" | "contract_broken":
                 self.lost(PlayedInVain(site=self.site, actual=why))
@@ -138,7 +138,7 @@ class SiteRunner:
         return next(ends, None) is not None
 
     def _meet(self, ticket: JobTicket) -> Met:
-        """The sweep of a ticket; read again where it was extended since."""
+        """The sweep of a ticket, read again if it was extended."""
         found = self.met.get(ticket.sweep)
         if found is None or not any(spec.spec_id == ticket.spec for event in found.planned for spec in event.specs):
             found = self._read(ticket.sweep)
@@ -151,9 +151,7 @@ class SiteRunner:
         events = (recorded.event for recorded in self.house.store.read(stream=f"sweep/{name}"))
         planned = tuple(event for event in events if isinstance(event, SweepPlanned))
         if not planned:
-            raise Unknown(
-                what="sweep", actual=name, way_out="Its job is of another log; `flywheel worker` leaves it parked."
-            )
+            raise Unknown(what="sweep", actual=name, way_out="Its job belongs to another log and stays parked.")
         views = self.house.views()
         means = Means(
             self.client,
@@ -169,7 +167,7 @@ class SiteRunner:
 
 
 def _facts(played: Played) -> Facts:
-    """What is told of a run; of one that was ended by another process meanwhile, only that."""
+    """Facts of a played run for the notice; only the status if another process ended it first."""
     if not played.stands:
         return {"status": "ended elsewhere"}
     facts: dict[str, object] = {}
@@ -187,7 +185,7 @@ def _facts(played: Played) -> Facts:
 
 
 def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
-    """Before anything is played: the site is the one that is meant, and admitted. Raises OtherSite, NotAdmitted."""
+    """Check that the site is the expected one and admitted. Raises OtherSite, NotAdmitted."""
     with admitting_alone(house.engine, site):
         see_admission(house, placed.environment, site, first_admission(house, placed, reporter))
 
@@ -206,11 +204,11 @@ def work(
     rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,
 ) -> None:
-    """Be a runner where there is a client of the site, a projector where it `follows`, and a controller where given.
+    """Run as runner if `client` is given, as projector if `follows`, and as controller if `controlling` is given.
 
-    `rule` decides what the runner's runs propose and what is captured when a sweep has ended.
-    Until SIGTERM or SIGINT, or the controller is done; what is under way ends first. Raises WorkerLost, EnvironmentDown
-    where the site is gone, PlayedInVain, and what a controller raises.
+    `rule` is the promotion rule of pieces that the runner proposes or captures. Stops on SIGTERM or SIGINT, or when the
+    controller is done; current runs end first. Raises WorkerLost, EnvironmentDown if the site is gone, PlayedInVain,
+    and what a controller raises.
     """
     asyncio.run(
         _work(
@@ -272,7 +270,7 @@ async def _work(
 
 
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
-    """A runner at the site's queue. Nothing can be graded without prices: the first ones are set where none are."""
+    """Create a runner at the site's queue. Appends default prices if there are none, since grading needs prices."""
     at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
     queue = RolloutQueue(at.house.engine, at.site)
     backlog = Backlog(at.house, at.site, at.executor, lambda sweep: _learn(at, sweep, tell))
@@ -280,7 +278,7 @@ def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
 
 
 def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) -> None:
-    """What a sweep that has ended came to is learned, whoever played it; what is in the way of it stops no other."""
+    """Learn from an ended sweep. An unreadable blob is reported and does not stop other sweeps."""
     try:
         make_up(at.house, [sweep], Course(rule=at.rule))
     except (BlobMissing, BlobDamaged) as error:
@@ -288,7 +286,7 @@ def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) 
 
 
 def project(house: House, ended: Event, *, follow: bool) -> None:
-    """Keep every projection at the head, until told to stop; or only bring them there."""
+    """Bring every projection to the head; with `follow`, keep it there until `ended` is set."""
     after = house.store.head()
     house.projector.catch_up(after)
     if follow:

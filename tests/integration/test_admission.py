@@ -161,7 +161,7 @@ def test_a_report_alone_is_recorded_where_no_admission_is_wanted(
     monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
     code, out, _ = flywheel("env", "probe", site.url, "--admin-url", site.admin_url, "--seeds", "3,4", "--no-admit")
     assert code == 0
-    assert "was not admitted, as asked" in out
+    assert "was not admitted because of --no-admit" in out
     state = house.views().find(ENVIRONMENTS)["helpdesk"]
     assert (state.seeds, state.admitted_since, state.failed_probes) == ((3, 4), None, ())
 

@@ -73,7 +73,7 @@ def test_a_list_goes_on_where_it_stopped(flywheel: Flywheel) -> None:
     )
     code, out, _ = flywheel("blobs", "list", "--limit", "3")
     assert code == 0
-    assert f"{NAMED - 3} more; go on with --after {every[2]}" in out
+    assert f"{NAMED - 3} more; continue with --after {every[2]}" in out
 
 
 def test_only_what_nothing_names_and_is_old_is_swept(

@@ -42,7 +42,7 @@ def test_both_loops_killed_in_each_part_go_on_with_the_part_that_had_not_ended(
             child = killed.begun(words)
         killed.completed(child)
 
-        assert "the fast part has ended: " in killed.said()
+        assert "has ended: " in killed.said()
         log = list(killed.house.store.read())
         courses: list[Any] = [each.event for each in log if each.stream == f"course/{SITE}"]
         assert [(each.type, each.loop) for each in courses] == [

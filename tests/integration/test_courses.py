@@ -72,7 +72,7 @@ def test_who_was_told_to_stop_leaves_the_course_to_the_next_who_spends_what_is_l
     house = empty_house
     stops = iter([False, False, True])
     stopped = replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
-    assert "told to stop" in stopped
+    assert "stopped on request" in stopped
     assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"
     events = [recorded.event for recorded in house.store.read()]
     assert sum(isinstance(event, SweepPlanned) for event in events) == 2
@@ -130,7 +130,7 @@ def test_what_helps_on_another_site_alone_is_not_judged_here(
     stops = iter([False, True])
     course = replace(COURSE, max_rounds=0)
     said = replace(controller(house, client, course), is_told_to_stop=lambda: next(stops)).run()
-    assert ("told to stop" in said) == bool(opened)
+    assert ("stopped on request" in said) == bool(opened)
     assert list(house.views().find(VERDICTS)) == opened
 
 

@@ -205,7 +205,7 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
         Controller(house, client, "marketplace", course, reporter).run()
     said = next(line for line in reporter.said if "froze" in line)
     assert said.startswith(f"marketplace-1 {why}; froze marketplace-2: 10 sealed instances, 2 visible ones")
-    assert said.endswith("an alpha of its own, 0.05 for 10 challengers")
+    assert said.endswith("0.05 for 10 challengers")
     benchmarks = {key: state.frozen_event() for key, state in house.views().find(BENCHMARKS).items()}
     fresh = benchmarks["marketplace-2"]
     assert (fresh.successor_of, len(fresh.tasks), sealed_instances(fresh)) == ("marketplace-1", 12, 10)
@@ -262,7 +262,7 @@ def test_a_history_played_now_replays_run_by_run_and_differs_under_another_rule_
     assert house.store.head() == head
 
     def is_same_by(rule: PromotionRule) -> bool:
-        return if_rule(house.store, house.blobs, house.views, rule, head).is_empty
+        return if_rule(house.store, house.views, rule, head).is_empty
 
     assert is_same_by(rule_in_force(house.store, head))
     assert not is_same_by(SeedsRule(wins_to_promote=1_000))

@@ -257,7 +257,7 @@ def test_the_command(
         return code, printed.out, printed.err
 
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
-    assert flywheel("judges")[1].startswith("no judge has spoken")
+    assert flywheel("judges")[1].startswith("no judge has graded")
     code, _, err = flywheel("grade", "s__done")
     assert (code, "--judge" in err) == (64, True)
     code, _, err = flywheel("grade", "--judge")

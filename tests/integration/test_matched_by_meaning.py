@@ -119,8 +119,7 @@ def test_a_hint_in_other_words_is_tried_and_once_promoted_applied_by_the_model_t
         assert (
             replay_run(house.store, house.blobs, house.views, spec.spec_id, house.embeddings_of).outcome == "identical"
         )
-    head = house.store.head()
-    assert if_rule(house.store, house.blobs, house.views, SeedsRule(), head, house.embeddings_of).is_empty
+    assert if_rule(house.store, house.views, SeedsRule(), house.store.head()).is_empty
     _check_that_whoever_lacks_the_model_is_told(plain, later, tmp_path)
 
 
@@ -138,5 +137,3 @@ def _check_that_whoever_lacks_the_model_is_told(plain: House, sweep: SweepPlanne
             replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
         with pytest.raises(error):
             jobs_of(house, house.views(), sweep, sweep.specs)
-        with pytest.raises(error):
-            if_rule(house.store, house.blobs, house.views, SeedsRule(), house.store.head(), house.embeddings_of)

@@ -122,7 +122,7 @@ def test_a_warm_up_killed_at_every_word_completes_and_repeats_nothing(
     assert {note.split()[0] for note in noted if note} == {"loss"}
     assert serving.bases == [*bases_of(house.views(), {"marketplace-shown-1"})]
     assert taken == serving.bases[1]
-    assert reporter.said[-1].endswith("(it has 2 steps and passes 1.00; the band is 0.35 to 1)")
+    assert reporter.said[-1].endswith("(2 steps, success rate 1.00, target 0.35 to 1)")
 
     events = [recorded.event for recorded in house.store.read()]
     counted = Counter(str(event.type) for event in events)

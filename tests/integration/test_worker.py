@@ -226,7 +226,7 @@ def test_roles_that_are_none_are_refused(start: Start) -> None:
     worker = start("--roles", "runner,judge")
     _, err = worker.communicate(timeout=PATIENCE_S)
     assert worker.returncode == 64
-    assert "'runner,judge' names no roles" in err
+    assert "'runner,judge' is not a list of roles" in err
 
 
 def test_a_projector_alone_brings_projections_to_the_head(

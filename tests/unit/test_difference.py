@@ -73,9 +73,8 @@ def test_equal_positions_and_events_without_meaning_change_nothing() -> None:
     assert between(300, 300).is_empty
     assert list(describe_difference(between(300, 300))) == ["Both are position 300: nothing changed."]
     assert between(3, 4).is_empty
-    assert list(describe_difference(between(3, 4))) == [
-        "Nothing changed in meaning from position 3 to 4: 1 event, the same state."
-    ]
+    (line,) = describe_difference(between(3, 4))
+    assert ("No state changed" in line, "from position 3 to 4" in line, "1 event" in line) == (True, True, True)
 
 
 def test_the_later_position_first_is_refused_with_the_way_out() -> None:

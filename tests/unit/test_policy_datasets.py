@@ -28,7 +28,6 @@ from eventlog.events import (
     Floor,
     GrpoQuery,
     Query,
-    RewardGraded,
     RunsWithdrawn,
     SftQuery,
     SubjectErased,
@@ -38,7 +37,6 @@ from eventlog.events import (
 )
 from eventlog.store import Append
 from projections.costs import PriceBook
-from projections.counterfactual import under_rewards, views_through
 from projections.datasets.advantages import NANO, advantages
 from projections.datasets.curation import judged_by_log
 from projections.datasets.packing import pack_row
@@ -338,20 +336,6 @@ def test_what_a_dataset_was_made_of_is_found_from_a_run() -> None:
         log.views(), freeze_dataset(log.store, log.build(GRPO.model_copy(update={"sweep": "s"})), "test")
     )
     assert [holds(ours, {run}) for run in ("r0", "xr0")] == [True, False]
-
-
-def test_under_another_reward_a_frozen_dataset_would_have_other_rows() -> None:
-    log = PolicyLog(*siblings(MICRO, 0, 0))
-    freeze_dataset(log.store, log.build(GRPO), "test")
-    graded = {e.position: e.event for e in log.store.read(types=("RewardGraded",))}
-    flipped = {
-        at: event.model_copy(update={"score": 500_000}) if event.run == "r2" else event
-        for at, event in graded.items()
-        if isinstance(event, RewardGraded)
-    }
-    other = views_through(log.store, log.views, under_rewards(flipped, {}), frozenset({"RewardGraded"}))
-    (found,) = would_be(log.store, log.blobs, log.views, other, log.store.head())
-    assert (found.rows, found.would_rows, found.added, found.removed, found.revalued) == (3, 3, (), (), 3)
 
 
 def test_groups_are_taken_by_environment_sweep_and_name() -> None:

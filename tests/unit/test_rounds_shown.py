@@ -24,7 +24,7 @@ ROUND = FastRound(
     failing=("3 × price_watch: oracle_failed", "1 × phone_reveal: step_failed"),
     cost=1_250_000,
 )
-STANDING = SiteStatus(on_trial=4, promoted=1, verdicts=(("marketplace-1", "promote"), ("marketplace-2", "under way")))
+STANDING = SiteStatus(on_trial=4, promoted=1, verdicts=(("marketplace-1", "promote"), ("marketplace-2", "running")))
 
 
 def console(out: StringIO, *, is_terminal: bool) -> Console:
@@ -53,10 +53,10 @@ def test_a_round_is_a_row_and_memory_and_verdicts_are_below() -> None:
         "round",
         "memory",
         "runs",
-        "passed untreated",
-        "found",
+        "passed, no trial",
+        "proposed",
         "cost",
-        "failed most",
+        "main failures",
     ]
     assert [each.strip() for each in row.split("│")] == [
         "2 marketplace-2",
@@ -67,7 +67,7 @@ def test_a_round_is_a_row_and_memory_and_verdicts_are_below() -> None:
         "$1.25",
         "3 × price_watch: oracle_failed; 1 × phone_reveal: step_failed",
     ]
-    assert below == ["4 on trial, 1 promoted; marketplace-1 promote, marketplace-2 under way"]
+    assert below == ["memory: 4 on trial, 1 promoted; gate: marketplace-1 promote, marketplace-2 running"]
 
 
 def test_somebody_at_a_terminal_sees_the_rounds_above_the_bar_of_the_phase_under_way(screen: StringIO) -> None:
@@ -78,7 +78,7 @@ def test_somebody_at_a_terminal_sees_the_rounds_above_the_bar_of_the_phase_under
             advance()
     *_, row, below, bar = lines(screen)
     assert row.startswith("2 marketplace-2")
-    assert below.startswith("4 on trial, 1 promoted")
+    assert "4 on trial, 1 promoted" in below
     assert bar.startswith("sweep marketplace-3 with base@180")
     assert "1/2" in bar
 

@@ -50,7 +50,7 @@ def test_what_bounds_the_fast_loop_is_refused_for_the_slow_one(
 ) -> None:
     assert run_command(["run", "--loop", "slow", option, value]) == 64
     said = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert f"{option}: of the fast loop" in said
+    assert f"{option}: only for the fast loop" in said
 
 
 @pytest.mark.parametrize("value", ["inf", "nan"])

@@ -28,7 +28,7 @@ def test_a_dataset_that_holds_a_run_withdrawn_since_is_refused_until_it_is_froze
     before = freeze(log)
     refuse_withdrawn(log.store, log.views, before)
     withdraw(log, "r2")
-    with pytest.raises(DatasetWithdrawn, match="withdrawn after position") as refused:
+    with pytest.raises(DatasetWithdrawn, match="withdrawn after it was frozen") as refused:
         refuse_withdrawn(log.store, log.views, before)
     assert refused.value.facts == {"actual": before.dataset, "upto": before.upto}
     after = freeze(log)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.trials import TrialPiece, treat, treat_all
+from agents.rollouts.trials import TrialPiece, treat
 from eventlog.events import Spec, Step, Trials
 from tests.unit.test_agent_samples import EVERY_GROUP, template, tryables
 
@@ -88,10 +88,3 @@ def test_what_a_group_tries_does_not_hang_on_the_other_groups() -> None:
     few, many = treat(sweep(5), TEMPLATES, *given_), treat(sweep(20), TEMPLATES, *given_)
     found = {spec.spec_id: spec for spec in many}
     assert all(found[spec.spec_id] == spec for spec in few)
-
-
-def test_sweeps_without_shares_were_drawn_from_all_candidates_in_every_group() -> None:
-    specs = treat_all(sweep(30, siblings=2), ["rw-a", "rw-b"], 7)
-    assert len(tried(specs)) == 60
-    assert {spec.candidate for spec in tried(specs)} == {"rw-a", "rw-b"}
-    assert treat_all(sweep(3, siblings=1), ["rw-a"], 7) == sweep(3, siblings=1)

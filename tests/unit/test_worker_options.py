@@ -14,5 +14,5 @@ def test_a_controller_whose_runs_teach_memory_nothing_is_refused_before_anything
     executor: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "open_project", lambda: pytest.fail("the log was opened"))
-    with pytest.raises(typer.BadParameter, match="teach memory nothing"):
+    with pytest.raises(typer.BadParameter, match="do not use memory"):
         command.worker(roles="runner,controller", executor=executor)

@@ -1,1 +1,1 @@
-"""History under another promotion rule or another reward, beside the truth. Nothing is appended."""
+"""What-if: recompute history under another promotion rule or reward. Nothing is appended."""

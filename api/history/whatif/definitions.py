@@ -1,4 +1,4 @@
-"""What a what-if is asked: another promotion rule, or another reward, as a file of TOML or JSON."""
+"""Definitions for a what-if: another promotion rule or reward, read from TOML or JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHOLE = 1_000_000
 
 
 class Prices(FrozenModel):
-    """A price book in micro-dollars: an action, a second, a thousand tokens."""
+    """A price book in micro-dollars per action, second and thousand tokens."""
 
     per_action: Count
     per_second: Count
@@ -39,10 +39,10 @@ class Prices(FrozenModel):
 
 
 class RewardDefinition(FrozenModel):
-    """`value = score_weight * score - penalty_weight * penalty`, weights in millionths; None: as it was.
+    """`value = score_weight * score - penalty_weight * penalty`, weights in millionths. None: as recorded.
 
-    `lambda_per_dollar` is in micro-score a dollar. `version` names the verifier that grades. `pass_score` is the score
-    (micro) from which a run passes; None: as the verifier says.
+    `lambda_per_dollar` is in micro-score per dollar. `version` names the verifier. `pass_score` is the score (micro)
+    from which a run passes; None: as the verifier decides.
     """
 
     lambda_per_dollar: Micro | None = None
@@ -54,7 +54,7 @@ class RewardDefinition(FrozenModel):
 
 
 def read_rule(file: Path) -> PromotionRule:
-    """The rule of a file; what it leaves out is the rule's default, and without a `name` it is the seeds' rule.
+    """Read a rule from a file. Missing fields take the rule's defaults; without a `name` it is the seeds rule.
 
     Raises BadDefinition, OSError.
     """
@@ -66,7 +66,7 @@ def read_rule(file: Path) -> PromotionRule:
 
 
 def read_reward(file: Path) -> RewardDefinition:
-    """The reward of a file; what it leaves out stays as it was. Raises BadDefinition, OSError."""
+    """Read a reward from a file. Missing fields stay as recorded. Raises BadDefinition, OSError."""
     return _validate(
         file, RewardDefinition, "reward", _content(file, "reward", ", ".join(RewardDefinition.model_fields))
     )
@@ -76,16 +76,16 @@ def _content(file: Path, what: str, fields: str) -> Any:
     try:
         text = file.read_bytes().decode("utf-8")
         content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:  # of all three: not UTF-8, not JSON, not TOML
+    except ValueError as error:  # not UTF-8, not JSON or not TOML
         kind = "JSON" if file.suffix == ".json" else "TOML"
         raise BadDefinition(file=file, what=what, actual=f"it is not {kind} ({error})", expected=fields) from error
     if not content:
-        raise BadDefinition(file=file, what=what, actual="it says nothing", expected=f"one or more of {fields}")
+        raise BadDefinition(file=file, what=what, actual="it is empty", expected=f"one or more of {fields}")
     return content
 
 
 def _immutable(value: Any) -> Any:
-    """Lists as tuples: models take nothing else for them."""
+    """Convert lists to tuples, as the models require."""
     return tuple(_immutable(item) for item in value) if isinstance(value, list) else value
 
 
@@ -100,7 +100,7 @@ def _validate(file: Path, model: type[M], what: str, content: Any) -> M:
 
 
 def rule_in_force(store: EventStore, upto: Position) -> PromotionRule:
-    """The rule of the newest proposal; where there is none, the default."""
+    """Rule of the newest proposal; the default if there is none."""
     rule: PromotionRule = PairedRule()
     for item in store.read(types=("RewriteProposed",), upto=upto):
         if isinstance(item.event, RewriteProposed):
@@ -109,7 +109,7 @@ def rule_in_force(store: EventStore, upto: Position) -> PromotionRule:
 
 
 def reward_in_force(store: EventStore, upto: Position) -> RewardDefinition:
-    """Lambda and verifier of the newest reward, and the newest prices; where there is none, the default."""
+    """Lambda and verifier of the newest reward, and the newest prices; the defaults if there are none."""
     lambda_per_dollar, version, prices = DEFAULT_LAMBDA, REWARD_VERSION, None
     for item in store.read(types=("RewardGraded", "PriceBookSet"), upto=upto):
         match item.event:
@@ -123,7 +123,7 @@ def reward_in_force(store: EventStore, upto: Position) -> RewardDefinition:
 
 
 def as_toml(definition: FrozenModel) -> str:
-    """A definition as TOML that reads back as itself: what is None is left out, a nested one is a table."""
+    """A definition as TOML that reads back as itself. None is left out; a nested definition is a table."""
     content = definition.model_dump(mode="json", exclude_none=True)
     tables = {name: value for name, value in content.items() if isinstance(value, dict)}
     lines = [f"{name} = {json.dumps(value)}" for name, value in content.items() if name not in tables]

@@ -1,4 +1,4 @@
-"""What a what-if answers, section by section. Empty sections: nothing would differ."""
+"""The report of a what-if, section by section. An empty section means that nothing would differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASKED = frozenset({"upto", "rule", "reward"})
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What a run was graded: scores and values in millionths, cost in micro-dollars, None: unknown."""
+    """Grade of a run: score and value in millionths, cost in micro-dollars, None: unknown."""
 
     score: int
     passed: bool
@@ -23,7 +23,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class RewardWouldBe:
-    """A run whose reward would be another one."""
+    """A run whose reward would differ."""
 
     run: str
     position: int
@@ -33,7 +33,7 @@ class RewardWouldBe:
 
 @dataclass(frozen=True, slots=True)
 class Ungraded:
-    """A run that the other reward cannot be made for, and why; its recorded reward stands in."""
+    """A run whose other reward cannot be computed, and why. Its recorded reward is used instead."""
 
     run: str
     why: str
@@ -41,9 +41,9 @@ class Ungraded:
 
 @dataclass(frozen=True, slots=True)
 class RewriteWouldBe:
-    """A rewrite whose status would have turned at other positions, or not.
+    """A rewrite whose status would have changed at other positions or to another status.
 
-    `wins` are the runs of the streak that the last promotion under the other definition rests on.
+    `wins` are the runs of the winning streak behind the last promotion under the other definition.
     """
 
     rewrite: str
@@ -54,46 +54,8 @@ class RewriteWouldBe:
 
 
 @dataclass(frozen=True, slots=True)
-class Unplayed:
-    """A run that would have been another one: what it would have applied was never played."""
-
-    run: str
-    of: str
-    applied: tuple[str, ...]
-    would_apply: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An evaluation that would have been asked for and was never opened: so many runs, of these pieces of memory."""
-
-    benchmark: str
-    runs: int
-    pieces: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetWouldBe:
-    """A frozen dataset whose rows would be others.
-
-    Runs come and go whole; `revalued` counts rows that stay and are worth something else. `why` says why rows could not
-    be made; then there is no other digest.
-    """
-
-    dataset: str
-    upto: int
-    would: str | None
-    rows: int
-    would_rows: int | None
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    revalued: int
-    why: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a verdict, as it is and as it would be."""
+    """A figure of a verdict, as recorded and as it would be."""
 
     name: str
     actual: Any
@@ -113,7 +75,7 @@ class VerdictWouldBe:
 
 @dataclass(frozen=True, slots=True)
 class ChampionWouldBe:
-    """Who is champion, and who would be."""
+    """The champion as recorded, and as it would be."""
 
     actual: str | None
     would: str | None
@@ -123,8 +85,7 @@ class ChampionWouldBe:
 class WhatIf:
     """The same runs under another rule or reward, up to a position.
 
-    `untold` names evaluations that were decided by runs that would have been others: what they would have come to, and
-    the champion after them, is not known.
+    Runs are not played again: a run that would have carried other pieces keeps its recorded outcome.
     """
 
     upto: int
@@ -133,14 +94,10 @@ class WhatIf:
     rewards: tuple[RewardWouldBe, ...]
     ungraded: tuple[Ungraded, ...]
     rewrites: tuple[RewriteWouldBe, ...]
-    unplayed: tuple[Unplayed, ...]
-    asked: tuple[Asked, ...]
-    datasets: tuple[DatasetWouldBe, ...]
     verdicts: tuple[VerdictWouldBe, ...]
     champion: ChampionWouldBe | None
-    untold: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would differ."""
+        """True if nothing would differ."""
         return not any(getattr(self, part.name) for part in fields(self) if part.name not in _ASKED)

@@ -1,4 +1,4 @@
-"""Rewards as another definition makes them: from their terms, their usage, or the end state that was recorded."""
+"""Recompute rewards under another definition, from their terms, their usage or the recorded end state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READ = ("RunStarted", "RunFinished", "RewardGraded", "PriceBookSet")
 
 @dataclass(frozen=True, slots=True)
 class Revalued:
-    """Rewards that would be others, by position; runs whose outcome would be another; what could not be made."""
+    """Changed rewards by position, changed outcomes by run, and runs whose reward cannot be computed."""
 
     rewards: Mapping[Position, RewardGraded]
     passed: Mapping[str, bool]
@@ -33,7 +33,7 @@ class Revalued:
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """What makes one reward again."""
+    """Recomputes one reward."""
 
     definition: RewardDefinition
     store: EventStore
@@ -41,16 +41,16 @@ class _Maker:
     grade: Verifier | None
 
     def cost(self, reward: RewardGraded, finished: RunFinished | None, book: Prices | None) -> int | None:
-        """The cost under the definition's prices; as it was where they are those it was graded with."""
+        """Cost under the definition's prices; the recorded cost if the prices are the same."""
         prices = self.definition.prices
         if prices is None or prices == book:
             return reward.cost
         if finished is None:
-            raise CannotGrade(run=reward.run, actual="it says nothing of what it used, so it cannot be priced")
+            raise CannotGrade(run=reward.run, actual="it has no recorded usage, so its cost cannot be computed")
         return cost_of(finished.usage, PriceBook(version=reward.prices, **prices.model_dump()))
 
     def regrade(self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None) -> Regraded:
-        """The grade of the definition's verifier; as it was where that gave it. Raises CannotGrade."""
+        """Grade by the definition's verifier; the recorded grade if the verifier is the same. Raises CannotGrade."""
         if self.grade is None or self.definition.version == reward.version:
             return Regraded(reward.score, reward.passed, reward.reasons)
         if started is None or finished is None:
@@ -66,7 +66,7 @@ class _Maker:
     def remake_reward(
         self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None, book: Prices | None
     ) -> RewardGraded:
-        """The reward under the definition; the same where the definition says what it was made by."""
+        """Reward under the definition; equal to the recorded one if the definition matches it."""
         wanted = self.definition
         said, cost = self.regrade(reward, started, finished), self.cost(reward, finished, book)
         rate = reward.terms.lambda_per_dollar if wanted.lambda_per_dollar is None else wanted.lambda_per_dollar
@@ -95,7 +95,7 @@ class _Maker:
     def reshape_reward(
         self, reward: RewardGraded, other: RewardGraded, started: RunStarted | None, finished: RunFinished | None
     ) -> RewardGraded:
-        """The other reward with a shaped return of its own, where the recorded one has one."""
+        """The other reward with its shaped return recomputed, if the recorded reward has one."""
         worth = [(each.score, each.passed, each.terms.penalty) for each in (reward, other)]
         if reward.shaping is None or worth[0] == worth[1]:
             return other
@@ -111,9 +111,9 @@ def revalue(
     upto: Position,
     known: Mapping[str, Verifier] = VERIFIERS,
 ) -> Revalued:
-    """Every reward up to a position under another definition. Raises UnknownVerifier where the definition names one.
+    """Recompute every reward up to a position under another definition. Raises UnknownVerifier.
 
-    A run that cannot be graded or priced again keeps its reward, and is listed.
+    A run that cannot be graded or priced again keeps its recorded reward and is listed.
     """
     grade = None if definition.version is None else verifier(definition.version, known)
     maker = _Maker(definition, store, blobs, grade)

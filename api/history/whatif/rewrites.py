@@ -1,4 +1,4 @@
-"""Rewrites under another definition: when their status would have turned, and on which wins."""
+"""Rewrites under another definition: changes of status and the wins behind the last promotion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .report import RewriteWouldBe
 
 
 def rewrites(truth: Views, other: Views, mapped: Mapped) -> tuple[RewriteWouldBe, ...]:
-    """Rewrites whose status would have turned at other positions or to another status, in order of id."""
+    """Rewrites whose status would have changed at other positions or to another status, in order of id."""
     return tuple(_rewrites(truth, other, mapped))
 
 
@@ -33,7 +33,7 @@ def _marks(turns: tuple[StatusChange, ...]) -> list[tuple[int, str]]:
 
 
 def _streak(mapped: Mapped, rewrite: str, turns: tuple[StatusChange, ...]) -> tuple[str, ...]:
-    """The runs of the wins in a row that the last promotion came with."""
+    """Runs of the winning streak that led to the last promotion."""
     promoted = [turn.since for turn in turns if turn.status == "promoted"]
     if not promoted:
         return ()

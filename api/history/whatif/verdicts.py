@@ -1,4 +1,4 @@
-"""Verdicts and the champion under another reward: the arms that were played, judged again in the order of the log."""
+"""Verdicts and champion under another definition: judge the recorded runs again, in the order of the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .report import ChampionWouldBe, Figure, VerdictWouldBe
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Every verdict of one history in order, and who is champion at its end."""
+    """Every verdict of one history in order, and the champion at its end."""
 
     verdicts: dict[str, Verdict]
     champion: Artifact | None
@@ -27,8 +27,8 @@ class Judged:
 def judge_verdicts_again(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
     """Judge every verdict up to a position again, as of just before it was reached.
 
-    A verdict that promotes moves the champion, one that does not leaves it, whatever was recorded; moves by hand stay.
-    An evaluation against one who would not have been champion is void.
+    Recomputed verdicts decide who becomes champion; recorded moves by hand are kept. An evaluation against an artifact
+    that would not have been champion is void.
     """
     verdicts: dict[str, Verdict] = {}
     champion: Artifact | None = None
@@ -70,7 +70,7 @@ def _verdicts(truth: Judged, other: Judged) -> Iterator[VerdictWouldBe]:
 
 
 def _figures(verdict: Verdict, would: Verdict) -> Iterator[Figure]:
-    """What differs but the decision and its reasons; of an arm, figure by figure."""
+    """Figures that differ, those of an arm one by one; decision and reasons are left out."""
     before, after = verdict.model_dump(mode="json"), would.model_dump(mode="json")
     for name in ("champion", "challenger"):
         for side in (before, after):
@@ -81,7 +81,7 @@ def _figures(verdict: Verdict, would: Verdict) -> Iterator[Figure]:
 
 
 def champion(truth: Judged, other: Judged) -> ChampionWouldBe | None:
-    """Who would be champion, where that is another one."""
+    """The change of the champion; None if it would be the same."""
     if truth.champion == other.champion:
         return None
     actual, would = (None if each is None else str(each) for each in (truth.champion, other.champion))
