@@ -10,9 +10,10 @@ import typer
 from gate.figures import decimal
 from projections.judges import JUDGES, Calibration, calibrations
 
-from ..history.grade import JudgeResult, grade_runs, judge_from
+from ..history.grade import JudgeResult, grade_runs
 from ..history.regrade import ended_runs_of
 from ..positions import read_position
+from ..sweeps.models import judge_from
 from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 
 

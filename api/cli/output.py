@@ -17,7 +17,7 @@ from eventlog.errors import BlobErased
 
 if TYPE_CHECKING:
     from ..house import House
-    from ..sweeps.jobs import Advance
+    from ..reporter import Advance
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)

@@ -14,7 +14,7 @@ from rich.text import Text
 from gate.figures import dollars
 
 from ..controllers.rounds import FastRound, SiteStatus
-from ..sweeps.jobs import Advance
+from ..reporter import Advance
 from .output import ERR, TerminalReporter
 
 _COLUMNS = ("round", "memory", "runs", "passed, no trial", "proposed", "cost", "main failures")

@@ -24,8 +24,8 @@ from ..environments.admission import first_admission
 from ..environments.connect import Placed
 from ..errors import BadConfig
 from ..house import House
+from ..reporter import Reporter
 from ..sweeps.executors import Way, executor_of
-from ..sweeps.jobs import Reporter
 from ..training.weights import folders_of
 
 SFT: Final = SftConfig(steps=24, learning_rate="0.001", rows_per_step=8)

@@ -35,9 +35,9 @@ from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
 from ..queries.runs import pending_specs
+from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, cold_now, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
-from ..sweeps.jobs import Reporter
 from ..sweeps.plan import (
     Draw,
     biased_generator,

@@ -34,7 +34,7 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
 from ..queries.checkpoints import find_weights
 from ..queries.facts import require
-from ..sweeps.jobs import Reporter
+from ..reporter import Reporter
 from ..sweeps.plan import (
     first_facts,
     kept_to_judge,

@@ -17,7 +17,7 @@ from projections.rewards import REWARDS
 
 from ..course import Course
 from ..house import House
-from ..sweeps.jobs import Reporter
+from ..reporter import Reporter
 from ..sweeps.plan import extend, play_sweep, sweeps_of
 from ..sweeps.recovery_costs import known_sum, recovery_costs
 

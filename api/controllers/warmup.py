@@ -24,7 +24,7 @@ from ..errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from ..house import House
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.facts import require
-from ..sweeps.jobs import Reporter
+from ..reporter import Reporter
 from ..sweeps.plan import plan, planned_by, play_sweep, sweeps_of
 from ..sweeps.seeds import fresh_seeds
 from ..training.first_bases import first_base

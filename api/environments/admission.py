@@ -19,7 +19,7 @@ from projections.environments import ENVIRONMENTS, EnvironmentState
 from ..course import CONTROLLER
 from ..house import House
 from ..queries.facts import require
-from ..sweeps.jobs import Reporter
+from ..reporter import Reporter
 from . import miniwob
 from .connect import Placed
 

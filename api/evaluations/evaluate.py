@@ -34,9 +34,10 @@ from ..house import House
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import ended_runs
+from ..reporter import Reporter
 from ..sweeps.candidates import cold_now
 from ..sweeps.executors import describe_executor, options_of, recorded_as
-from ..sweeps.jobs import Reporter, pieces_of, play_jobs
+from ..sweeps.jobs import pieces_of, play_jobs
 from ..sweeps.models import agent_model
 from .arms import Sides, jobs_of_arms, sides
 

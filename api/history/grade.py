@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,11 +19,9 @@ from projections.engine.views import PostgresViews
 from projections.judges import JUDGES, judge_name
 from projections.runs import RUNS
 
-from ..errors import NoJudge, RunUnreadable
+from ..errors import RunUnreadable
 from ..house import House
 from ..queries.runs import require_run
-from ..settings import Settings
-from ..sweeps.models import open_model
 
 ACTOR: Final = "judge"
 
@@ -42,18 +39,6 @@ class JudgeResult:
     passed: bool | None = None
     score: int | None = None
     reason: str = ""
-
-
-@contextmanager
-def judge_from(settings: Settings) -> Iterator[Model]:
-    """Open the configured judge model. Raises NoJudge, BadEndpoint."""
-    name, key, url = settings.judge_model, settings.judge_key, settings.judge_url
-    if name is None:
-        raise NoJudge(actual="FLYWHEEL_JUDGE_MODEL is not set", expected="the name of a model that judges")
-    if settings.judge_api == "anthropic" and key is None:
-        raise NoJudge(actual="FLYWHEEL_JUDGE_KEY is not set", expected="a key, which Anthropic's API requires")
-    with open_model(settings.judge_api, name, url, key) as model:
-        yield model
 
 
 def grade_runs(

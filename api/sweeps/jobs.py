@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
@@ -34,29 +32,10 @@ from ..house import House
 from ..queries.costs import present_prices
 from ..queries.courses import pieces_retired_in_course
 from ..queries.facts import require
+from ..reporter import Reporter
 from .advisor import advisor_of
 from .executors import inspector_of
 from .step_checks import watching_of
-
-
-class Advance(Protocol):
-    """Counts one step of a phase. A `note` about its result is shown until the next step."""
-
-    def __call__(self, *, note: str = "") -> None:
-        """Count one step."""
-        ...
-
-
-class Reporter(Protocol):
-    """Receiver of progress and messages."""
-
-    def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
-        """Begin a phase of `total` steps. The returned function counts one step."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Show one line about an event."""
-        ...
 
 
 def pieces_of(house: House, artifact: Artifact) -> tuple[AnyPiece, ...]:

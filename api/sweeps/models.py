@@ -16,7 +16,7 @@ from agents.models.model import Model, Served
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
 
-from ..errors import NoModel
+from ..errors import NoJudge, NoModel
 from ..settings import Settings
 
 
@@ -103,3 +103,15 @@ def _served_tokens(settings: Settings) -> Served | None:
     if tokenizer is None or template is None:
         return None
     return Served(tokenizer, template, settings.model_processed_logprobs)
+
+
+@contextmanager
+def judge_from(settings: Settings) -> Iterator[Model]:
+    """Open the configured judge model. Raises NoJudge, BadEndpoint."""
+    name, key, url = settings.judge_model, settings.judge_key, settings.judge_url
+    if name is None:
+        raise NoJudge(actual="FLYWHEEL_JUDGE_MODEL is not set", expected="the name of a model that judges")
+    if settings.judge_api == "anthropic" and key is None:
+        raise NoJudge(actual="FLYWHEEL_JUDGE_KEY is not set", expected="a key, which Anthropic's API requires")
+    with open_model(settings.judge_api, name, url, key) as model:
+        yield model

@@ -33,11 +33,12 @@ from ..house import House
 from ..locks import learning_alone
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
+from ..reporter import Reporter
 from .allocate import allot, choice_appends, credit_choices
 from .candidates import TrialPool, cold_now, trial_pool
 from .capture import capture_from
 from .executors import options_of, recorded_as, refuse_other
-from .jobs import Reporter, jobs_of, play_jobs
+from .jobs import jobs_of, play_jobs
 
 KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
 """Seeds reserved for a site's first benchmark."""

@@ -12,8 +12,8 @@ from agents.executors.executor import Watch, no_verification
 from agents.executors.observers import watch_factory
 from agents.learning.step_checks import ModelVerifier
 
-from ..history.grade import judge_from
 from ..settings import Settings
+from .models import judge_from
 
 Watching = Callable[[Instance], Watch]
 """Factory of the watch of one instance."""

@@ -37,9 +37,10 @@ from ..house import House
 from ..locks import admitting_alone, is_controlled
 from ..queries.costs import present_prices
 from ..queries.facts import require
+from ..reporter import Reporter
 from .backlog import Backlog
 from .executors import inspector_of, refuse_other, worker_of
-from .jobs import Reporter, give_up, jobs_of, play_one, took_longer
+from .jobs import give_up, jobs_of, play_one, took_longer
 from .plan import make_up
 from .step_checks import Watching, nobody
 

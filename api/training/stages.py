@@ -40,7 +40,7 @@ from ..datasets import freeze
 from ..errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
 from ..house import House
 from ..locks import training_alone
-from ..sweeps.jobs import Advance
+from ..reporter import Advance
 from .stage_process import PROCESS_ENDED, Line, trainer_lines
 from .weights import folder_of
 

@@ -11,7 +11,7 @@ from agents.rollouts.trials import would_change
 from api.course import Course
 from api.house import House
 from api.queries.benchmarks import benchmark_seeds
-from api.sweeps.jobs import Reporter
+from api.reporter import Reporter
 from api.sweeps.plan import plan, play_sweep, site_templates, sweeps_of
 from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials

@@ -13,8 +13,9 @@ from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
 from api.queries.champion import present_champion
+from api.reporter import Reporter
 from api.settings import Settings
-from api.sweeps.jobs import Reporter, jobs_of, play_jobs
+from api.sweeps.jobs import jobs_of, play_jobs
 from api.sweeps.plan import first_facts, site_templates
 from benchmarks.log.server import Server
 from eventlog.blobs import Blob, PostgresBlobs

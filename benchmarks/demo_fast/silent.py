@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from api.sweeps.jobs import Advance
+from api.reporter import Advance
 
 
 class Silent:

@@ -20,8 +20,8 @@ from agents.executors.miniwob.plan import MiniWobPlan
 from api.cli.output import bar
 from api.course import Course
 from api.house import House
+from api.reporter import Advance
 from api.settings import read_settings
-from api.sweeps.jobs import Advance
 from api.sweeps.plan import first_facts
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, report

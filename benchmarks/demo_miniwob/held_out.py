@@ -11,8 +11,9 @@ from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
+from api.reporter import Reporter
 from api.sweeps.executors import recorded_as
-from api.sweeps.jobs import Reporter, jobs_of, play_jobs
+from api.sweeps.jobs import jobs_of, play_jobs
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
 from eventlog.store import Append

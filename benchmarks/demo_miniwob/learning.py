@@ -9,7 +9,7 @@ from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.house import House
-from api.sweeps.jobs import Reporter
+from api.reporter import Reporter
 from api.sweeps.plan import next_sweep_name, plan, play_sweep
 from eventlog.events import SweepPlanned, Template, Trials
 from projections.memories import candidacies

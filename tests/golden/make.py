@@ -22,8 +22,8 @@ from api.datasets import freeze
 from api.environments.admission import admit_at_first_use
 from api.environments.connect import Placed
 from api.house import open_house
+from api.reporter import Advance
 from api.settings import Settings
-from api.sweeps.jobs import Advance
 from eventlog.events import Rules, SeedsRule, SftQuery, Trials
 from eventlog.transfer import export_log
 from gate import promote

@@ -30,7 +30,7 @@ from api.evaluations.benchmarks import freeze_on, site_tasks
 from api.evaluations.evaluate import BLOCK, challenge, play_and_settle
 from api.house import House
 from api.queries.champion import present_champion
-from api.sweeps.jobs import Advance
+from api.reporter import Advance
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan

@@ -24,7 +24,7 @@ from api.history.whatif.definitions import reward_in_force, rule_in_force
 from api.house import House
 from api.queries.benchmarks import first_benchmark_name
 from api.queries.champion import present_champion
-from api.sweeps.jobs import Advance
+from api.reporter import Advance
 from eventlog.events import (
     Artifact,
     ChampionPointed,

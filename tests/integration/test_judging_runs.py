@@ -25,11 +25,12 @@ from agents.rollouts.tasks import templates
 from api.cli.main import run_command
 from api.course import Course
 from api.errors import NoJudge, Unknown
-from api.history.grade import JudgeResult, grade_runs, judge_from
+from api.history.grade import JudgeResult, grade_runs
 from api.history.regrade import ended_runs_of as ended_runs
 from api.house import House
 from api.settings import Settings
 from api.sweeps.jobs import play_jobs
+from api.sweeps.models import judge_from
 from eventlog.events import AnyEvent, JudgeOpined
 from eventlog.store import Append
 from projections.judges import JUDGES, Calibration, calibrations, judge_name

@@ -23,7 +23,7 @@ from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
 from api.course import Course
 from api.house import House
-from api.sweeps.jobs import Advance, Reporter
+from api.reporter import Advance, Reporter
 from api.sweeps.plan import first_facts, plan, play_sweep
 from api.sweeps.progress import sweep_progress
 from eventlog.events import RewardGraded, RunFinished, SweepPlanned

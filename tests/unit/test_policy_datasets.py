@@ -21,7 +21,6 @@ from api.datasets.card import card_of
 from api.datasets.freeze import DatasetDiffers, freeze_dataset, load, make_rows, refuse_empty, register
 from api.datasets.row_batches import knowledge, read_group_facts
 from api.errors import DatasetErased, EmptyDataset, Unknown
-from api.history.whatif.datasets import datasets as would_be
 from api.queries.datasets import find_dataset, find_slice
 from eventlog.events import (
     DpoQuery,
