@@ -67,7 +67,7 @@ def test_tasks_are_proposed_by_how_much_was_played_of_them_and_a_small_benchmark
         (("b", "--task", PHONE, "--sealed-seeds", "7", "--visible-seeds", "7"), "is both visible and sealed"),
         (("b", "--task", PHONE, "--sealed-seeds", "0-9"), "task marketplace.phone_reveal of marketplace at seed 0"),
         (("b", "--task", PHONE, "--sealed-seeds", "10003"), "belongs to another"),
-        (("b", "--task", PHONE, "--alpha", "0.000005"), "sets aside 5 millionths of alpha for 10 challengers"),
+        (("b", "--task", PHONE, "--alpha", "0.000005"), "5 millionths of alpha for 10 challengers"),
         (("marketplace-1", "--task", PHONE), "A benchmark called marketplace-1 exists"),
     ],
 )
